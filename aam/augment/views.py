@@ -112,8 +112,8 @@ class _Block:
     def of_samples(cls, view: int, counts: csr_array) -> "_Block":
         """Return a block whose row i is made of sample i alone."""
         rows = counts.shape[0]
-        own = np.arange(rows, dtype=np.int32)[:, None]
-        return cls(view, counts, own, np.ones((rows, 1), dtype=np.float32))
+        parent = np.arange(rows, dtype=np.int32)[:, None]
+        return cls(view, counts, parent, np.ones((rows, 1), dtype=np.float32))
 
 
 class _Columns:
@@ -190,7 +190,7 @@ def build_store(
         made = [operation(row, rng=generator(*name, sample)) for row, sample in rows]
         return _Block.of_samples(AUGMENTED, columns.matrix(made))
 
-    base = [_Block.of_samples(view, columns.counts(own)) for view, own in enumerate(views)]
+    base = [_Block.of_samples(view, columns.counts(table)) for view, table in enumerate(views)]
     blocks = list(base)
     for block in base:
         if settings.asv_dropout > 0:
@@ -215,17 +215,17 @@ def _mixed(
         )
     by_id = sorted(range(samples), key=sample_ids.__getitem__)
     name = ("cutmix", settings.seed, block.view)
-    turns = sorted(range(samples), key=lambda place: seed_of(*name, sample_ids[by_id[place]]))
+    turns = sorted(range(samples), key=lambda position: seed_of(*name, sample_ids[by_id[position]]))
     rows = columns.rows(block.counts)
     made = []
     parents = []
     weights = []
     for number in range(round(settings.cutmix * samples)):
-        place = turns[number % samples]
-        first = by_id[place]
+        position = turns[number % samples]
+        first = by_id[position]
         rng = generator(*name, number // samples, sample_ids[first])
         # Any of the other samples, but never the first one itself.
-        second = by_id[(place + 1 + int(rng.integers(samples - 1))) % samples]
+        second = by_id[(position + 1 + int(rng.integers(samples - 1))) % samples]
         mixed, weight = cutmix(rows[first], rows[second], rng)
         made.append(mixed)
         parents.append((first, second))

@@ -152,7 +152,7 @@ def run_ablation(
     at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
     rates = _ask(measure, "roofline", runtime, **at_best)
     results = measure_in_turns(measure, requests, cfg["repeats"])
-    best = {name: roofline.best(found) for name, found in rates.items()}
+    best = {name: roofline.best(candidates) for name, candidates in rates.items()}
     return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
 
 

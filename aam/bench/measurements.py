@@ -72,8 +72,8 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     prepared = prepare(cfg, inputs)
     model = prepared.model
     dataset = prepared.dataset
-    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    dataset = NaiveDataset(**own, **request["batch"]).for_device(devices.device)
+    arguments = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    dataset = NaiveDataset(**arguments, **request["batch"]).for_device(devices.device)
     if request["recompute"]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:

@@ -104,18 +104,20 @@ def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
     first, *larger = cfg["batch_sizes"]
     alone = cfg["alone_batch_size"]
     mode = naive
-    found = [Variant(ORDER, NAIVE, first, naive)]
+    timed = [Variant(ORDER, NAIVE, first, naive)]
     for name, change in changes.items():
         mode = replace(mode, **change)
-        found.append(Variant(ORDER, f"+ {name}", first, mode))
+        timed.append(Variant(ORDER, f"+ {name}", first, mode))
     if alone is not None:
-        each = {NAIVE: naive, **{name: replace(naive, **own) for name, own in changes.items()}}
+        each = {NAIVE: naive}
+        for name, change in changes.items():
+            each[name] = replace(naive, **change)
         each["all together"] = mode
-        found += [Variant(ALONE, name, alone, one) for name, one in each.items()]
+        timed += [Variant(ALONE, name, alone, one) for name, one in each.items()]
     names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
     for batch_size in larger:
-        found += [Variant(BATCH, name, batch_size, one) for one, name in names.items()]
-    return found
+        timed += [Variant(BATCH, name, batch_size, one) for one, name in names.items()]
+    return timed
 
 
 def format_option(key: str, value: Any) -> str:
@@ -142,18 +144,18 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
         What the machine has. Of the precisions that `auto` chooses from it gets bf16, if it has it.
     """
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
-    if own["precision"] == AUTO:
+    chosen = {key: getattr(options, key) for key in OF_OPTIMIZATION}
+    if chosen["precision"] == AUTO:
         # What `auto` chooses is known only in a run; the larger batches are timed in fp32, too.
-        own["precision"] = "bf16"
-    if own["precision"] == "fp16" and not hardware.accelerator:
-        own["precision"] = "bf16"
-    if own["precision"] == "bf16" and not hardware.bf16:
-        own["precision"] = "fp32"
+        chosen["precision"] = "bf16"
+    if chosen["precision"] == "fp16" and not hardware.accelerator:
+        chosen["precision"] = "bf16"
+    if chosen["precision"] == "bf16" and not hardware.bf16:
+        chosen["precision"] = "fp32"
     if not hardware.compiles:
-        own["compile"] = "off"
-    own["workers"] = hardware.workers if hardware.accelerator else 0
-    own["pinned"] = hardware.accelerator
+        chosen["compile"] = "off"
+    chosen["workers"] = hardware.workers if hardware.accelerator else 0
+    chosen["pinned"] = hardware.accelerator
     patch_bp = cfg["model"]["patch_bp"]
     optimizer = cfg["pretraining"]["optimizer"]
-    return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)
+    return Mode(patch_bp=patch_bp, optimizer=optimizer, **chosen)

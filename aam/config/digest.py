@@ -59,13 +59,13 @@ def imported_modules(module: str) -> set[str]:
     module
         Dotted name. `NEUTRAL` modules are left out, with all that only they import.
     """
-    found = set[str]()
+    names = set[str]()
     waiting = {module}
     while waiting:
-        found.add(name := waiting.pop())
+        names.add(name := waiting.pop())
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
-        waiting |= set(_normalized(name)[1]) - neutral - found
-    return found
+        waiting |= set(_normalized(name)[1]) - neutral - names
+    return names
 
 
 @cache

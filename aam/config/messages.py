@@ -55,10 +55,10 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
             continue
         if detail["type"] == "extra_forbidden":
-            known = _known_keys(section, location[:-1])
-            near = difflib.get_close_matches(location[-1], known, n=1)
+            keys = _known_keys(section, location[:-1])
+            near = difflib.get_close_matches(location[-1], keys, n=1)
             got = "an unknown key"
-            expected = f"one of {', '.join(known)}"
+            expected = f"one of {', '.join(keys)}"
             hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
             got = "nothing"

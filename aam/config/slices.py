@@ -341,8 +341,8 @@ def _first_alike(
     """
 
     def asked(name: str) -> Slice:
-        own = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
-        return {**own, **further.get(name, {})}
+        settings = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+        return {**settings, **further.get(name, {})}
 
     return next(name for name in config.tasks if asked(name) == asked(task))
 

@@ -48,10 +48,10 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
     name = models[model].start
     if name is None:
         return None
-    of, _, other = name.rpartition("/")
-    of = of or dataset
-    if other in models and of in datasets and (of, other) != (dataset, model):
-        return Start(of, other)
+    source, _, other = name.rpartition("/")
+    source = source or dataset
+    if other in models and source in datasets and (source, other) != (dataset, model):
+        return Start(source, other)
     if name in REFERENCES:
         raise problem(
             f"configuration key models.{model}.start",
@@ -77,15 +77,15 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
     InputError
         Models begin with one another in a circle, or a directory has no pretrained model.
     """
-    found: list[Start] = []
+    chain: list[Start] = []
     where = model
     begins = start_of(models, datasets, dataset, model)
     while begins is not None:
         key = f"configuration key models.{where}.start"
-        if begins in found or (begins.dataset, begins.model) == (dataset, model):
+        if begins in chain or (begins.dataset, begins.model) == (dataset, model):
             expected = "models that begin with one another in a line"
             raise problem(key, f"{models[where].start}, a circle", expected, "let one begin anew")
-        found.append(begins)
+        chain.append(begins)
         if begins.directory is not None:
             path = begins.directory / "config.json"
             if not path.is_file():
@@ -96,7 +96,7 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
             break
         where = begins.model
         begins = start_of(models, datasets, begins.dataset, begins.model)
-    return found
+    return chain
 
 
 def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].architecture
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
-        known = dict(read_json(path)["architecture"])
-        if differing := known.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
+        architecture = dict(read_json(path)["architecture"])
+        if differing := architecture.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
             raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
-        return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture
+        return ModelSettings(**{key: architecture[key] for key in ARCHITECTURE}).architecture

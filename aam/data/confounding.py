@@ -128,7 +128,7 @@ def telling_columns(
         group_N = pd.factorize(units_of(groups.loc[target.index]))[0].astype(np.int64)
     is_number = kind == "regression"
     value_NK = _values(target, is_number=is_number)
-    found = []
+    telling = []
     for column in metadata.columns.difference(list(exclude), sort=False):
         # A missing value is a category, too: it may be missing in one class alone.
         category_N = pd.factorize(metadata[column].loc[target.index], use_na_sentinel=False)[0]
@@ -146,10 +146,10 @@ def telling_columns(
         least = 0.0 if is_number else 1.0 / value_NK.shape[1]
         exact = bool(skill > 1 - 1e-9)
         score = 1.0 if exact else least + (1.0 - least) * skill
-        found.append(
+        telling.append(
             {"column": str(column), "score": score, "kind": "exact" if exact else "nearly"}
         )
-    return sorted(found, key=lambda entry: -float(entry["score"]))
+    return sorted(telling, key=lambda entry: -float(entry["score"]))
 
 
 def _values(target: pd.Series, *, is_number: bool) -> Floats:

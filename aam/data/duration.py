@@ -107,22 +107,22 @@ def expected_parts(
     labels
         The labelled samples and the folds, by task.
     """
-    found = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
+    parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
     for task, (labelled, folds) in labels.items():
         seconds = START + BASELINES * labelled * folds / FOLDS
-        found.append(Part("baselines", f"baselines of {task}", seconds))
+        parts.append(Part("baselines", f"baselines of {task}", seconds))
     labels_of_models = name_models(cfg["models"])
     for name, model in cfg["models"].items():
         label = labels_of_models[name]
-        found.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
+        parts.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
         for task, section in cfg["tasks"].items():
             named = f"{task} with {label}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
-            found.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
+            parts.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
             if section["explained"]:
                 explaining_s = work.explaining_s(section, *labels[task])
-                found.append(Part("explaining", f"important ASVs of {named}", explaining_s))
-    return sorted(found, key=lambda part: -part.seconds)
+                parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
+    return sorted(parts, key=lambda part: -part.seconds)
 
 
 def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
@@ -174,9 +174,9 @@ def is_worth_it(seconds: float, faster_s: float) -> bool:
 
 def _can_be_kernel(task: Mapping[str, Any]) -> bool:
     """Return whether a kernel machine alone can take the place of what `auto` trains."""
-    own = Finetuning.model_validate(task["finetuning"])
-    obstacle = own.kernel_obstacle(task["kind"], task["columns"], task["categories"])
-    return own.encoder == "auto" and own.start == "pretrained" and obstacle is None
+    settings = Finetuning.model_validate(task["finetuning"])
+    obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+    return settings.encoder == "auto" and settings.start == "pretrained" and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:

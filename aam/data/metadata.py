@@ -35,8 +35,8 @@ def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str
     fields = [pa.field("sample_id", pa.string(), nullable=False)]
     for column in frame.columns:
         arrays.append(pa.array(frame[column], type=pa.string(), from_pandas=True))
-        known = {TYPE_FIELD: types[column].encode()} if column in types else None
-        fields.append(pa.field(column, pa.string(), metadata=known))
+        metadata = {TYPE_FIELD: types[column].encode()} if column in types else None
+        fields.append(pa.field(column, pa.string(), metadata=metadata))
     schema = pa.schema(fields, metadata=dict(provenance))
     with atomic_path(path) as partial:
         pq.write_table(pa.table(arrays, schema=schema), partial, compression="zstd")

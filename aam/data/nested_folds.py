@@ -75,10 +75,10 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
     samples = np.zeros(most, np.int64)
     blocks = {}
     # The largest folds come first, each into the block that is the smallest so far.
-    for place in np.argsort(-sizes, kind="stable"):
+    for index in np.argsort(-sizes, kind="stable"):
         smallest = int(samples.argmin())
-        blocks[int(folds[place])] = smallest
-        samples[smallest] += sizes[place]
+        blocks[int(folds[index])] = smallest
+        samples[smallest] += sizes[index]
     return blocks
 
 

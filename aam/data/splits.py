@@ -134,13 +134,13 @@ def members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> 
     columns
         Metadata columns each value of which lies in one fold; none: the labelled samples alone.
     """
-    found = fold.reindex(metadata.index)
+    fold_of_sample = fold.reindex(metadata.index)
     for column in columns:
         shared = metadata_column(metadata, column)
         # A value lies in one fold, so that any of its samples tells which.
         fold_of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
-        found = found.fillna(shared[shared.notna()].map(fold_of_value))
-    return found.dropna().astype(np.int64).rename("fold")
+        fold_of_sample = fold_of_sample.fillna(shared[shared.notna()].map(fold_of_value))
+    return fold_of_sample.dropna().astype(np.int64).rename("fold")
 
 
 def _named(

@@ -234,7 +234,7 @@ def on_task(
         )
     group = None if groups is None else pd.Series(groups, index=values.index)
     for target in cfg["columns"]:
-        found = telling_columns(
+        telling = telling_columns(
             values[target],
             metadata,
             kind=cfg["kind"],
@@ -244,7 +244,7 @@ def on_task(
         )
         what = f"'{target}'" if len(cfg["columns"]) > 1 else "the target"
         others = []
-        for entry in found:
+        for entry in telling:
             column = entry["column"]
             if is_technical(column):
                 how = "exactly" if entry["kind"] == "exact" else f"nearly ({entry['score']:.0%})"
@@ -278,19 +278,19 @@ def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[
         Sequence by feature ID.
     """
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
-    own = [sequences[name] for name in table.feature_ids]
-    lengths = sorted(map(len, own))
+    asvs = [sequences[name] for name in table.feature_ids]
+    lengths = sorted(map(len, asvs))
     # Sequences that were read from the other end begin as V4 does once they are turned.
-    turned = [text.translate(COMPLEMENT)[::-1] for text in own]
+    turned = [text.translate(COMPLEMENT)[::-1] for text in asvs]
 
     def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
         """Return the share of the reads whose sequence begins with a pattern."""
         begins_F = [pattern.match(text) is not None for text in texts]
         return float(total_F[begins_F].sum() / total_F.sum())
 
-    in_v4 = find_share(V4, own)
+    in_v4 = find_share(V4, asvs)
     in_reverse = find_share(V4, turned)
-    with_primer = find_share(PRIMER, own)
+    with_primer = find_share(PRIMER, asvs)
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
         f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
@@ -322,23 +322,23 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         There is no such column, or its values are too few or too many; all problems in one.
     """
     by_name = {column.name: column for column in columns}
-    found = []
+    errors = []
     for name in names:
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "correct the name"
             expected = f"one of its columns, {_list_names(list(by_name), limit=20)}"
-            found.append(problem(where, f"no column '{name}'", expected, hint))
+            errors.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
         expected = f"numbers, or two classes or more of at least {FOLDS} samples each"
         hint = "name another column, or fill it in"
         if column.kind == "empty":
-            found.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
+            errors.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
         elif _kind_of_task(column) is None:
-            found.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
-    if found:
-        raise problems(found)
+            errors.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
+    if errors:
+        raise problems(errors)
 
 
 def _list_names(names: Sequence[str], limit: int = 5) -> str:

@@ -90,7 +90,7 @@ def on_same_features(
     """
     given = list(tables)
     features = pd.Index(sorted({name for table in given for name in table.feature_ids}))
-    found = []
+    aligned = []
     for table in given:
         rows = pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids))
         assert (rows >= 0).all(), "a sample is missing"
@@ -98,8 +98,8 @@ def on_same_features(
         columns = features.get_indexer(pd.Index(table.feature_ids))[reads.col]
         counts = csr_array((reads.data, (reads.row, columns)), (len(rows), len(features)))
         counts.sort_indices()
-        found.append(FeatureTable([*sample_ids], [*features], counts))
-    return found
+        aligned.append(FeatureTable([*sample_ids], [*features], counts))
+    return aligned
 
 
 def read_biom(path: Path) -> FeatureTable:

@@ -210,11 +210,11 @@ class Target:
     ) -> NDArray[np.float64]:
         """Return values [N, C, ...] changed by the scale of their column and category."""
         category_N = np.full(len(value_NC), "") if by is None else np.array(by, np.str_)
-        known = dict(self.categories)
+        scales_of = dict(self.categories)
         out_NC = np.empty_like(value_NC)
         for name in np.unique(category_N):
             rows = category_N == name
-            for column, scale in enumerate(known.get(str(name), self.scales)):
+            for column, scale in enumerate(scales_of.get(str(name), self.scales)):
                 out_NC[rows, column] = change(scale, value_NC[rows, column])
         return out_NC
 
@@ -240,8 +240,8 @@ def _fitted(
     categories = []
     for name in np.unique(category_L[is_training & (category_L != "")]):
         rows = is_training & (category_L == name)
-        own = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]
-        pairs = zip(own, overall, strict=True)
+        fitted = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]
+        pairs = zip(fitted, overall, strict=True)
         scales = tuple(common if scale.is_constant else scale for scale, common in pairs)
         categories.append((str(name), scales))
     return overall, tuple(categories)

@@ -32,12 +32,12 @@ def samples_where(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) ->
         No sample has a wanted value of a column.
     """
     for column, wanted in where.items():
-        found = metadata_column(metadata, column)
-        kept = metadata[found.isin(wanted)]
+        values = metadata_column(metadata, column)
+        kept = metadata[values.isin(wanted)]
         if not len(kept):
             raise problem(
                 f"metadata column '{column}'",
-                f"{first_names(found.dropna().unique())} in {len(metadata)} samples",
+                f"{first_names(values.dropna().unique())} in {len(metadata)} samples",
                 f"{first_names(wanted)}, as `where` of the task says",
                 "correct the values of `where`, or leave it out",
             )

@@ -44,7 +44,7 @@ def learners_of_first_answer(
     leading = leading_baseline(predictions["baseline"])
     is_leading = predictions["baseline"] == leading
     is_nested = nested["baseline"] == leading
-    own = by_target(predictions[is_leading].drop(columns="baseline"))
+    leading_tables = by_target(predictions[is_leading].drop(columns="baseline"))
     own_nested = by_target(nested[is_nested].drop(columns="baseline"))
     others = learners_by_target(predictions[~is_leading], nested[~is_nested])
     return {
@@ -52,5 +52,5 @@ def learners_of_first_answer(
             leading: Learner(table, own_nested.get(target, NO_NESTED)),
             **others.get(target, {}),
         }
-        for target, table in own.items()
+        for target, table in leading_tables.items()
     }

@@ -66,7 +66,7 @@ class Importance:
         self.changes += np.abs(change_C).tolist()
         if len(removed_R) > 0:
             pairs = zip(gradients_AC[removed_R].T, removed_RC.T, strict=True)
-            self.by_gradients += [_spearman(found, true) for found, true in pairs]
+            self.by_gradients += [_spearman(attributed, true) for attributed, true in pairs]
             size_R = np.abs(removed_RC).mean(axis=1)
             self.by_attention.append(_spearman(attention_A[removed_R], size_R))
 
@@ -141,5 +141,5 @@ def _spearman(found_R: NDArray[np.float64], true_R: NDArray[np.float64]) -> floa
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if value == value]
-    return float(np.mean(known)) if known else None
+    defined = [value for value in values if value == value]
+    return float(np.mean(defined)) if defined else None

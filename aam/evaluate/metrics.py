@@ -170,12 +170,12 @@ def calibration_metrics(
         `calibrated_brier`, `calibrated_log_loss`, `calibrated_ece`, `constant_brier` and
         `constant_log_loss`; losses are means over samples, in nats.
     """
-    own = probability_metrics(observed, calibrated, classes)
+    scores = probability_metrics(observed, calibrated, classes)
     reference = probability_metrics(observed, constant, classes)
     return {
-        "calibrated_brier": own["brier"],
+        "calibrated_brier": scores["brier"],
         "calibrated_log_loss": _log_loss(observed, calibrated, classes),
-        "calibrated_ece": own["ece"],
+        "calibrated_ece": scores["ece"],
         "constant_brier": reference["brier"],
         "constant_log_loss": _log_loss(observed, constant, classes),
     }
@@ -242,13 +242,14 @@ def fold_scores(
         Mean absolute error of each fold, or mean recall of its classes; folds ascending.
     """
     folds = np.asarray(fold)
-    rows = [folds == name for name in np.unique(folds)]
+    folds_N = [folds == name for name in np.unique(folds)]
     if kind == "regression":
         error = np.abs(_numbers(observed) - _numbers(predicted))
-        return np.array([error[own].mean() for own in rows])
+        return np.array([error[is_in_fold].mean() for is_in_fold in folds_N])
     truth = _names(observed)
     guess = _names(predicted)
-    return np.array([mean_recall(truth[own], guess[own]) for own in rows])
+    recalls = [mean_recall(truth[is_in_fold], guess[is_in_fold]) for is_in_fold in folds_N]
+    return np.array(recalls)
 
 
 def per_class_table(
@@ -324,11 +325,11 @@ def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str,
     dict
         By label: `n`, and the mean under `name`.
     """
-    known = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
+    label_N = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
     # The mean is NumPy's: that of pandas differs in the last bits.
     return {
         str(label): {"n": len(part), name: _number(part.to_numpy().mean())}
-        for label, part in pd.Series(_numbers(values)).groupby(known)
+        for label, part in pd.Series(_numbers(values)).groupby(label_N)
     }
 
 

@@ -156,7 +156,7 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         penalty = strength * methods * float(away_M @ away_M)
         return value / unit + penalty, slope_M / unit + 2 * strength * methods * away_M
 
-    found = minimize(
+    minimum = minimize(
         penalized,
         start_M,
         jac=True,
@@ -165,5 +165,5 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
         options={"maxiter": 200, "ftol": 1e-9},
     )
-    weight_M = np.clip(found.x, 0.0, None)
+    weight_M = np.clip(minimum.x, 0.0, None)
     return weight_M / weight_M.sum()

@@ -121,8 +121,8 @@ def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
     classes
         All classes, in order.
     """
-    place = {name: number for number, name in enumerate(classes)}
-    return np.array([place[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
+    code_of = {name: number for number, name in enumerate(classes)}
+    return np.array([code_of[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
 
 
 def class_names(predictions: pd.DataFrame) -> list[str]:

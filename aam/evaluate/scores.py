@@ -110,19 +110,19 @@ def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         The key `display_name` is "AAM", "AAM (NAME)", or the baseline in the place of a model.
     """
     networks = name_models(one["model"] for one in reports if not one.get("is_baseline", False))
-    found = []
+    separate = []
     for given in reports:
         model = given["model"]
         is_baseline = given.get("is_baseline", False)
         report = {**given, "display_name": model if is_baseline else networks[model]}
         targets = report.get("targets")
         if targets is None:
-            found.append(report)
+            separate.append(report)
             continue
         for column in sorted(targets, key=list(report["column"]).index):
             name = f"{report['task']}, {column}"
-            found.append({**report, **targets[column], "task": name})
-    return found
+            separate.append({**report, **targets[column], "task": name})
+    return separate
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -152,9 +152,9 @@ def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
             low, high = scores.get("bootstrap", {}).get(HEADLINE[kind]) or (None, None)
-            own = {key: scores[key] for key in ("n", *MAIN[kind])}
+            shown = {key: scores[key] for key in ("n", *MAIN[kind])}
             about = {"task": task, "kind": kind, "name": name, "role": role}
-            rows[task, role, name] = {**about, **own, "headline_low": low, "headline_high": high}
+            rows[task, role, name] = {**about, **shown, "headline_low": low, "headline_high": high}
     numeric = [*SCORES, "headline_low", "headline_high"]
     columns = ["task", "kind", "name", "role", "n", *numeric]
     table = pd.DataFrame(list(rows.values()), columns=columns)

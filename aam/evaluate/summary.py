@@ -42,11 +42,11 @@ def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
     each = of_each_target(reports)
     judged = judge_all(each)
     for task, rows in accuracy_table(reports).groupby("task", sort=False):
-        places = [place for place, report in enumerate(each) if report["task"] == task]
+        places = [number for number, report in enumerate(each) if report["task"] == task]
         yield TaskResults(
             name=str(task),
-            reports=[each[place] for place in places],
-            verdicts=[judged[place] for place in places],
+            reports=[each[number] for number in places],
+            verdicts=[judged[number] for number in places],
             scores=rows,
         )
 
@@ -118,10 +118,10 @@ def terminal_lines(
     labels = name_models(pretraining)
     for model, report in pretraining.items():
         r = report.get("unifrac_pearson")
-        known = "learned to fill in masked nucleotides"
+        learned = "learned to fill in masked nucleotides"
         if r is not None:
-            known = f"predicts UniFrac distances with r {score(r)}"
-        lines.append(f"  encoder of {labels[model]}: {known}")
+            learned = f"predicts UniFrac distances with r {score(r)}"
+        lines.append(f"  encoder of {labels[model]}: {learned}")
     for task in by_task(tasks):
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             label = model_label(report)

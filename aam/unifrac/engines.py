@@ -52,7 +52,7 @@ class ScikitBio:
             yield all_generalized(*branch_fractions(table, tree), parameters["alpha"])
             return
         diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity
-        found = diversity(
+        values = diversity(
             formula.scikit_bio,
             table.counts.toarray(),
             table.sample_ids,
@@ -61,7 +61,7 @@ class ScikitBio:
             tree=tree,
             **formula.options,
         )
-        yield found.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else found.data
+        yield values.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else values.data
 
 
 class Sparse:

@@ -126,15 +126,15 @@ def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
         others = slice(row + 1, samples)
         span = slice(p_NE.indptr[row], p_NE.indptr[row + 1])
         columns = p_NE.indices[span]
-        own = p_NE.data[span]
+        mine = p_NE.data[span]
         inside_E[columns] = 1.0
         outside = alone_N[others] - (alone_NE @ inside_E)[others]
         inside_E[columns] = 0.0
         theirs = by_branch[:, columns].toarray()[others]
-        total = own + theirs
+        total = mine + theirs
         weight = total**alpha
         length = length_E[columns]
-        different = (weight * np.abs(own - theirs) / total) @ length + outside
+        different = (weight * np.abs(mine - theirs) / total) @ length + outside
         present = weight @ length + outside
         distances_NN[row, others] = np.clip(different / present, 0.0, 1.0)
     return distances_NN + distances_NN.T
@@ -170,9 +170,9 @@ class BrayCurtisRows:
     def _row(self, row: int) -> Floats:
         span = slice(self.by_sample.indptr[row], self.by_sample.indptr[row + 1])
         others = self.by_feature[:, self.by_sample.indices[span]]
-        own = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
+        reads = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
         shared_N = np.bincount(
-            others.indices, np.minimum(own, others.data), minlength=self.shape[0]
+            others.indices, np.minimum(reads, others.data), minlength=self.shape[0]
         )
         both_N = self.total_N[row] + self.total_N
         return (both_N - 2 * shared_N) / both_N

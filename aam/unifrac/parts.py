@@ -36,10 +36,10 @@ def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> N
         What made them, as `aam.util.provenance.provenance` returns it.
     """
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
-    place = json.dumps([striped.start, striped.stop, striped.samples])
+    extent = json.dumps([striped.start, striped.stop, striped.samples])
     schema = pa.schema(
         [pa.field(name, kind, nullable=False) for name in COLUMNS],
-        metadata=dict(sorted({**provenance, STRIPES: place}.items())),
+        metadata=dict(sorted({**provenance, STRIPES: extent}.items())),
     )
     with (
         atomic_path(path) as partial,

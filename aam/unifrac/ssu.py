@@ -118,10 +118,10 @@ class Ssu:
         start, stop = step
         bounds = ["--start", str(start), "--stop", str(stop)]
         self._call("ssu", folder, result, [*options, *bounds])
-        found = read_partial(result, sample_labels(table))
-        assert (found.start, found.stop) == step, "ssu computed other stripes"
+        stripes_read = read_partial(result, sample_labels(table))
+        assert (stripes_read.start, stripes_read.stop) == step, "ssu computed other stripes"
         result.unlink()
-        return found
+        return stripes_read
 
     def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
         with plain_files(table, tree, self.scratch) as folder:

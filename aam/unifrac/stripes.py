@@ -103,11 +103,11 @@ class StripeMatrix:
         farthest_first_RS = before_RS[:, : samples - 1 - behind_RS.shape[1]][:, ::-1]
         around_RN = np.hstack([behind_RS, farthest_first_RS])
         block_RN = np.zeros((len(around_RN), samples), dtype=np.float32)
-        for block_N, others_N, own in zip(
+        for block_N, others_N, row in zip(
             block_RN, around_RN, range(*rows.indices(samples)), strict=True
         ):
-            block_N[own + 1 :] = others_N[: samples - 1 - own]
-            block_N[:own] = others_N[samples - 1 - own :]
+            block_N[row + 1 :] = others_N[: samples - 1 - row]
+            block_N[:row] = others_N[samples - 1 - row :]
         return block_RN
 
 

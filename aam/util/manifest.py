@@ -57,12 +57,12 @@ def check_manifest(folder: Path, hint: str) -> None:
     if not path.is_file():
         raise problem(path, "no such file", expected, hint)
     try:
-        known = dict(read_json(path)["sha256"])
-        found = digests_in(folder)
+        expected_digests = dict(read_json(path)["sha256"])
+        digests = digests_in(folder)
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
-    names = sorted(known.keys() | found.keys())
-    if differing := [name for name in names if known.get(name) != found.get(name)]:
+    names = sorted(expected_digests.keys() | digests.keys())
+    if differing := [name for name in names if expected_digests.get(name) != digests.get(name)]:
         got = f"files that are missing, damaged, or were added: {first_names(differing)}"
         raise problem(folder, got, expected, hint)
 

@@ -131,15 +131,15 @@ def load_metadata(path: Path) -> pd.DataFrame:
 def _drop_missing(path: Path, frame: pd.DataFrame, schemes: list[str]) -> None:
     """Empty the cells that say in words that there is no value, and say which."""
     blank = {column for column, scheme in zip(frame, schemes, strict=False) if scheme == "blank"}
-    found: Counter[str] = Counter()
+    missing_words: Counter[str] = Counter()
     for column in frame.columns.difference(list(blank)):
         is_word = frame[column].map(lambda cell: bool(cell and MISSING.fullmatch(cell)))
-        found.update(frame.loc[is_word, column])
+        missing_words.update(frame.loc[is_word, column])
         frame[column] = frame[column].mask(is_word, None)
-    if found:
+    if missing_words:
         words = ", ".join(
             f"{word!r} in {count} {'cell' if count == 1 else 'cells'}"
-            for word, count in found.most_common(6)
+            for word, count in missing_words.most_common(6)
         )
         logger.warning(
             "%s: read as missing: %s; to keep such words as values of a column, write 'blank' for "
@@ -200,17 +200,17 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         yield problem(path, "no samples below the header", "one row per sample", "check the export")
     columns = sheet.header[1:]
     ids = [row[0] for row in sheet.rows]
-    unnamed = [place for place, name in enumerate(columns, start=2) if not name]
+    unnamed = [number for number, name in enumerate(columns, start=2) if not name]
     got = "columns without a name:"
     hint = "name or delete them"
     yield from report_names(path, unnamed, got, "a name for every column", hint)
     if "sample_id" in columns:
         got = "a second column called 'sample_id'"
         yield problem(path, got, "that name for the IDs alone", "rename the column")
-    for what, own in (("column names", columns), ("sample IDs", ids)):
+    for what, given in (("column names", columns), ("sample IDs", ids)):
         got = f"{what} that occur more than once:"
         hint = "rename or remove the others"
-        yield from report_names(path, find_doubled(own), got, "every one once", hint)
+        yield from report_names(path, find_doubled(given), got, "every one once", hint)
     if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"
         yield problem(path, got, "an ID in every row", "fill in or delete these rows")
@@ -231,13 +231,13 @@ def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     schemes = sheet.directives.get("#q2:missing", [])[1:]
     correct = "correct them, or leave the cell empty"
     empty = "leave the cells of missing values empty"
-    for what, directive, cells, known, hint in (
+    for what, directive, cells, allowed, hint in (
         ("column types", "#q2:types", _types(sheet), TYPES, correct),
         ("schemes", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
     ):
-        if strange := sorted({cell for cell in cells if cell and cell not in known}):
+        if strange := sorted({cell for cell in cells if cell and cell not in allowed}):
             got = f"{what} {first_names(strange)} in {directive}"
-            yield problem(path, got, " or ".join(known), hint)
+            yield problem(path, got, " or ".join(allowed), hint)
 
 
 def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> Iterator[InputError]:

@@ -91,11 +91,11 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
-            found = described["type"]
-            if found != kind.type:
+            given_type = described["type"]
+            if given_type != kind.type:
                 hints = {**kind.hints, **_KEYS, "": "`qiime tools peek` says what each of yours is"}
-                hint = next(own for start, own in hints.items() if found.startswith(start))
-                raise problem(path, f"an artifact of type {found}", kind.type, hint)
+                hint = next(text for start, text in hints.items() if given_type.startswith(start))
+                raise problem(path, f"an artifact of type {given_type}", kind.type, hint)
             return archive.read(member)
     except InputError:
         raise

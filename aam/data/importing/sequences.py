@@ -74,18 +74,18 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     InputError
         A feature has no sequence.
     """
-    known = load_sequences(path) if path is not None else {}
+    given = load_sequences(path) if path is not None else {}
     sequences = {
-        name: known[name] if name in known else _normalised(name)
+        name: given[name] if name in given else _normalised(name)
         for name in table.feature_ids
-        if name in known or is_sequence(name)
+        if name in given or is_sequence(name)
     }
     missing = [name for name in table.feature_ids if name not in sequences]
     if missing and path is not None:
         raise problem(
             path,
             f"no sequence for {first_names(missing)} of {len(table.feature_ids)} features of "
-            f"{table_path}; the file has {first_names(known, limit=1)}",
+            f"{table_path}; the file has {first_names(given, limit=1)}",
             "a sequence for every feature",
             "give the rep-seqs that belong to this table, or filter the table to the file's IDs",
         )

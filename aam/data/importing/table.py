@@ -76,8 +76,10 @@ def load_table(path: Path) -> FeatureTable:
         got = f"{given - values.nnz} counts of a sample and a feature that have one already"
         raise problem(path, got, "one count for a sample and a feature", _CHECK)
     values.eliminate_zeros()
-    found = [_id_problems(path, "sample", sample_ids), _id_problems(path, "feature", feature_ids)]
-    refuse(chain(*found, _count_problems(path, sample_ids, feature_ids, values)))
+    of_samples = _id_problems(path, "sample", sample_ids)
+    of_features = _id_problems(path, "feature", feature_ids)
+    of_counts = _count_problems(path, sample_ids, feature_ids, values)
+    refuse(chain(of_samples, of_features, of_counts))
     return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
 
 
@@ -108,12 +110,12 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
 
 def _parse_hdf5(path: Path, content: bytes) -> Parsed:
     try:
-        found = read_hdf5(content)
-        parts = (found["data"], found["indices"], found["indptr"])
-        shape = (len(found["samples"]), len(found["features"]))
-        values = csr_array(parts, shape=shape, dtype=np.float64)
+        parts = read_hdf5(content)
+        arrays = (parts["data"], parts["indices"], parts["indptr"])
+        shape = (len(parts["samples"]), len(parts["features"]))
+        values = csr_array(arrays, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return found["samples"], found["features"], values
+        return parts["samples"], parts["features"], values
     except _BIOM_ERRORS as error:
         got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"

@@ -67,8 +67,8 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
 
 
 def _program(name: str) -> str:
-    if found := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
-        return found
+    if program := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
+        return program
     raise problem(
         "configuration key datasets.<name>.tree",
         f"null, but the program '{name}' is not installed",

@@ -66,7 +66,7 @@ def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
         branch first.
     """
     few = max(1, int(FEW * sum(1 for _ in tree.tips())))
-    found = []
+    apart = []
     for node in tree.postorder():
         length = node.length or 0.0
         if node.parent is tree and len(tree.children) == 2:
@@ -74,8 +74,8 @@ def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
         if length > LONG:
             names = [tip.name for tip in node.tips(include_self=True)]
             if len(names) <= few:
-                found.append((names, float(length)))
-    return sorted(found, key=lambda branch: (-branch[1], branch[0]))
+                apart.append((names, float(length)))
+    return sorted(apart, key=lambda branch: (-branch[1], branch[0]))
 
 
 def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:

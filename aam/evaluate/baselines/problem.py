@@ -215,7 +215,7 @@ def predict(task: Problem, model: Any, features: Any) -> Prediction:
     """
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
-    place = {name: column for column, name in enumerate(task.classes)}
+    column_of = {name: column for column, name in enumerate(task.classes)}
     shares_TC = np.zeros((features.shape[0], len(task.classes)))
-    shares_TC[:, [place[name] for name in model.classes_]] = model.predict_proba(features)
+    shares_TC[:, [column_of[name] for name in model.classes_]] = model.predict_proba(features)
     return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC

@@ -133,9 +133,9 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
                 part.insert(1, "without", block)
                 part.insert(2, "baseline", name)
                 tables.append(part)
-    place = {name: number for number, name in enumerate(names)}
+    rank = {name: number for number, name in enumerate(names)}
     nested = pd.concat(tables, ignore_index=True)
-    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(place)))
+    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(rank)))
     return nested.iloc[order].reset_index(drop=True)
 
 

@@ -213,9 +213,9 @@ def bars(
     look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
     drawn = axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
     tell(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
-    for place, end, text in zip(places, lengths + half, texts, strict=True):
+    for row, end, text in zip(places, lengths + half, texts, strict=True):
         axes.annotate(
-            text, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+            text, (end, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
     axes.set_yticks(places, list(names))
     axes.tick_params(axis="y", length=0)

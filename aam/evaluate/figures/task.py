@@ -62,8 +62,9 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the headline score of the model and of its baselines as bars, the best on top."""
     headline = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
-    rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
-    rows.insert(0, {**report, "role": "model", "name": _model(report)})
+    rows = [{**report, "role": "model", "name": _model(report)}]
+    for name, scores in report["baselines"].items():
+        rows.append({**scores, "role": "baseline", "name": name})
     if "super_learner" in report:
         rows.append({**report["super_learner"], "role": "model", "name": SUPER_LEARNER})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
@@ -102,9 +103,9 @@ def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path:
     grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
     with saved_figure(path, 4.2 * len(reports), **grid) as (_, all_axes):
         pairs = zip(all_axes[::2], all_axes[1::2], strict=True)
-        for (axes, comparison), part, own in zip(pairs, parts, reports, strict=True):
-            _draw_scatter(axes, part, own)
-            _draw_comparison(comparison, own)
+        for (axes, comparison), part, target_report in zip(pairs, parts, reports, strict=True):
+            _draw_scatter(axes, part, target_report)
+            _draw_comparison(comparison, target_report)
 
 
 def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
@@ -128,19 +129,19 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     shades = [color_of[name] for name in fold[order]]
     rows = zip(predictions["sample-id"], observed, predicted, fold, strict=True)
     texts = [
-        f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {place}"
-        for name, true, guess, place in rows
+        f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {number}"
+        for name, true, guess, number in rows
     ]
     points = axes.scatter(
         observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0
     )
-    tell(points, (texts[place] for place in order))
+    tell(points, (texts[row] for row in order))
     is_test = fold < 0
     if is_test.any():
         crosses = axes.scatter(
             observed[is_test], predicted[is_test], s=size, marker="x", color=BLACK, linewidths=0.8
         )
-        tell(crosses, (texts[place] for place in np.flatnonzero(is_test)))
+        tell(crosses, (texts[row] for row in np.flatnonzero(is_test)))
         axes.scatter([], [], s=22, marker="x", color=BLACK, label="test")
     if distinct:
         for name in names:
@@ -151,13 +152,15 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         axes.legend(title=title, ncols=columns, handletextpad=0.2, columnspacing=0.8)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     axes.set(xlabel="observed", ylabel="predicted by a model that never saw its label")
-    found = report["intervals"]
+    intervals = report["intervals"]
+    level = percent(intervals["level"])
+    coverage = percent(intervals["coverage"], 1)
     axes.set_title(
         f"{_title(report)}, {len(names)} folds\n"
         f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
         f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
-        f"{percent(found['level'])} intervals (grey) contain {percent(found['coverage'], 1)} of "
-        f"samples\nPredicted by {_whose(report)}"
+        f"{level} intervals (grey) contain {coverage} of samples\n"
+        f"Predicted by {_whose(report)}"
     )
 
 
