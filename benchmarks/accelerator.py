@@ -34,7 +34,17 @@ from pydantic import Field
 from aam.bench.ablation import run_ablation
 from aam.bench.subprocess_runner import Measure, SubprocessRunner
 from aam.bench.tables import about_run
-from aam.bench.variants import ALONE, BATCH, NAIVE, ORDER, Hardware, Variant, said, usual, variants
+from aam.bench.variants import (
+    ALONE,
+    BATCH,
+    NAIVE,
+    ORDER,
+    Hardware,
+    Variant,
+    format_option,
+    usual,
+    variants,
+)
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
@@ -177,7 +187,7 @@ def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) ->
             if mode in seen or (wants_accelerator and not hardware.accelerator):
                 continue
             seen.add(mode)
-            found.append(Variant(OPTION, said(key, value), size, mode))
+            found.append(Variant(OPTION, format_option(key, value), size, mode))
     return found
 
 

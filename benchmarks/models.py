@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aam.bench.ablation import interleaved, probe_hardware, steps_request
+from aam.bench.ablation import measure_in_turns, probe_hardware, steps_request
 from aam.bench.subprocess_runner import Measure, SubprocessRunner
 from aam.bench.tables import about_run, markdown_table, page, spread
 from aam.bench.timing import medians
@@ -97,7 +97,7 @@ def step_costs(
         )
         for name, model in models.items()
     }
-    results = interleaved(measure, requests, cfg["repeats"])
+    results = measure_in_turns(measure, requests, cfg["repeats"])
     measured = {name: medians(found) for name, found in results.items() if found}
     costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
     return costs, about

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.bench.ablation import interleaved, probe_hardware, steps_request
+from aam.bench.ablation import measure_in_turns, probe_hardware, steps_request
 from aam.bench.subprocess_runner import Measure, SubprocessRunner
 from aam.bench.tables import about_run, markdown_table, page
 from aam.bench.timing import medians
@@ -52,7 +52,7 @@ Point = tuple[str, int]
 def scale(measure: Measure, requests: Mapping[Point, Any], repeats: int) -> pd.DataFrame:
     """Return one row per experiment and `x`, which counts `unit`; NaN where it could not run."""
     rows = []
-    for (experiment, x), found in interleaved(measure, requests, repeats).items():
+    for (experiment, x), found in measure_in_turns(measure, requests, repeats).items():
         row = {"experiment": experiment, "mode": "training step", "x": x, "unit": UNITS[experiment]}
         if found:
             measured, counted = medians(found), COUNTED.get(experiment)

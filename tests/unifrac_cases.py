@@ -20,7 +20,7 @@ from aam.unifrac.ssu import Ssu
 SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]
 needs_ssu = pytest.mark.skipif(
-    not engines.installed(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
+    not engines.has_ssu(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"
 )
 needs_package = pytest.mark.skipif(
     import_fault() is not None,

@@ -39,7 +39,17 @@ class Row(NamedTuple):
 
 
 def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:
-    """Leave out a fraction of the ASVs, rounded, with all of their reads; one stays at least."""
+    """Leave out a fraction of the ASVs, with all of their reads; at least one stays.
+
+    Parameters
+    ----------
+    row
+        The ASVs of a sample.
+    fraction
+        Fraction of them to leave out; the number is rounded.
+    rng
+        Source of the draw.
+    """
     asvs = len(row.asvs)
     kept = max(asvs - int(fraction * asvs + 0.5), 1)
     chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
@@ -52,10 +62,25 @@ def cutmix(first: Row, second: Row, rng: np.random.Generator) -> tuple[Row, floa
     Compositional CutMix of Gordon-Rodriguez, E., Quinn, T. P. & Cunningham, J. P. (2022), Data
     augmentation for compositional data: advancing predictive models of the microbiome, NeurIPS.
     The probability of the first parent is uniform between 0 and 1. A mix without a single ASV is
-    drawn again, with the same probability, which is returned: the weight of the first parent.
+    drawn again, with the same probability.
+
+    Parameters
+    ----------
+    first, second
+        The parents.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    mixed : Row
+        The mix.
+    weight : float
+        Weight of the first parent: the probability that an ASV came from it.
     """
     asvs = np.union1d(first.asvs, second.asvs)
-    counts_of_first, counts_of_second = _aligned(first, asvs), _aligned(second, asvs)
+    counts_of_first = _aligned(first, asvs)
+    counts_of_second = _aligned(second, asvs)
     weight = float(rng.uniform())
     while True:
         from_first = rng.random(len(asvs)) < weight
@@ -87,8 +112,8 @@ class _Block:
     def of_samples(cls, view: int, counts: csr_array) -> "_Block":
         """Return a block whose row i is made of sample i alone."""
         rows = counts.shape[0]
-        own = np.arange(rows, dtype=np.int32)[:, None]
-        return cls(view, counts, own, np.ones((rows, 1), dtype=np.float32))
+        parent = np.arange(rows, dtype=np.int32)[:, None]
+        return cls(view, counts, parent, np.ones((rows, 1), dtype=np.float32))
 
 
 class _Columns:
@@ -111,9 +136,16 @@ class _Columns:
         return [Row(ranked.indices[i:j], ranked.data[i:j]) for i, j in bounds]
 
     def matrix(self, rows: Sequence[Row]) -> csr_array:
-        """Return the counts of rows whose ASVs are ranks, in the order of the token store."""
+        """Return the counts of rows in the order of the token store, int64 [rows, U].
+
+        Parameters
+        ----------
+        rows
+            Rows whose ASVs are ranks of their IDs.
+        """
         offsets = np.cumsum([0, *(len(row.asvs) for row in rows)])
-        asvs, counts = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        asvs = np.concatenate([row.asvs for row in rows])
+        counts = np.concatenate([row.counts for row in rows])
         ranked = csr_array((counts, asvs, offsets), shape=(len(rows), len(self.by_id)))
         return self._reordered(ranked, self.by_id)
 
@@ -129,12 +161,27 @@ class _Columns:
 def build_store(
     feature_ids: Sequence[str], views: Sequence[FeatureTable], settings: Augmentation
 ) -> SampleStore:
-    """Put V views of the same N samples, in the same order, and augmented rows into one store.
+    """Put the views of some samples, and augmented rows, into one store.
 
     The views come first, then, view by view, the rows with ASVs left out and the mixed rows. They
-    depend on samples and seed, not on any order. `feature_ids` are the U ASVs of the token store.
+    depend on samples and seed, not on any order.
+
+    Parameters
+    ----------
+    feature_ids
+        The U ASVs of the token store.
+    views
+        V rarefied tables of the same N samples in the same order.
+    settings
+        Which rows are added.
+
+    Raises
+    ------
+    InputError
+        Samples are to be mixed, and there is only one.
     """
-    sample_ids, seed = views[0].sample_ids, settings.seed
+    sample_ids = views[0].sample_ids
+    seed = settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
     columns = _Columns(feature_ids)
 
@@ -143,7 +190,7 @@ def build_store(
         made = [operation(row, rng=generator(*name, sample)) for row, sample in rows]
         return _Block.of_samples(AUGMENTED, columns.matrix(made))
 
-    base = [_Block.of_samples(view, columns.counts(own)) for view, own in enumerate(views)]
+    base = [_Block.of_samples(view, columns.counts(table)) for view, table in enumerate(views)]
     blocks = list(base)
     for block in base:
         if settings.asv_dropout > 0:
@@ -168,14 +215,17 @@ def _mixed(
         )
     by_id = sorted(range(samples), key=sample_ids.__getitem__)
     name = ("cutmix", settings.seed, block.view)
-    turns = sorted(range(samples), key=lambda place: seed_of(*name, sample_ids[by_id[place]]))
+    turns = sorted(range(samples), key=lambda position: seed_of(*name, sample_ids[by_id[position]]))
     rows = columns.rows(block.counts)
-    made, parents, weights = [], [], []
+    made = []
+    parents = []
+    weights = []
     for number in range(round(settings.cutmix * samples)):
-        place = turns[number % samples]
-        first = by_id[place]
+        position = turns[number % samples]
+        first = by_id[position]
         rng = generator(*name, number // samples, sample_ids[first])
-        second = by_id[(place + 1 + int(rng.integers(samples - 1))) % samples]
+        # Any of the other samples, but never the first one itself.
+        second = by_id[(position + 1 + int(rng.integers(samples - 1))) % samples]
         mixed, weight = cutmix(rows[first], rows[second], rng)
         made.append(mixed)
         parents.append((first, second))

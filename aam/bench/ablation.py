@@ -69,14 +69,28 @@ class Ablation:
     device: dict[str, str]
 
     def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
-        """Write `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates)."""
+        """Write the results of a benchmark, atomically.
+
+        Parameters
+        ----------
+        outputs
+            Files to write: `table` (TSV), `text` (Markdown) and `roofline` (JSON: the rates).
+        about
+            What the figures were measured on, words by name.
+        """
         write_tsv(outputs["table"], self.table)
         write_text(outputs["text"], self.page(about))
         rates = {name: asdict(rate) for name, rate in self.rates.items()}
         write_json(outputs["roofline"], {**rates, "about": dict(about)})
 
     def page(self, about: Mapping[str, str]) -> str:
-        """Return the Markdown page."""
+        """Return the Markdown page.
+
+        Parameters
+        ----------
+        about
+            What the figures were measured on, words by name.
+        """
         rates = "\n".join(_rate_line(name, rate) for name, rate in self.rates.items())
         cells = [_cells(row) for row in self.table.to_dict("records")]
         table = markdown_table(["group", "mode", "batch", *FIGURES], cells)
@@ -91,9 +105,11 @@ def _cells(row: Mapping[Hashable, Any]) -> list[str]:
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
-    what, unit = f"matrix products, {name}", "GFLOP/s"
+    what = f"matrix products, {name}"
+    unit = "GFLOP/s"
     if name == "copy":
-        what, unit = "copies", "GB/s"
+        what = "copies"
+        unit = "GB/s"
     return (
         f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
         f"{rate.count} measurements of {rate.what}"
@@ -107,11 +123,24 @@ def run_ablation(
     runtime: RunOptions,
     choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
 ) -> Ablation:
-    """Time every variant of the slice `slices.benchmark`, and what the machine can do at best.
+    """Time every variant of a training step, and what the machine can do at best.
 
     Repeats are interleaved: changes of the machine's load affect all variants. `loss_step` is the
     last step that all variants of the group and the batch size reached. A variant that could not
     run, for example because memory was short, has no figures.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    inputs
+        Files of the pretraining that is timed, by name.
+    runtime
+        Threads, workers, and a folder for compiled code.
+    choose
+        Returns the variants for a configuration and a machine.
     """
     hardware, device = probe_hardware(measure, [cfg], runtime)
     chosen = choose(cfg, hardware)
@@ -122,15 +151,30 @@ def run_ablation(
     at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
     at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
     rates = _ask(measure, "roofline", runtime, **at_best)
-    results = interleaved(measure, requests, cfg["repeats"])
-    best = {name: roofline.best(found) for name, found in rates.items()}
+    results = measure_in_turns(measure, requests, cfg["repeats"])
+    best = {name: roofline.best(candidates) for name, candidates in rates.items()}
     return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
 
 
 def probe_hardware(
     measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
-    """Return what the machine has, and words on it; the compiler is tried where it is asked for."""
+    """Return what the machine has, and words on it.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    cfgs
+        Slices of the benchmarks that follow; the compiler is tried where one of them asks for it.
+    runtime
+        Threads and workers.
+
+    Raises
+    ------
+    RuntimeError
+        The measuring process failed.
+    """
     asked = any(usual(cfg, Hardware(compiles=True)).compile != "off" for cfg in cfgs)
     device = _ask(measure, "device", runtime, compile=asked)
     hardware = Hardware(
@@ -150,10 +194,20 @@ def _ask(measure: Measure, kind: str, runtime: RunOptions, **more: Any) -> dict[
     return result
 
 
-def interleaved(
+def measure_in_turns(
     measure: Measure, requests: Mapping[K, Mapping[str, Any]], repeats: int
 ) -> dict[K, list[dict[str, Any]]]:
-    """Return the results of every request for steps, done in turns; one that fails is done once."""
+    """Return the results of every request for steps, done in turns.
+
+    Parameters
+    ----------
+    measure
+        Runs a request in a process of its own.
+    requests
+        What `steps_request` returns, by any key.
+    repeats
+        How often each request is done; one that fails is not done again.
+    """
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     pending = dict(requests)
     for repeat in range(1, repeats + 1):
@@ -175,7 +229,21 @@ def steps_request(
     batch_size: int,
     runtime: RunOptions,
 ) -> dict[str, Any]:
-    """Return the request that times a mode; `cfg` is a slice of pretraining, and `seconds`."""
+    """Return the request that times a mode of training.
+
+    Parameters
+    ----------
+    cfg
+        A slice of pretraining, and `seconds`, the time that a measurement may take.
+    inputs
+        Files of the pretraining, by name.
+    mode
+        How a step is done.
+    batch_size
+        Samples per step.
+    runtime
+        Threads, and a folder for compiled code.
+    """
     training = {"optimizer": mode.optimizer, "batch_size": batch_size}
     optimization = {key: getattr(mode, key) for key in OF_OPTIMIZATION}
     return {

@@ -36,17 +36,38 @@ class NaiveDataset(BatchDataset):
     asvs_per_sample: int | None = None
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
-        """Return the batch of some rows."""
+        """Return the batch of some rows.
+
+        Parameters
+        ----------
+        rows_B
+            Rows of the sample store.
+        step
+            Number of the step, which the masks depend on.
+        """
         batch = super().assemble(rows_B, step)
         if self.asvs_per_sample is not None:
             batch = pad_samples(batch, self.asvs_per_sample)
         if self.copies or self.encoded_padding:
-            batch = repeated(batch, copies=self.copies, padding=self.encoded_padding)
+            batch = repeat_sequences(batch, copies=self.copies, padding=self.encoded_padding)
         return MicroBatches(asvs=ASVS_PER_CHUNK if self.chunks else None).split(batch)
 
 
 def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
-    """Return the batch with its samples in one block, padded to as many ASVs; 0: to the richest."""
+    """Return the batch with its samples in one block, padded to as many ASVs.
+
+    Parameters
+    ----------
+    batch
+        Any batch.
+    asvs_per_sample
+        ASVs that every sample is padded to; 0: those of the richest one.
+
+    Raises
+    ------
+    InputError
+        A sample has more ASVs.
+    """
     richness = max(int(block.present_BA.sum(dim=1).max()) for block in batch.samples)
     asvs_per_sample = asvs_per_sample or richness
     if richness > asvs_per_sample:
@@ -59,16 +80,26 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
     return replace(batch, samples=[joined(batch.samples, asvs_per_sample)])
 
 
-def repeated(batch: Batch, *, copies: bool, padding: bool) -> Batch:
-    """Return the batch with a sequence of its own for every ASV of every sample, if `copies`.
+def repeat_sequences(batch: Batch, *, copies: bool, padding: bool) -> Batch:
+    """Return the batch with sequences that are encoded more often than they have to be.
 
-    With `padding` the places behind a sample's last ASV get sequences too, of padding alone.
     Shorter sequences are padded to the longest, and the padding takes part as it is; only where
     all have one length are the embeddings those of the optimized batch.
+
+    Parameters
+    ----------
+    batch
+        Any batch.
+    copies
+        Whether every ASV of every sample gets a sequence of its own.
+    padding
+        Whether the places behind a sample's last ASV get sequences too, of padding alone.
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
     first = 0 if copies else distinct
-    samples, sources, done = [], [torch.arange(first)], first
+    samples = []
+    sources = [torch.arange(first)]
+    done = first
     for block in batch.samples:
         # Behind the distinct ASVs stands one of padding alone.
         source_BA = torch.where(block.present_BA, block.asv_BA, distinct)

@@ -13,9 +13,18 @@ from aam.train.distributed.devices import Devices, has_fast_bf16
 
 
 def device(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return whether there is an `accelerator` that models run on, and more `about` the `devices`.
+    """Return what a machine has.
 
-    Whether it `compiles` is tried on a CPU only where the key `compile` asks for it.
+    Parameters
+    ----------
+    request
+        `threads`, and `compile`: whether the compiler is tried on a CPU.
+
+    Returns
+    -------
+    dict
+        `accelerator` (whether there is one that models run on), `compiles`, `bf16` (whether it is
+        fast), `devices` (number of CUDA devices), and `about`: words on the device by name.
     """
     devices = Devices("fp32", request["threads"])
     on_accelerator = devices.device.type != "cpu"
@@ -35,7 +44,13 @@ def device(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
-    """Return the rates of products and copies, by precision."""
+    """Return the rates of products and copies, by precision.
+
+    Parameters
+    ----------
+    request
+        `threads`, `precisions`, and `width` and `ffn_ratio` of the model.
+    """
     device = Devices("fp32", request["threads"]).device
     shape = {key: request[key] for key in ("width", "ffn_ratio")}
     return roofline.measure(request["precisions"], device, **shape)

@@ -26,7 +26,23 @@ from aam.util.errors import problem
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what the key `kind` of a request says: `device`, `roofline` or `steps`."""
+    """Do one measurement.
+
+    Parameters
+    ----------
+    request
+        `kind`, which is `device`, `roofline` or `steps`, and what this kind needs.
+
+    Returns
+    -------
+    dict
+        The result in plain types.
+
+    Raises
+    ------
+    InputError
+        Steps should be compiled, and there is no compiler, or it fails.
+    """
     kinds = {"device": hardware.device, "roofline": hardware.rates, "steps": _run_steps}
     return kinds[request["kind"]](request)
 
@@ -34,11 +50,19 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     """Train some steps, as `aam.bench.ablation.steps_request` says, and time them.
 
-    Returns `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
-    `parameters` and `precision`.
-    InputError when compilation is asked for and there is no compiler, or it fails.
+    Returns
+    -------
+    dict
+        `StepTimes.result` with `launches` of the first step (None: compiled), `peak_memory_mb`,
+        `parameters` and `precision`.
+
+    Raises
+    ------
+    InputError
+        Compilation is asked for, and there is no compiler, or it fails.
     """
-    cfg, settings = request["cfg"], Pretraining.model_validate(request["cfg"]["pretraining"])
+    cfg = request["cfg"]
+    settings = Pretraining.model_validate(request["cfg"]["pretraining"])
     options = step_options(Optimization.model_validate(cfg["optimization"]))
     devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)
     inputs = {
@@ -46,9 +70,10 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in request["inputs"].items()
     }
     prepared = prepare(cfg, inputs)
-    model, dataset = prepared.model, prepared.dataset
-    own = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    dataset = NaiveDataset(**own, **request["batch"]).for_device(devices.device)
+    model = prepared.model
+    dataset = prepared.dataset
+    arguments = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    dataset = NaiveDataset(**arguments, **request["batch"]).for_device(devices.device)
     if request["recompute"]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
@@ -95,5 +120,6 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
 def _check_compiled(module: nn.Module, options: StepOptions) -> None:
     """Raise InputError where steps that should be compiled are not: their times would mislead."""
     if options.compile != "off" and not is_compiled(module):
-        key, wanted = "configuration key optimization.compile", "a working compiler"
+        key = "configuration key optimization.compile"
+        wanted = "a working compiler"
         raise problem(key, options.compile, wanted, "see the warning above")

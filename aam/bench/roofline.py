@@ -16,8 +16,13 @@ Product = tuple[int, int, int]
 Rates = dict[str, list[float]]
 """Measured rates, by product or size of the copy."""
 
-FP32, BF16, FP16 = torch.float32, torch.bfloat16, torch.float16
-DTYPES = {"fp32": FP32, "tf32": FP32, "bf16": BF16, "fp16": FP16}
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+"""Type of the numbers by precision."""
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 """Square products that are tried, by type of device; other devices are tried as a CPU."""
 ROWS = {"cpu": 8192, "cuda": 65536}
@@ -53,8 +58,25 @@ def arithmetic(precision: str) -> Iterator[torch.dtype]:
 def measure(
     precisions: Iterable[str], device: torch.device, *, width: int, ffn_ratio: float
 ) -> dict[str, Rates]:
-    """Return the rates of products per precision, a transformer's too, and of ``copy``."""
-    rows, hidden = _for(device, ROWS), int(width * ffn_ratio)
+    """Return the rates of matrix products and copies on a device.
+
+    Parameters
+    ----------
+    precisions
+        Keys of `DTYPES`.
+    device
+        Where they are measured.
+    width, ffn_ratio
+        Width of a transformer, and its hidden units per unit of width: its products are measured
+        too.
+
+    Returns
+    -------
+    dict
+        Operations per second of each product, by precision, and bytes per second under ``copy``.
+    """
+    rows = _for(device, ROWS)
+    hidden = int(width * ffn_ratio)
     of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
     rates = {}
     for precision in precisions:
@@ -67,7 +89,8 @@ def product_rates(dtype: torch.dtype, device: torch.device, products: Iterable[P
     """Return the rates of some products, in floating-point operations per second."""
     rates: Rates = {}
     for rows, inner, columns in products:
-        left, right = _random(rows, inner, dtype, device), _random(inner, columns, dtype, device)
+        left = _random(rows, inner, dtype, device)
+        right = _random(inner, columns, dtype, device)
         out = torch.empty(rows, columns, dtype=dtype, device=device)
         seconds = _seconds(torch.mm, left, right, out=out)
         rates[f"{rows} x {inner} x {columns}"] = [2.0 * rows * inner * columns / s for s in seconds]
@@ -83,7 +106,15 @@ def copy_rates(device: torch.device) -> Rates:
 
 
 def peak_flops(precision: str, device: torch.device) -> float:
-    """Return the operations per second of the best square product in a precision."""
+    """Return the operations per second of the best square product.
+
+    Parameters
+    ----------
+    precision
+        A key of `DTYPES`.
+    device
+        Where it is measured.
+    """
     with arithmetic(precision) as dtype:
         return best(product_rates(dtype, device, _squares(device))).median
 

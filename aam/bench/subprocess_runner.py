@@ -47,7 +47,8 @@ class SubprocessRunner:
 
     def __call__(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the result, or None where its process failed; RuntimeError without a server."""
-        requests, replies = cast(IO[str], self._server.stdin), cast(IO[str], self._server.stdout)
+        requests = cast(IO[str], self._server.stdin)
+        replies = cast(IO[str], self._server.stdout)
         try:
             print(json.dumps(request, default=str), file=requests, flush=True)
             reply = replies.readline()

@@ -14,27 +14,63 @@ from aam.util.provenance import provenance
 
 
 def page(title: str, *parts: str, about: Mapping[str, str]) -> str:
-    """Return a Markdown page; `about` is what its figures were measured on, words by name."""
+    """Return a Markdown page.
+
+    Parameters
+    ----------
+    title
+        Its heading.
+    *parts
+        Its paragraphs and tables.
+    about
+        What its figures were measured on, words by name.
+    """
     facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
     return "\n\n".join([f"# {title}", *parts, "## Measured on", facts]) + "\n"
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; rows shorter than the head are filled with empty cells."""
+    """Return a Markdown table.
+
+    Parameters
+    ----------
+    head
+        Names of the columns.
+    rows
+        Cells of each row; rows shorter than the head are filled with empty cells.
+    """
     filled = [[*row, *[""] * (len(head) - len(row))] for row in rows]
     first, *others = [f"| {' | '.join(cells)} |" for cells in (head, *filled)]
     return "\n".join([first, "|---" * len(head) + "|", *others])
 
 
 def spread(median: float, iqr: float) -> str:
-    """Return a median with its interquartile range, where that is known."""
+    """Return a median with its interquartile range in text.
+
+    Parameters
+    ----------
+    median, iqr
+        In the same unit; an `iqr` of NaN is left out.
+    """
     return quantity(median) if pd.isna(iqr) else f"{quantity(median)} ({quantity(iqr)})"
 
 
 def about_run(
     cfg: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
 ) -> dict[str, str]:
-    """Return what figures were measured on and from, words by name."""
+    """Return what figures were measured on and from, words by name.
+
+    Parameters
+    ----------
+    cfg
+        The slice of the benchmark, with `repeats`.
+    inputs
+        Files that were read, by name.
+    device
+        Words on the device by name, as `probe_hardware` returns them.
+    threads
+        Threads of the measurements.
+    """
     return {
         **machine(),
         **device,

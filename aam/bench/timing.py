@@ -11,12 +11,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from aam.model.batch import Batch
 from aam.train.compilation import graphs_compiled
 
-QUICK_WARM_UP, WARM_UP = 1, 5
-"""Steps before the timed ones, in which kernels are made: uncompiled on a CPU, and elsewhere."""
-LEAST_STEPS, MOST_STEPS = 2, 10
-"""Fewest timed steps, unless a single one takes longer than the time given, and most."""
+QUICK_WARM_UP = 1
+"""Steps before the timed ones on a CPU where nothing is compiled."""
+WARM_UP = 5
+"""Steps before the timed ones elsewhere, in which kernels are made."""
+LEAST_STEPS = 2
+"""Fewest timed steps, unless a single one takes longer than the time given."""
+MOST_STEPS = 10
+"""Most timed steps."""
 NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
-"""Operators that touch no memory, beside those that PyTorch calls views."""
+"""Operators that touch no memory, in addition to those that PyTorch calls views."""
 
 
 class Launches(TorchDispatchMode):
@@ -56,10 +60,12 @@ class StepTimes:
 
     def go_on(self) -> bool:
         """Return whether there is another step; marks the instant before the first timed one."""
-        elapsed_s, timed = time.perf_counter() - self.t_start, self.step - self.warm_up
+        elapsed_s = time.perf_counter() - self.t_start
+        timed = self.step - self.warm_up
         if timed < 0 and self.step > 1 and elapsed_s > self.seconds:
-            # Slow steps need no long warm-up.
-            self.warm_up, timed = self.step, 0
+            # The warm-up ends early where steps are slow.
+            self.warm_up = self.step
+            timed = 0
         if timed == 0:
             self.t_start = time.perf_counter()
             self.clock.mark()
@@ -69,7 +75,19 @@ class StepTimes:
         return timed < least or (timed < MOST_STEPS and elapsed_s < self.seconds)
 
     def add(self, batch: Batch, loss: torch.Tensor, loading_s: float, flops: int) -> None:
-        """Take in a step."""
+        """Take in a step.
+
+        Parameters
+        ----------
+        batch
+            The batch of the step.
+        loss
+            Its loss, which stays on the device.
+        loading_s
+            Seconds that the batch was waited for.
+        flops
+            Floating-point operations of the model's products in this step.
+        """
         self.step += 1
         self.losses.append(loss)
         if self.step == 1:
@@ -120,15 +138,33 @@ class DeviceClock:
 
 
 def median_iqr(values: Iterable[float]) -> tuple[float, float]:
-    """Return the median and the interquartile range."""
+    """Return the median and the interquartile range.
+
+    Parameters
+    ----------
+    values
+        At least one number.
+    """
     low, median, high = np.percentile(list(values), [25, 50, 75])
     return float(median), float(high - low)
 
 
 def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return medians of the timed steps of all repeats, and the most memory and recompilations."""
-    names = ("step_s", "sizes", "flops")
-    step_s, sizes, flops = (np.concatenate([own[name] for own in results]) for name in names)
+    """Return medians of the timed steps of all repeats, and the most memory and recompilations.
+
+    Parameters
+    ----------
+    results
+        What `aam.bench.measurements.run` returned for each repeat of a request for steps.
+
+    Returns
+    -------
+    dict
+        The columns of the speed table that follow from the repeats of a mode alone.
+    """
+    step_s = np.concatenate([result["step_s"] for result in results])
+    sizes = np.concatenate([result["sizes"] for result in results])
+    flops = np.concatenate([result["flops"] for result in results])
     median, iqr = median_iqr(step_s)
     return {
         "step_ms_median": 1e3 * median,

@@ -8,8 +8,12 @@ from aam.config.sections.execution import Optimization
 from aam.train.distributed.devices import AUTO
 from aam.train.options import step_options
 
-ORDER, ALONE, BATCH = "order", "alone", "batch"
-"""Groups: each mode adds to the one before it; each adds to the naive one; larger batches."""
+ORDER = "order"
+"""Group in which each mode adds a change to the one before it."""
+ALONE = "alone"
+"""Group in which each mode adds a change to the naive one."""
+BATCH = "batch"
+"""Group of larger batches."""
 NAIVE = "naive"
 OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
 OF_OPTIMIZATION = (
@@ -79,33 +83,51 @@ class Hardware:
 
 
 def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-    """Return what the speed table has to hold, by the slice `aam.config.slices.benchmark`."""
+    """Return what the speed table has to hold.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    hardware
+        What the machine has.
+    """
     wanted = usual(cfg, hardware)
     plain = Mode(patch_bp=wanted.patch_bp, optimizer=wanted.optimizer)
     lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
     naive = replace(plain, **lacking, asvs_per_sample=cfg["naive_asvs"])
     changes = SAVINGS | {
-        said(key, getattr(wanted, key)): {key: getattr(wanted, key)}
+        format_option(key, getattr(wanted, key)): {key: getattr(wanted, key)}
         for key in (*OF_OPTIMIZATION, "workers", "pinned")
         if getattr(wanted, key) != getattr(plain, key)
     }
-    (first, *larger), alone = cfg["batch_sizes"], cfg["alone_batch_size"]
-    mode, found = naive, [Variant(ORDER, NAIVE, first, naive)]
+    first, *larger = cfg["batch_sizes"]
+    alone = cfg["alone_batch_size"]
+    mode = naive
+    timed = [Variant(ORDER, NAIVE, first, naive)]
     for name, change in changes.items():
         mode = replace(mode, **change)
-        found.append(Variant(ORDER, f"+ {name}", first, mode))
+        timed.append(Variant(ORDER, f"+ {name}", first, mode))
     if alone is not None:
-        each = {NAIVE: naive, **{name: replace(naive, **own) for name, own in changes.items()}}
+        each = {NAIVE: naive}
+        for name, change in changes.items():
+            each[name] = replace(naive, **change)
         each["all together"] = mode
-        found += [Variant(ALONE, name, alone, one) for name, one in each.items()]
+        timed += [Variant(ALONE, name, alone, one) for name, one in each.items()]
     names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
-    return found + [
-        Variant(BATCH, name, size, one) for size in larger for one, name in names.items()
-    ]
+    for batch_size in larger:
+        timed += [Variant(BATCH, name, batch_size, one) for one, name in names.items()]
+    return timed
 
 
-def said(key: str, value: Any) -> str:
-    """Return an option in words."""
+def format_option(key: str, value: Any) -> str:
+    """Return an option in words.
+
+    Parameters
+    ----------
+    key, value
+        Name of the option, and its value.
+    """
     if isinstance(value, bool):
         value = "on" if value else "off"
     return f"{key}: {value}".replace("_", " ")
@@ -114,20 +136,26 @@ def said(key: str, value: Any) -> str:
 def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
     """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine.
 
-    Of the precisions that `auto` chooses from it has bf16, if the machine has.
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.benchmark`.
+    hardware
+        What the machine has. Of the precisions that `auto` chooses from it gets bf16, if it has it.
     """
     options = step_options(Optimization.model_validate(cfg["optimization"]))
-    own = {key: getattr(options, key) for key in OF_OPTIMIZATION}
-    if own["precision"] == AUTO:
-        # The larger batches are timed in fp32, too.
-        own["precision"] = "bf16"
-    if own["precision"] == "fp16" and not hardware.accelerator:
-        own["precision"] = "bf16"
-    if own["precision"] == "bf16" and not hardware.bf16:
-        own["precision"] = "fp32"
+    chosen = {key: getattr(options, key) for key in OF_OPTIMIZATION}
+    if chosen["precision"] == AUTO:
+        # What `auto` chooses is known only in a run; the larger batches are timed in fp32, too.
+        chosen["precision"] = "bf16"
+    if chosen["precision"] == "fp16" and not hardware.accelerator:
+        chosen["precision"] = "bf16"
+    if chosen["precision"] == "bf16" and not hardware.bf16:
+        chosen["precision"] = "fp32"
     if not hardware.compiles:
-        own["compile"] = "off"
-    own["workers"] = hardware.workers if hardware.accelerator else 0
-    own["pinned"] = hardware.accelerator
-    patch_bp, optimizer = cfg["model"]["patch_bp"], cfg["pretraining"]["optimizer"]
-    return Mode(patch_bp=patch_bp, optimizer=optimizer, **own)
+        chosen["compile"] = "off"
+    chosen["workers"] = hardware.workers if hardware.accelerator else 0
+    chosen["pinned"] = hardware.accelerator
+    patch_bp = cfg["model"]["patch_bp"]
+    optimizer = cfg["pretraining"]["optimizer"]
+    return Mode(patch_bp=patch_bp, optimizer=optimizer, **chosen)

@@ -80,14 +80,32 @@ class Config(Section):
 
 
 def load(raw: Mapping[str, Any]) -> Config:
-    """Validate a configuration, overrides included; an InputError names what is wrong in it."""
+    """Validate a configuration, overrides included.
+
+    Parameters
+    ----------
+    raw
+        The configuration as YAML has it.
+
+    Returns
+    -------
+    Config
+        The configuration with all defaults.
+
+    Raises
+    ------
+    InputError
+        A key is unknown or missing, a value is not possible, or keys do not go together; the
+        message names the key.
+    """
     try:
         config = Config.model_validate(dict(raw))
     except ValidationError as error:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            got, expected = "the name of a baseline", "another name"
+            got = "the name of a baseline"
+            expected = "another name"
             raise problem(f"models.{model}", got, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for name, prediction in config.predictions.items():
@@ -128,7 +146,29 @@ def resolved(
     model: str | None = None,
     task: str | None = None,
 ) -> Any:
-    """Return one section with the overrides of a dataset, a model and a task, in this order."""
+    """Return one section of a configuration with the overrides that apply.
+
+    Overrides are taken in the order dataset, model, task: a task's keys win over those of a model.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    section
+        Name of the section, `finetuning` for instance.
+    dataset, model, task
+        Names under `datasets`, `models` and `tasks` whose overrides apply; None: none of that kind.
+
+    Returns
+    -------
+    Section
+        The section, of the same class as `getattr(config, section)`.
+
+    Raises
+    ------
+    InputError
+        The section is not valid with its overrides.
+    """
     value: Section = getattr(config, section)
     for group, name in {"datasets": dataset, "models": model, "tasks": task}.items():
         override = getattr(getattr(config, group)[name], section, {}) if name is not None else {}
@@ -149,7 +189,27 @@ def _require(name: str, among: Collection[str], where: str) -> None:
 def _require_possible(
     config: Config, dataset: str, model: str, training: Pretraining, metrics: list[str]
 ) -> None:
-    section, where = config.models[model], f"model {model} on {dataset}"
+    """Check that a model can be pretrained on a dataset with these settings.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+    training
+        The section `pretraining` with the overrides of both.
+    metrics
+        The metrics that are computed for the dataset.
+
+    Raises
+    ------
+    InputError
+        A distance to learn is not computed, the model's start has seen the samples of an inductive
+        task, there is nothing to pretrain with, or the studies of the samples are not known.
+    """
+    section = config.models[model]
+    where = f"model {model} on {dataset}"
     for metric in sorted(set(training.distances or {}) - set(metrics)):
         raise problem(
             f"configuration key pretraining.distances ({where})",
@@ -187,6 +247,7 @@ def _require_possible(
 
 
 def _require_left_to_auto(name: str, given: Collection[str], training: Finetuning) -> None:
+    """Check that no key is given that the recipe `auto` sets itself."""
     keys = [key for key in SET_BY_AUTO if key in given]
     if training.encoder == "auto" and training.start == "pretrained" and keys:
         raise problem(
@@ -200,6 +261,7 @@ def _require_left_to_auto(name: str, given: Collection[str], training: Finetunin
 def _require_fitting(
     name: str, task: Task, training: Finetuning, layers: Mapping[str, int]
 ) -> None:
+    """Check that loss, encoder and trained layers suit the task and the models."""
     losses = LOSSES[task.kind]
     if training.loss is not None and training.loss not in losses:
         # The loss that a kind is the name of is the one that null stands for.

@@ -28,9 +28,19 @@ TEMPLATES = frozenset({".html", ".css", ".js", ".tsv"})
 
 
 def code_digest(*modules: str) -> str:
-    """Return the SHA-256 of modules, by dotted name, and of everything of `aam` they import.
+    """Return the SHA-256 of modules and of everything of `aam` that they import.
 
     Comments, docstrings and formatting do not change it; any other edit does, of templates too.
+
+    Parameters
+    ----------
+    *modules
+        Dotted names, `aam.stages.rarefy` for instance.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        There is no such module in the package.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
@@ -63,13 +73,20 @@ def script_digest(script: Path, *modules: str) -> str:
 
 
 def imported_modules(module: str) -> set[str]:
-    """Return the names of `module` and of the package's modules it imports, at any depth."""
-    found, waiting = set[str](), {module}
+    """Return the names of a module and of the package's modules that it imports, at any depth.
+
+    Parameters
+    ----------
+    module
+        Dotted name. `NEUTRAL` modules are left out, with all that only they import.
+    """
+    names = set[str]()
+    waiting = {module}
     while waiting:
-        found.add(name := waiting.pop())
+        names.add(name := waiting.pop())
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
-        waiting |= set(_normalized(_required(name))[1]) - neutral - found
-    return found
+        waiting |= set(_normalized(_required(name))[1]) - neutral - names
+    return names
 
 
 @cache

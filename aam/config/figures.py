@@ -62,11 +62,16 @@ class Plot:
 
     @property
     def wildcards(self) -> list[str]:
-        """What a job is of, beside the dataset: nothing, `model`, `task`, or both."""
+        """What a job is of, in addition to the dataset: nothing, `model`, `task`, or both."""
         return re.findall(r"\{(\w+)\}", self.figures[0].place)
 
 
-PRE, TASK, FIRST = "pretrain/{model}", "finetune/{model}/{task}", "first/{task}"
+PRE = "pretrain/{model}"
+"""Folder of a pretrained model below that of a dataset."""
+TASK = "finetune/{model}/{task}"
+"""Folder of a task's models."""
+FIRST = "first/{task}"
+"""Folder of a task's first answer."""
 PLOTS: dict[str, Plot] = {
     "rarefaction": Plot(
         "Data",

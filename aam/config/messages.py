@@ -28,22 +28,42 @@ MEANT = {
 
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
-    """Turn a validation error into one line per key, with the nearest known key as the hint."""
+    """Turn a validation error of pydantic into one line per key, in the words of the configuration.
+
+    Parameters
+    ----------
+    error
+        What pydantic raised.
+    section
+        The class that was validated; its keys are those that an unknown key is compared with.
+    prefix
+        Where the section stands, `tasks.age.finetuning` for instance.
+
+    Returns
+    -------
+    InputError
+        The error, with the nearest known key as the hint.
+    """
     lines = []
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
         where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
-        got, expected, hint = _SHORT.repr(detail["input"]), detail["msg"], "see config/README.md"
+        got = _SHORT.repr(detail["input"])
+        expected = detail["msg"]
+        hint = "see config/README.md"
         if detail["type"] == "value_error":
             lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
             continue
         if detail["type"] == "extra_forbidden":
-            known = _known_keys(section, location[:-1])
-            near = difflib.get_close_matches(location[-1], known, n=1)
-            got, expected = "an unknown key", f"one of {', '.join(known)}"
+            keys = _known_keys(section, location[:-1])
+            near = difflib.get_close_matches(location[-1], keys, n=1)
+            got = "an unknown key"
+            expected = f"one of {', '.join(keys)}"
             hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
-            got, expected, hint = "nothing", "a value", f"add it; {hint}"
+            got = "nothing"
+            expected = "a value"
+            hint = f"add it; {hint}"
         elif detail["type"] == "model_type":
             expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
             hint = _as_section(location[-1], detail) or hint
@@ -66,8 +86,20 @@ def _as_section(key: str, detail: ErrorDetails) -> str | None:
 
 
 def refuse_doubled_keys(path: Path) -> None:
-    """Raise InputError where a mapping of a YAML file has a key twice: one would be lost."""
-    waiting, seen = [yaml.compose(path.read_text(encoding="utf-8"))], set[int]()
+    """Check that no mapping of a YAML file has a key twice, since one of the two would be lost.
+
+    Parameters
+    ----------
+    path
+        The file of the configuration.
+
+    Raises
+    ------
+    InputError
+        A key occurs twice in a section.
+    """
+    waiting = [yaml.compose(path.read_text(encoding="utf-8"))]
+    seen = set[int]()
     while waiting:
         node = waiting.pop()
         if id(node) in seen or not isinstance(node, yaml.CollectionNode):

@@ -23,7 +23,13 @@ class MetricFacts:
     """Keys of the section `unifrac` that it depends on."""
 
     def parameters_in(self, cfg: Mapping[str, Any]) -> Parameters:
-        """Return the parameters in a slice of the configuration."""
+        """Return the parameters of the metric.
+
+        Parameters
+        ----------
+        cfg
+            A slice of the configuration with the keys that `parameters` names.
+        """
         return {name: cfg[name] for name in self.parameters}
 
 

@@ -8,7 +8,7 @@ from aam.util.atomic import read_json
 from aam.util.manifest import MANIFEST
 
 TREE = "tree.safetensors"
-"""File of a reference, beside its manifest and the licences of its studies."""
+"""File of a reference, next to its manifest and the licences of its studies."""
 REFERENCES: Mapping[str, Path] = {
     path.parent.name: path.parent
     for path in sorted((PACKAGE_ROOT / "reference_tree").glob(f"*/{TREE}"))
@@ -17,5 +17,11 @@ REFERENCES: Mapping[str, Path] = {
 
 
 def reference_digest(name: str) -> str:
-    """Return the SHA-256 of the tree of a reference, as its manifest has it."""
+    """Return the SHA-256 of the tree of a reference, as its manifest has it.
+
+    Parameters
+    ----------
+    name
+        A key of `REFERENCES`.
+    """
     return str(read_json(REFERENCES[name] / MANIFEST)["sha256"][TREE])

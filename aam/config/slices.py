@@ -1,6 +1,10 @@
 """The part of the configuration that each stage depends on, as one plain dictionary.
 
 A key that is absent from a slice cannot make its stage stale.
+
+The functions have these parameters in common: `config`, the whole configuration as
+`aam.config.configuration.load` returns it; `dataset`, `model` and `task`, names under `datasets`,
+`models` and `tasks`. A function that takes another parameter describes it.
 """
 
 from collections.abc import Mapping
@@ -26,7 +30,15 @@ FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Return the settings of a simulated dataset, and the numbers that follow from them."""
+    """Return the settings of a simulated dataset, and the numbers that follow from them.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset, which is a simulated one.
+    """
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
@@ -36,8 +48,18 @@ def simulate(config: Config, dataset: str) -> Slice:
 def import_tree(config: Config, dataset: str) -> Slice:
     """Return where the root of a dataset's tree lies, and without a file what may stand for it.
 
-    `reference` is the name of a reference tree, or null where the reads decide; `digests` are those
-    of the references that can be taken.
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        `root`; where the tree is no file of the user's, also `reference`, the name of a reference
+        tree or None where the reads decide, and `digests` of the references that can be taken.
     """
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
@@ -51,7 +73,19 @@ def import_tree(config: Config, dataset: str) -> Slice:
 
 
 def rarefy(config: Config, dataset: str, view: int) -> Slice:
-    """Return one draw; the number of views is no part of it: more leave the first ones fresh."""
+    """Return the settings of one draw.
+
+    The number of views is no part of it, so that more views leave the first ones fresh.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    view
+        Number of the draw, from 0.
+    """
     section = resolved(config, "rarefaction", dataset=dataset)
     return {"depth": section.depth, "seed": section.seed, "view": view}
 
@@ -62,7 +96,17 @@ def tokenize(config: Config, dataset: str) -> Slice:
 
 
 def unifrac(config: Config, dataset: str, metric: str) -> Slice:
-    """Return the settings of one metric; the list of metrics is not part of it."""
+    """Return the settings of one metric; the list of metrics is not part of it.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
     keys = [*(["engine"] if facts.phylogenetic else []), *facts.parameters]
@@ -71,7 +115,26 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
 
 
 def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
-    """Return the settings of one of several jobs that share a metric; `part` counts from 0."""
+    """Return the settings of one of several jobs that share a metric.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`, of distances on the tree.
+    part
+        Number of the job, from 0.
+    parts
+        Number of jobs, as `unifrac_jobs` returns it.
+
+    Returns
+    -------
+    dict
+        `metric`, its parameters, `part` and `parts`.
+    """
     section = resolved(config, "unifrac", dataset=dataset)
     parameters = {key: getattr(section, key) for key in METRICS[metric].parameters}
     return {
@@ -84,8 +147,19 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
 
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
-    """Return the number of jobs that share a metric; it changes no byte of the result."""
-    section, facts = resolved(config, "unifrac", dataset=dataset), METRICS[metric]
+    """Return the number of jobs that share a metric; it changes no byte of the result.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
+    section = resolved(config, "unifrac", dataset=dataset)
+    facts = METRICS[metric]
     can_share = facts.phylogenetic and not facts.per_sample
     return section.partitions if can_share and section.partitions != "auto" else 1
 
@@ -97,7 +171,20 @@ def augment(config: Config, dataset: str) -> Slice:
 
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
-    """Return the weight of each metric that a model learns, in the order of `unifrac.metrics`."""
+    """Return what a model learns of the distances between samples.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    dict
+        Weight by metric, in the order of `unifrac.metrics`; metrics of weight 0 are left out.
+    """
     metrics = resolved(config, "unifrac", dataset=dataset).metrics
     weights = resolved(config, "pretraining", dataset=dataset, model=model).distances
     if weights is None:
@@ -111,10 +198,25 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
 
 
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
-    """Return architecture, training and optimization settings of one encoder."""
+    """Return architecture, training and optimization settings of one encoder.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    dict
+        `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
+        `alpha` where generalized UniFrac is computed in the batch.
+    """
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
-    section, alpha = config.models[model], {}
+    section = config.models[model]
+    alpha = {}
     if training["targets"] == "batch" and "generalized" in training["distances"]:
         alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
     return {
@@ -128,7 +230,20 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
 
 
 def start(config: Config, dataset: str, model: str) -> Start | None:
-    """Return what a model begins with on a dataset; None: weights of the seed."""
+    """Return what a model begins with on a dataset.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    Start or None
+        None: weights that are drawn with the seed.
+    """
     return next(iter(chain_of(config.models, config.datasets, dataset, model)), None)
 
 
@@ -148,7 +263,18 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
 def folds(config: Config, task: str) -> Slice:
     """Return what a task predicts, its folds, and its columns of categories.
 
-    `logarithm` asks for numbers above -1 and changes nothing else: see `inductive_owner`.
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+
+    Returns
+    -------
+    dict
+        `columns`, `where`, `kind`, `classes`, `categories`, `folds`, and `logarithm`, which asks
+        for numbers above -1 and changes nothing else: see `inductive_owner`.
     """
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
@@ -167,7 +293,15 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
+    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+    """
     section = config.tasks[task]
     keys = ("kind", "classes", "bounds", "baselines")
     return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
@@ -198,15 +332,37 @@ def baselines_owner(config: Config, task: str) -> str:
 def _first_alike(
     config: Config, task: str, further: Mapping[str, Slice] = {}, **changes: Any
 ) -> str:
+    """Return the first task with the same dataset, folds and further settings as a task.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+    further
+        More settings, by task, that have to be the same.
+    **changes
+        Keys of the slice `folds` that get this value for every task, so that they do not count.
+    """
+
     def asked(name: str) -> Slice:
-        own = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
-        return {**own, **further.get(name, {})}
+        settings = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
+        return {**settings, **further.get(name, {})}
 
     return next(name for name in config.tasks if asked(name) == asked(task))
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
+    """Return fine-tuning settings, and what a saved model must know to treat other tables alike.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model, task
+        Names of the dataset, the model and the task.
+    """
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
@@ -227,7 +383,15 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained."""
+    """Return what a score is called, and by what it is reported: nothing that was trained.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset, model, task
+        Names of the dataset, the model and the task.
+    """
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
@@ -293,13 +457,29 @@ def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
 
 
 def predictions(config: Config, task: str) -> list[str]:
-    """Return the paths of a task's predictions for other tables, without models the baselines'."""
+    """Return the paths of a task's predictions for other tables.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+
+    Returns
+    -------
+    list of str
+        Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
+        each model and its super learner, or without models that of the baselines.
+    """
     if not config.models:
         return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
-    ways = ["", *(["super_learner/"] if mixes(config, task) else [])]
-    return [
-        f"predict/{model}/{{task}}/{way}{{table}}.tsv" for model in config.models for way in ways
-    ]
+    paths = []
+    for model in config.models:
+        paths.append(f"predict/{model}/{{task}}/{{table}}.tsv")
+        if mixes(config, task):
+            paths.append(f"predict/{model}/{{task}}/super_learner/{{table}}.tsv")
+    return paths
 
 
 def explain(config: Config, task: str) -> Slice:
@@ -324,21 +504,32 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
 
 
 def summary(config: Config, dataset: str) -> Slice:
-    """Return the settings that the methods of a dataset's page name."""
+    """Return the settings that the methods of a dataset's page name.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        `depth`, `views`, `metrics`, `models`, `tasks`, and `networks` where there are no models.
+    """
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
-    shown = "encoder", "width", "asv_layers", "sample_layers"
     networks: Slice = {} if config.models else {"networks": {"models": {}}}
+    models = {}
+    for name, section in config.models.items():
+        shape = architecture(config, dataset, name)
+        shown = {key: shape[key] for key in ("encoder", "width", "asv_layers", "sample_layers")}
+        models[name] = {**shown, "start": section.start}
     return {
         **networks,
         **{key: getattr(rarefaction, key) for key in ("depth", "views")},
         "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
-        "models": {
-            name: {
-                **{key: architecture(config, dataset, name)[key] for key in shown},
-                "start": section.start,
-            }
-            for name, section in config.models.items()
-        },
+        "models": models,
         "tasks": {
             name: {
                 "columns": task.columns,
@@ -353,18 +544,21 @@ def summary(config: Config, dataset: str) -> Slice:
 
 
 def first_page(config: Config, dataset: str) -> Slice:
-    """Return the settings of the page of first answers: also what its networks' time rests on."""
+    """Return the settings of the page of first answers, also what its networks' time depends on.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    """
     expected = describe(config, dataset)
-    return {
-        **summary(config, dataset),
-        "networks": {
-            **{key: expected[key] for key in ("depth", "max_length_bp", "tasks")},
-            "models": {
-                name: {key: model[key] for key in ("model", "pretraining")}
-                for name, model in expected["models"].items()
-            },
-        },
-    }
+    networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
+    networks["models"] = {}
+    for name, model in expected["models"].items():
+        networks["models"][name] = {key: model[key] for key in ("model", "pretraining")}
+    return {**summary(config, dataset), "networks": networks}
 
 
 def _division(folds: Folds) -> Slice:
@@ -373,7 +567,7 @@ def _division(folds: Folds) -> Slice:
 
 
 def describe(config: Config, dataset: str) -> Slice:
-    """Return what a dataset is called, its tasks, and what the time of its trainings rests on."""
+    """Return what a dataset is called, its tasks, and what the time of its runs depends on."""
     return {
         "dataset": dataset,
         **import_tree(config, dataset),
@@ -393,46 +587,75 @@ def describe(config: Config, dataset: str) -> Slice:
 
 
 def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
-    """Return a dataset's QIIME 2 artifacts, of one target each: by path, their file and type."""
-    found = {
-        f"unifrac/{metric}/view{view}": (
-            f"unifrac/{metric}/view{view}.parquet",
-            "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix",
-        )
-        for metric in resolved(config, "unifrac", dataset=dataset).metrics
-        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
-    }
+    """Return the QIIME 2 artifacts of a dataset.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        By the path of the artifact without its ending: the file that it is made of, below the
+        folder of the dataset, and its semantic type. Tasks of several targets have no artifacts of
+        predictions.
+    """
+    exported = {}
+    views = resolved(config, "rarefaction", dataset=dataset).views
+    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
+        kind = "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix"
+        for view in range(views):
+            path = f"unifrac/{metric}/view{view}"
+            exported[path] = f"{path}.parquet", kind
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
     for model in config.models:
         embeddings = f"pretrain/{model}/embeddings.parquet"
-        found[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
+        exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
         for name in tasks:
             path = f"finetune/{model}/{name}"
             if config.tasks[name].importance:
-                found[f"{path}/importance"] = f"{path}/importance.tsv", "FeatureData[Importance]"
-            found |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
+                importance = f"{path}/importance"
+                exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
+            exported |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
     if not config.models:
-        for name in (name for name in tasks if has_first(config, name)):
-            of_others = FIRST_PREDICTIONS.format(task=name)
-            found |= _exports_of_answer(config, name, f"first/{name}", of_others)
-    return found
+        for name in tasks:
+            if has_first(config, name):
+                predicted = FIRST_PREDICTIONS.format(task=name)
+                exported |= _exports_of_answer(config, name, f"first/{name}", predicted)
+    return exported
 
 
 def _exports_of_answer(
-    config: Config, name: str, own: str, of_others: str
+    config: Config, name: str, folder: str, predicted: str
 ) -> dict[str, tuple[str, str]]:
-    """Return the exports of what is predicted for a task, in the folders of its two kinds."""
+    """Return the exports of what is predicted for a task.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    name
+        Name of the task.
+    folder, predicted
+        Folders of the cross-validated predictions, and of those for other tables.
+    """
     task = config.tasks[name]
-    found = {}
-    sources = {f"{own}/predictions": f"{own}/intervals.tsv"}
-    tables = [table for table, section in config.predictions.items() if name in section.tasks]
-    sources |= {f"{of_others}/{table}": f"{of_others}/{table}.tsv" for table in tables}
+    if len(task.columns) > 1:
+        return {}
+    sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
+    for table, section in config.predictions.items():
+        if name in section.tasks:
+            sources[f"{predicted}/{table}"] = f"{predicted}/{table}.tsv"
     kind = "Regressor" if task.kind == "regression" else "Classifier"
-    for place, source in sources.items() if len(task.columns) == 1 else ():
-        found[place] = source, f"SampleData[{kind}Predictions]"
+    exported = {}
+    for path, source in sources.items():
+        exported[path] = source, f"SampleData[{kind}Predictions]"
         if kind == "Classifier":
-            found[f"{place}.probabilities"] = source, "SampleData[Probabilities]"
-    return found
+            exported[f"{path}.probabilities"] = source, "SampleData[Probabilities]"
+    return exported
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

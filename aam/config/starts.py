@@ -26,14 +26,32 @@ class Start:
 
 
 def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> Start | None:
-    """Return what a model begins with on a dataset; None: weights of the seed."""
+    """Return what the pretraining of a model begins with on a dataset.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Returns
+    -------
+    Start or None
+        Another model, or a directory; None: weights that are drawn with the seed.
+
+    Raises
+    ------
+    InputError
+        The start is the name of a reference tree, which is no model.
+    """
     name = models[model].start
     if name is None:
         return None
-    of, _, other = name.rpartition("/")
-    of = of or dataset
-    if other in models and of in datasets and (of, other) != (dataset, model):
-        return Start(of, other)
+    source, _, other = name.rpartition("/")
+    source = source or dataset
+    if other in models and source in datasets and (source, other) != (dataset, model):
+        return Start(source, other)
     if name in REFERENCES:
         raise problem(
             f"configuration key models.{model}.start",
@@ -45,15 +63,29 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:
-    """Return the starts of a model, that of its start, and so on; a circle is an InputError."""
-    found: list[Start] = []
-    where, begins = model, start_of(models, datasets, dataset, model)
+    """Return the start of a model, the start of that model, and so on to the first.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Raises
+    ------
+    InputError
+        Models begin with one another in a circle, or a directory has no pretrained model.
+    """
+    chain: list[Start] = []
+    where = model
+    begins = start_of(models, datasets, dataset, model)
     while begins is not None:
         key = f"configuration key models.{where}.start"
-        if begins in found or (begins.dataset, begins.model) == (dataset, model):
+        if begins in chain or (begins.dataset, begins.model) == (dataset, model):
             expected = "models that begin with one another in a line"
             raise problem(key, f"{models[where].start}, a circle", expected, "let one begin anew")
-        found.append(begins)
+        chain.append(begins)
         if begins.directory is not None:
             path = begins.directory / "config.json"
             if not path.is_file():
@@ -64,11 +96,24 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
             break
         where = begins.model
         begins = start_of(models, datasets, begins.dataset, begins.model)
-    return found
+    return chain
 
 
 def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> dict[str, Any]:
-    """Return what an encoder is built from: that of its first start, where it has one."""
+    """Return what an encoder is built from: that of its first start, where it has one.
+
+    Parameters
+    ----------
+    models, datasets
+        All models and datasets of the configuration, by name.
+    dataset, model
+        Names of the dataset and the model.
+
+    Raises
+    ------
+    InputError
+        A start is not possible (`chain_of`), or its directory is of another version.
+    """
     chain = chain_of(models, datasets, dataset, model)
     if not chain:
         return models[model].architecture
@@ -77,7 +122,7 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].architecture
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
-        known = dict(read_json(path)["architecture"])
-        if differing := known.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
+        architecture = dict(read_json(path)["architecture"])
+        if differing := architecture.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
             raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
-        return ModelSettings(**{key: known[key] for key in ARCHITECTURE}).architecture
+        return ModelSettings(**{key: architecture[key] for key in ARCHITECTURE}).architecture

@@ -22,7 +22,7 @@ from aam.data.folds import units_of
 from aam.util.seeds import generator
 
 TECHNICAL = re.compile(
-    # Whole words: a template, an airplane and platelets are no plates, a trunk is no run.
+    # Only whole words count: a template and platelets are no plates, a trunk is no run.
     r"(?<![a-z])(run|plate|lane|batch|library)s?"
     r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
     r"|barcode|primer|extract|(?<!con)sequenc|instrument|platform|cent(er|re)(?!ed)"
@@ -35,9 +35,9 @@ NEARLY = 0.8
 LEAST_SAMPLES = 10
 """Samples below which nothing is said, as too many columns tell a few samples by chance."""
 DEALS = 99
-"""Times that the categories of a column that is not technical are dealt out anew: it is left out if
-they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the classes of six
-people is in the way, whether chance or design has put them there."""
+"""Times that the categories of a column that is not technical are dealt out at random: it is left
+out if they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the
+classes of six people is in the way, whether chance or design has put them there."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -77,7 +77,7 @@ def confounders(
     -------
     list of dict
         `column`, `score` (balanced accuracy of classes, R2 of numbers, with the sample's group left
-        out) and `kind`: "exact" where every sample is told right, else "nearly".
+        out) and `kind`: "exact" where every sample is predicted right, else "nearly".
     """
     technical = metadata[[column for column in metadata if is_technical(str(column))]]
     return telling_columns(target, technical, kind=kind, exclude=exclude, seed=seed, groups=groups)
@@ -97,7 +97,30 @@ def telling_columns(
     seed: int,
     groups: pd.Series | None = None,
 ) -> list[dict[str, Any]]:
-    """Return all columns that tell a target, technical or not: see `confounders`."""
+    """Return all columns that tell a target, technical or not, the most telling first.
+
+    Parameters
+    ----------
+    target
+        The observed values of the labelled samples, by sample ID: numbers, or names of classes.
+    metadata
+        Text by sample ID, missing values as None or NaN; other samples are ignored.
+    kind
+        regression, classification or ordinal.
+    exclude
+        Columns that are left out: the target itself, and others of the task.
+    seed
+        Seed of the draws that tell a column that is not technical from chance.
+    groups
+        The group of each sample, by sample ID, empty where a sample is of its own. None: every
+        sample is of its own.
+
+    Returns
+    -------
+    list of dict
+        `column`, `score` and `kind`, as `confounders` returns them; none of fewer than
+        `LEAST_SAMPLES` samples.
+    """
     if len(target) < LEAST_SAMPLES or target.nunique() < 2:
         return []
     group_N = np.arange(len(target))
@@ -105,7 +128,7 @@ def telling_columns(
         group_N = pd.factorize(units_of(groups.loc[target.index]))[0].astype(np.int64)
     is_number = kind == "regression"
     value_NK = _values(target, is_number=is_number)
-    found = []
+    telling = []
     for column in metadata.columns.difference(list(exclude), sort=False):
         # A missing value is a category, too: it may be missing in one class alone.
         category_N = pd.factorize(metadata[column].loc[target.index], use_na_sentinel=False)[0]
@@ -119,14 +142,14 @@ def telling_columns(
             rng = generator("confounders", seed, str(column))
             if _is_chance(value_NK, category_N, group_N, skill, rng, is_number=is_number):
                 continue
-        # The skill of K classes counts from 1 / K on.
+        # A skill of 0 among K classes is a balanced accuracy of 1 / K.
         least = 0.0 if is_number else 1.0 / value_NK.shape[1]
         exact = bool(skill > 1 - 1e-9)
         score = 1.0 if exact else least + (1.0 - least) * skill
-        found.append(
+        telling.append(
             {"column": str(column), "score": score, "kind": "exact" if exact else "nearly"}
         )
-    return sorted(found, key=lambda entry: -float(entry["score"]))
+    return sorted(telling, key=lambda entry: -float(entry["score"]))
 
 
 def _values(target: pd.Series, *, is_number: bool) -> Floats:
@@ -138,15 +161,31 @@ def _values(target: pd.Series, *, is_number: bool) -> Floats:
 
 
 def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bool) -> float:
-    """Return how well other groups of a category tell the target: 1 perfectly, 0 as a constant."""
-    total_NK, count_N = _of_others(value_NK, category_N, group_N)
-    everywhere_NK, all_N = _of_others(value_NK, np.zeros_like(category_N), group_N)
+    """Return how well other groups of a category predict the target.
+
+    Parameters
+    ----------
+    value_NK
+        Numbers, [N, 1], or 1 in the column of each sample's class, [N, K].
+    category_N, group_N
+        Codes of the category and of the group of each sample.
+    is_number
+        Whether a number is predicted: by the mean of the category, else by its most frequent class.
+
+    Returns
+    -------
+    float
+        1 where every sample is right, 0 where the prediction is as good as a constant: R2 of
+        numbers, balanced accuracy of classes on a scale that begins at chance.
+    """
+    total_NK, count_N = _sums_of_others(value_NK, category_N, group_N)
+    everywhere_NK, all_N = _sums_of_others(value_NK, np.zeros_like(category_N), group_N)
     if is_number:
         mean_N = everywhere_NK[:, 0] / np.maximum(all_N, 1)
         told_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
         squares = ((value_NK[:, 0] - mean_N) ** 2).sum()
         return 1.0 - float(((value_NK[:, 0] - told_N) ** 2).sum() / max(squares, 1e-300))
-    # The part of each class that is in the category: classes count alike, however rare.
+    # The share of each class that lies in the category makes classes count alike, however rare.
     share_NK = total_NK / np.maximum(everywhere_NK, 1)
     is_best_NK = share_NK == share_NK.max(axis=1, keepdims=True)
     right_N = (is_best_NK * value_NK).sum(axis=1) / is_best_NK.sum(axis=1)
@@ -155,7 +194,7 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
     return float((recall_K.mean() - chance) / (1.0 - chance))
 
 
-def _of_others(value_NK: Floats, category_N: Codes, group_N: Codes) -> tuple[Floats, Floats]:
+def _sums_of_others(value_NK: Floats, category_N: Codes, group_N: Codes) -> tuple[Floats, Floats]:
     """Return sums of the values of a sample's category, and their number, without its group."""
     one_NK = np.column_stack([value_NK, np.ones(len(value_NK))])
     part_N = np.unique(category_N * (group_N.max() + 1) + group_N, return_inverse=True)[1]
@@ -176,9 +215,22 @@ def _is_chance(
     *,
     is_number: bool,
 ) -> bool:
-    """Return whether the same categories, dealt out anew, ever reach a skill.
+    """Return whether the same categories, dealt out at random, ever reach a skill.
 
     Where every group is of one category they are dealt to whole groups, else to samples.
+
+    Parameters
+    ----------
+    value_NK
+        The target, as `_values` returns it.
+    category_N, group_N
+        Codes of the category and of the group of each sample.
+    skill
+        What `_skill` returned for the categories as they are.
+    rng
+        Source of the draws.
+    is_number
+        Whether a number is predicted.
     """
     first_N = np.unique(group_N, return_index=True)[1][group_N]
     unit_N = np.arange(len(group_N))

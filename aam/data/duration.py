@@ -18,24 +18,38 @@ from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 
-CORES, PRODUCT, PRODUCT_SPEED = 2, 768, 1e11
-"""The machine of reference: its cores, the rows of a square product in fp32, and the operations per
-second of a core in such a product, which is timed here to tell how fast a core is."""
-STEP, OPERATION, START, BASELINES = 0.176, 2.5e-11, 5.0, 0.17
-"""Core-seconds, idle cores counted, of a step and of an operation of the blocks (by ten runs on
-seven studies); seconds before a training, and of all baselines per labelled sample, five folds."""
+CORES = 2
+"""Cores of the machine of reference."""
+PRODUCT = 768
+"""Rows of a square product in fp32, which is timed here to learn how fast a core is."""
+PRODUCT_SPEED = 1e11
+"""Operations per second of a core of the machine of reference in such a product."""
+STEP = 0.176
+"""Core-seconds of a step, idle cores counted, by ten runs on seven studies."""
+OPERATION = 2.5e-11
+"""Core-seconds of an operation of the blocks, by the same runs."""
+START = 5.0
+"""Seconds before the first step of a training run."""
+BASELINES = 0.17
+"""Seconds of all baselines per labelled sample, with five folds."""
 EXPLAINED = 1.0
 """Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
 samples, half of it where the encoder is `kernel`."""
-OTHERS, OTHERS_PER_TASK = 15.0, 10.0
-"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: about
-25 in a study of 202 samples and one task."""
-FOLDS, SAMPLES = 5, 500
-"""What `finetuning.budget_minutes` is for; it grows with both, for fewer samples it stays."""
+OTHERS = 15.0
+"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: with
+one task about 25 in a study of 202 samples."""
+OTHERS_PER_TASK = 10.0
+"""Seconds of the same that each task adds."""
+FOLDS = 5
+"""Folds that `finetuning.budget_minutes` is meant for; the time grows with their number."""
+SAMPLES = 500
+"""Labelled samples up to which it is meant; it grows with more of them."""
 FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
 """Passes of a pretraining where the samples are many."""
-LEAST_SAVED, LEAST_SAVED_S = 0.2, 30.0
-"""Share of the time, and seconds, that a change saves at least which is worth a word."""
+LEAST_SAVED = 0.2
+"""Share of the time that a change has to save to be worth a word."""
+LEAST_SAVED_S = 30.0
+"""Seconds that it has to save, too."""
 
 
 OF_NETWORKS = ("pretraining", "fine-tuning", "explaining")
@@ -55,7 +69,8 @@ class Part:
 
 def core_speed() -> float:
     """Return the speed of a core here over the one of reference, by the best of five products."""
-    one_PP, times = np.ones((PRODUCT, PRODUCT), dtype=np.float32), [time.thread_time()]
+    one_PP = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
+    times = [time.thread_time()]
     with threadpool_limits(1):
         for _ in range(5):
             one_PP @ one_PP
@@ -64,7 +79,17 @@ def core_speed() -> float:
 
 
 def budget_seconds(minutes: float, folds: int, samples: int) -> float:
-    """Return the seconds that fine-tuning by `auto` may take, for so many folds and labels."""
+    """Return the seconds that fine-tuning by `auto` may take.
+
+    Parameters
+    ----------
+    minutes
+        `finetuning.budget_minutes`, which is meant for `FOLDS` folds and up to `SAMPLES` samples.
+    folds
+        Number of folds.
+    samples
+        Number of labelled samples.
+    """
     return 60.0 * minutes * folds / FOLDS * max(1.0, samples / SAMPLES)
 
 
@@ -82,22 +107,22 @@ def expected_parts(
     labels
         The labelled samples and the folds, by task.
     """
-    found = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
+    parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
     for task, (labelled, folds) in labels.items():
         seconds = START + BASELINES * labelled * folds / FOLDS
-        found.append(Part("baselines", f"baselines of {task}", seconds))
+        parts.append(Part("baselines", f"baselines of {task}", seconds))
     labels_of_models = name_models(cfg["models"])
     for name, model in cfg["models"].items():
         label = labels_of_models[name]
-        found.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
+        parts.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
         for task, section in cfg["tasks"].items():
             named = f"{task} with {label}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
-            found.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
+            parts.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
             if section["explained"]:
                 explaining_s = work.explaining_s(section, *labels[task])
-                found.append(Part("explaining", f"important ASVs of {named}", explaining_s))
-    return sorted(found, key=lambda part: -part.seconds)
+                parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
+    return sorted(parts, key=lambda part: -part.seconds)
 
 
 def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
@@ -109,6 +134,13 @@ def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dic
         The slice `aam.config.slices.describe`.
     work
         What the table and this machine make of it.
+
+    Returns
+    -------
+    lines : list of str
+        Lines of YAML, none where nothing would be faster.
+    changed : dict
+        The slice `cfg` with these changes.
     """
     lines = []
     changed = copy.deepcopy(dict(cfg))
@@ -130,15 +162,21 @@ def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dic
 
 
 def is_worth_it(seconds: float, faster_s: float) -> bool:
-    """Return whether a faster run is faster by much."""
+    """Return whether a faster run saves enough to be worth a word.
+
+    Parameters
+    ----------
+    seconds, faster_s
+        Expected seconds of the run as it is, and of the faster one.
+    """
     return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
 
 
 def _can_be_kernel(task: Mapping[str, Any]) -> bool:
     """Return whether a kernel machine alone can take the place of what `auto` trains."""
-    own = Finetuning.model_validate(task["finetuning"])
-    obstacle = own.kernel_obstacle(task["kind"], task["columns"], task["categories"])
-    return own.encoder == "auto" and own.start == "pretrained" and obstacle is None
+    settings = Finetuning.model_validate(task["finetuning"])
+    obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+    return settings.encoder == "auto" and settings.start == "pretrained" and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
@@ -158,7 +196,22 @@ class Work:
 
     @classmethod
     def of_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
-        """Return the work of a table of raw counts, with the slice `describe`."""
+        """Return the work that a table makes on this machine, whose speed is measured.
+
+        Parameters
+        ----------
+        cfg
+            The slice `aam.config.slices.describe`.
+        table
+            Raw counts, before rarefaction.
+        longest_bp
+            Length of the longest sequence.
+
+        Raises
+        ------
+        InputError
+            No sample has as many reads as the rarefaction depth.
+        """
         prevalence_F, samples = _prevalence(table, cfg["depth"])
         length_bp = min(longest_bp, cfg["max_length_bp"])
         return cls(prevalence_F, samples, length_bp, CORES * core_speed())
@@ -166,7 +219,19 @@ class Work:
     def training_s(
         self, shape: Mapping[str, Any], passes: float, rows: float, batch_size: int
     ) -> float:
-        """Return the seconds that train a whole model, for passes over so many samples."""
+        """Return the seconds that train a whole model.
+
+        Parameters
+        ----------
+        shape
+            Architecture of the encoder.
+        passes
+            Passes over the rows; a part of one counts as that part.
+        rows
+            Rows of a pass.
+        batch_size
+            Rows of a step.
+        """
         steps = passes * math.ceil(rows / batch_size)
         distinct = (1 - (1 - self.prevalence_F) ** min(batch_size, rows)).sum() * steps
         tokens = shape["asv_layers"] * math.ceil(self.length_bp / shape["patch_bp"]) * distinct
@@ -190,19 +255,29 @@ class Work:
         return settings.passes(math.ceil(learned / settings.batch_size))
 
     def finetuning_s(
-        self, model: Mapping[str, Any], own: Mapping[str, Any], labelled: int, folds: int
+        self, model: Mapping[str, Any], settings: Mapping[str, Any], labelled: int, folds: int
     ) -> float:
-        """Return the seconds of a fine-tuning with the settings `own`; of `auto` the budget."""
-        if own["encoder"] == "auto":
-            return START + budget_seconds(own["budget_minutes"], folds, labelled)
-        if own["encoder"] not in ("full", "partial"):
+        """Return the seconds of a fine-tuning; with the encoder `auto` the budget.
+
+        Parameters
+        ----------
+        model
+            A slice of `aam.config.slices.pretrain`.
+        settings
+            The section `finetuning` of the task.
+        labelled, folds
+            Numbers of labelled samples and of folds.
+        """
+        if settings["encoder"] == "auto":
+            return START + budget_seconds(settings["budget_minutes"], folds, labelled)
+        if settings["encoder"] not in ("full", "partial"):
             return START
         shape = model["model"]
-        trained = shape if own["encoder"] == "full" else {**shape, "asv_layers": 0}
-        # Nested predictions take some models more.
-        passes = (folds * own["models"] + ring_size(folds)) * own["epochs"]
+        trained = shape if settings["encoder"] == "full" else {**shape, "asv_layers": 0}
+        # Nested predictions are made by some more models.
+        passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
         rows = labelled * (1 - 1 / folds)
-        return START + self.training_s(trained, passes, rows, own["batch_size"])
+        return START + self.training_s(trained, passes, rows, settings["batch_size"])
 
     def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
         """Return the seconds that explain a task."""
@@ -217,7 +292,7 @@ def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], i
     if not rows.size:
         raise too_deep(table.sample_ids, table.reads, depth)
     kept = table.counts[rows].astype(np.float64)
-    # As if reads were put back after each draw, which is near enough.
+    # This is the prevalence as if reads were put back after each draw, which is near enough.
     reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
     kept.data = 1 - np.exp(-depth * kept.data / reads)
     return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)

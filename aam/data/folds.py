@@ -14,11 +14,20 @@ CATEGORY = "category:"
 
 
 def read_folds(path: Path) -> pd.DataFrame:
-    """Read the folds of a task, by sample ID; or the file of their members, with `fold` alone.
+    """Read the folds of a task, or the file of their members.
 
-    `fold` is int64, the other columns text: `observed`, `group` (the value of the fold where
-    `folds.column` names the folds and no groups are given; empty where a sample is of its own),
-    `observed:<column>` where there are several targets, `category:<column>`.
+    Parameters
+    ----------
+    path
+        Either file of the stage `folds`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By sample ID. `fold` is int64, and alone in the file of the members. The other columns are
+        text: `observed`; `group`, which is the value of the fold where `folds.column` names the
+        folds and no groups are given, and empty where a sample is of its own;
+        `observed:<column>` where there are several targets; `category:<column>`.
     """
     frame = pd.read_csv(path, sep="\t", dtype=str, na_filter=False).set_index("sample-id")
     return frame.astype({"fold": np.int64})

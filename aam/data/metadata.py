@@ -18,26 +18,61 @@ TYPE_FIELD = b"q2:type"
 
 
 def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str]) -> None:
-    """Write sample metadata, strings by sample ID, and their `attrs["q2:types"]` as Parquet."""
+    """Write sample metadata as Parquet, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    frame
+        Strings by sample ID, None or NaN where missing. `attrs["q2:types"]` has the QIIME 2 type of
+        columns, where it is known.
+    provenance
+        What made the file, as `aam.util.provenance.provenance` returns it.
+    """
     types = frame.attrs.get(TYPES_ATTRIBUTE, {})
     arrays = [pa.array(frame.index, type=pa.string())]
     fields = [pa.field("sample_id", pa.string(), nullable=False)]
     for column in frame.columns:
         arrays.append(pa.array(frame[column], type=pa.string(), from_pandas=True))
-        known = {TYPE_FIELD: types[column].encode()} if column in types else None
-        fields.append(pa.field(column, pa.string(), metadata=known))
+        metadata = {TYPE_FIELD: types[column].encode()} if column in types else None
+        fields.append(pa.field(column, pa.string(), metadata=metadata))
     schema = pa.schema(fields, metadata=dict(provenance))
     with atomic_path(path) as partial:
         pq.write_table(pa.table(arrays, schema=schema), partial, compression="zstd")
 
 
 def read_metadata(path: Path) -> pd.DataFrame:
-    """Read what `write_metadata` wrote, by sample ID: strings, NaN where missing."""
+    """Read what `write_metadata` wrote.
+
+    Parameters
+    ----------
+    path
+        File of the stage that imports metadata.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Strings by sample ID, NaN where missing.
+    """
     return pd.read_parquet(path).set_index("sample_id")
 
 
 def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
-    """Return a column, or raise an InputError that says which names come close."""
+    """Return a column of the metadata.
+
+    Parameters
+    ----------
+    metadata
+        Values by sample ID.
+    column
+        Name that the configuration gives.
+
+    Raises
+    ------
+    InputError
+        There is no such column; the message has the names that come close.
+    """
     if column in metadata.columns:
         return metadata[column]
     names = [str(name) for name in metadata.columns]

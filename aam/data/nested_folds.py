@@ -74,15 +74,22 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
         return {int(fold): block for block, fold in enumerate(folds)}
     samples = np.zeros(most, np.int64)
     blocks = {}
-    for place in np.argsort(-sizes, kind="stable"):
+    # The largest folds come first, each into the block that is the smallest so far.
+    for index in np.argsort(-sizes, kind="stable"):
         smallest = int(samples.argmin())
-        blocks[int(folds[place])] = smallest
-        samples[smallest] += sizes[place]
+        blocks[int(folds[index])] = smallest
+        samples[smallest] += sizes[index]
     return blocks
 
 
 def ring_size(folds: int) -> int:
-    """Return the number of fits of a ring, for so many folds."""
+    """Return the number of fits of a ring.
+
+    Parameters
+    ----------
+    folds
+        Number of folds of the cross-validation.
+    """
     if folds < LEAST_BLOCKS:
         return RING_PARTS * folds
     return min(folds, BLOCKS)
@@ -142,15 +149,16 @@ def _fits_without_parts(
     fits = []
     for block in np.unique(block_N[block_N != TEST]).tolist():
         others = np.flatnonzero((block_N != block) & (block_N != TEST))
-        # Samples of a single group are all that is left to divide where there is no other one.
-        # Numbers by the order of the samples: what lone samples are called makes no other parts.
+        # Where there is a single group, only its samples are left to divide.
+        # Groups are numbered in the order of the samples, so that the names of lone samples do not
+        # change the parts.
         units = pd.factorize(unit_N[others])[0]
         if len(set(units)) == 1:
             units = np.arange(len(others))
         parts = min(PARTS, len(set(units)))
         if parts < 2:
             continue
-        # Not above: scikit-learn takes a second, and few callers draw parts.
+        # scikit-learn is imported here, as it takes a second and few callers draw parts.
         from sklearn.model_selection import GroupKFold
 
         splits = list(GroupKFold(parts).split(others, groups=units))

@@ -16,17 +16,35 @@ MOST_READS = 10**9
 
 
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
-    """Draw `depth` reads from every sample, without replacement.
+    """Draw the same number of reads from every sample, without replacement.
 
-    A draw depends on `seed_parts`, the seed and the number of a view for instance, and neither on
-    the other samples nor on the order of rows and columns. Samples with fewer reads, and features
-    without any left, are left out; if no sample is left, that is an InputError.
+    A draw depends neither on the other samples nor on the order of rows and columns.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    depth
+        Reads to draw from each sample.
+    *seed_parts
+        What the draw depends on besides the sample, the seed and the number of a view for instance.
+
+    Returns
+    -------
+    FeatureTable
+        Samples that have at least `depth` reads, and the features that are left in any of them.
+
+    Raises
+    ------
+    InputError
+        No sample has enough reads, or one has too many to draw from.
     """
     reads = table.reads
     rows = np.flatnonzero(reads >= depth)
     if not rows.size:
         raise too_deep(table.sample_ids, reads, depth)
     _require_drawable(table.sample_ids, reads)
+    # Draws follow the order of the feature IDs, so that the order of columns changes nothing.
     rank = np.argsort(sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__))
     kept = table.counts[rows]
     drawn = np.zeros(kept.nnz, dtype=np.int64)
@@ -47,7 +65,19 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
 
     Hurlbert, S. H. (1971), The nonconcept of species diversity, Ecology 52:577-586:
     sum over the features i of 1 - C(n - n_i, m) / C(n, m), here with logarithms of the gamma
-    function; n_i are the `counts` of the features that are present, [F], m the `depths`, [M].
+    function, where n is the sum of the counts n_i.
+
+    Parameters
+    ----------
+    counts
+        Counts n_i of the features that the sample has, [F].
+    depths
+        Numbers of reads m, none above the sum of the counts, [M].
+
+    Returns
+    -------
+    numpy.ndarray
+        Expected number of features at each depth, [M].
     """
     total = int(counts.sum())
     assert depths.max(initial=0) <= total
@@ -60,6 +90,7 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
         + gammaln(total - depths_1M + 1)
         - gammaln(total + 1)
     )
+    # Fewer other reads than are drawn: the feature cannot be absent.
     absent_FM = np.where(left_out_FM >= 0, np.exp(np.minimum(log_absent_FM, 0)), 0.0)
     return (1 - absent_FM).sum(axis=0)
 
@@ -76,7 +107,17 @@ def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> No
 
 
 def too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) -> InputError:
-    """Return the error for a depth that no sample reaches."""
+    """Return the error for a depth that no sample reaches.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of the samples.
+    reads
+        Reads of each, [N].
+    depth
+        The rarefaction depth.
+    """
     deepest = int(reads.argmax())
     quartiles = np.quantile(reads, [0.25, 0.5, 0.75], method="lower")
     return problem(

@@ -4,8 +4,8 @@ A sample is known by its parts: a part stands for an ASV together with its numbe
 samples of a study, even of the same person or of one ASV that dominates both, seldom have an ASV
 with the same number of reads; two copies of a sample have all of them in common.
 
-Shape suffixes: N known samples, M other samples, F features, P parts of all samples, C columns of
-distinct parts.
+Shape suffixes: N training samples, M other samples, F features, P parts of all samples, C columns
+of distinct parts.
 """
 
 import hashlib
@@ -74,12 +74,24 @@ class Fingerprints:
 
     @classmethod
     def open(cls, path: Path) -> "Fingerprints":
-        """Read a file of `write`."""
+        """Read the parts of samples from a file.
+
+        Parameters
+        ----------
+        path
+            A file of `write`.
+        """
         parts = load_file(path)
         return cls(parts["parts"], parts["offsets"])
 
     def write(self, path: Path) -> None:
-        """Write the parts in the safetensors format, atomically."""
+        """Write the parts in the safetensors format, atomically.
+
+        Parameters
+        ----------
+        path
+            File to write.
+        """
         with atomic_path(path) as partial:
             partial.touch()
             mode = partial.stat().st_mode
@@ -87,23 +99,38 @@ class Fingerprints:
             # The library makes files that nobody else may read, whatever the user's mask.
             partial.chmod(mode)
 
-    def are_among(self, known: "Fingerprints") -> NDArray[np.bool_]:
-        """Return which of these samples have the same reads as any of the known ones, [M]."""
-        both_P = np.concatenate([self.part_P, known.part_P])
-        distinct, column_P = np.unique(both_P, return_inverse=True)
-        own = len(self.part_P)
-        own_MC = _incidence(column_P[:own], self.offsets, len(distinct))
-        known_CN = _incidence(column_P[own:], known.offsets, len(distinct)).T.tocsc()
-        own_M = np.diff(self.offsets)
-        known_N = np.diff(known.offsets)
-        is_known_M = np.zeros(len(own_M), bool)
-        for first in range(0, len(own_M), ROWS_PER_BLOCK):
-            common = (own_MC[first : first + ROWS_PER_BLOCK] @ known_CN).tocoo()
+    def are_among(self, training: "Fingerprints") -> NDArray[np.bool_]:
+        """Return which of these samples have the same reads as any training sample.
+
+        Two samples are the same where at least `LEAST_COMMON` of their parts, and a fraction of
+        `LEAST_ALIKE` of all distinct ones, are common to both.
+
+        Parameters
+        ----------
+        training
+            Parts of the N samples to compare with.
+
+        Returns
+        -------
+        numpy.ndarray
+            Whether each of these samples is among them, bool [M].
+        """
+        part_P = np.concatenate([self.part_P, training.part_P])
+        distinct, column_P = np.unique(part_P, return_inverse=True)
+        parts = len(self.part_P)
+        has_MC = _incidence(column_P[:parts], self.offsets, len(distinct))
+        has_NC = _incidence(column_P[parts:], training.offsets, len(distinct))
+        training_CN = has_NC.T.tocsc()
+        size_M = np.diff(self.offsets)
+        size_N = np.diff(training.offsets)
+        is_among_M = np.zeros(len(size_M), bool)
+        for first in range(0, len(size_M), ROWS_PER_BLOCK):
+            common = (has_MC[first : first + ROWS_PER_BLOCK] @ training_CN).tocoo()
             row = common.row + first
-            together = own_M[row] + known_N[common.col] - common.data
+            together = size_M[row] + size_N[common.col] - common.data
             is_same = (common.data >= LEAST_COMMON) & (common.data >= LEAST_ALIKE * together)
-            is_known_M[row[is_same]] = True
-        return is_known_M
+            is_among_M[row[is_same]] = True
+        return is_among_M
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +200,22 @@ def longest_bp(sequences: Mapping[str, str]) -> int:
 def sequences_as_read(
     table: FeatureTable, sequences: Mapping[str, str], max_length_bp: int
 ) -> list[str]:
-    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N."""
+    """Return the sequence of every feature as methods read it: cut, ambiguous letters as N.
+
+    Parameters
+    ----------
+    table
+        The table whose features are asked for.
+    sequences
+        Sequence by feature ID.
+    max_length_bp
+        Length at which sequences are cut.
+
+    Returns
+    -------
+    list of str
+        In the order of the table's features.
+    """
     letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
     return untokenize(letters_US, length_U)
 

@@ -53,11 +53,18 @@ class SampleStore:
 
     @classmethod
     def open(cls, path: Path) -> "SampleStore":
-        """Map a file of `write_samples` into memory."""
+        """Map a store into memory.
+
+        Parameters
+        ----------
+        path
+            A file of `write_samples`.
+        """
         batch = map_batch(path)
         row_view = batch.column("view").to_numpy()
         samples = int((row_view == 0).sum())
-        asvs, parents = batch.column("asvs"), batch.column("parents")
+        asvs = batch.column("asvs")
+        parents = batch.column("parents")
         return cls(
             sample_ids=batch.column("sample_id").slice(0, samples).to_pylist(),
             views=int(row_view.max()) + 1,
@@ -71,25 +78,64 @@ class SampleStore:
         )
 
     def view_matrix(self, view: int, features: int) -> scipy.sparse.csr_array:
-        """Return the counts of one view, int64 [N, features]."""
+        """Return the counts of one view.
+
+        Parameters
+        ----------
+        view
+            Number of the view, from 0.
+        features
+            Number U of the ASVs in the token store.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            Reads, int64 [N, U].
+        """
         assert 0 <= view < self.views, f"view {view} of {self.views}"
         samples = len(self.sample_ids)
         return self.counts_of(np.arange(view * samples, (view + 1) * samples), features)
 
     def counts_of(self, rows_B: NDArray[np.int64], features: int) -> scipy.sparse.csr_array:
-        """Return the counts of some rows, int64 [B, features]."""
-        places, number_B = places_of(self.offsets, rows_B)
-        parts = self.counts[places].astype(np.int64), self.asvs[places], np.cumsum([0, *number_B])
-        return scipy.sparse.csr_array(parts, shape=(len(rows_B), features))
+        """Return the counts of some rows.
+
+        Parameters
+        ----------
+        rows_B
+            Numbers of the rows, in any order.
+        features
+            Number U of the ASVs in the token store.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            Reads, int64 [B, U].
+        """
+        entries, number_B = places_of(self.offsets, rows_B)
+        counts = self.counts[entries].astype(np.int64)
+        offsets = np.cumsum([0, *number_B])
+        return scipy.sparse.csr_array(
+            (counts, self.asvs[entries], offsets), shape=(len(rows_B), features)
+        )
 
 
 def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str]) -> None:
-    """Write a sample store as an Arrow file; `sample_id` joins the parents' IDs, for people."""
-    starts, parents = store.parent_offsets.tolist(), store.parents.tolist()
-    names = [
-        "+".join(store.sample_ids[parent] for parent in parents[start:end])
-        for start, end in zip(starts[:-1], starts[1:], strict=True)
-    ]
+    """Write a sample store as an Arrow file, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    store
+        The rows. Their column `sample_id` joins the IDs of the parents, for people who read it.
+    provenance
+        What made the file, as `aam.util.provenance.provenance` returns it.
+    """
+    starts = store.parent_offsets.tolist()
+    parents = store.parents.tolist()
+    names = []
+    for start, end in zip(starts[:-1], starts[1:], strict=True):
+        names.append("+".join(store.sample_ids[parent] for parent in parents[start:end]))
     columns = {
         "sample_id": pa.array(names, type=pa.string()),
         "view": pa.array(store.row_view, type=pa.int32()),
@@ -109,8 +155,26 @@ def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa
 def places_of(
     offsets: NDArray[np.int64], rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the entries of some rows lie, row after row, and their numbers [B]."""
+    """Return where the entries of some rows lie in the arrays of a compressed matrix.
+
+    Parameters
+    ----------
+    offsets
+        Where the entries of every row begin, [R + 1].
+    rows_B
+        Numbers of the rows.
+
+    Returns
+    -------
+    places : numpy.ndarray
+        Positions of the entries, row after row.
+    number_B : numpy.ndarray
+        How many each row has.
+    """
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B
     ends_B = np.cumsum(number_B)
-    return np.arange(number_B.sum()) + np.repeat(starts_B - ends_B + number_B, number_B), number_B
+    # A running number of all entries, moved to where those of its row begin.
+    shift_B = starts_B - (ends_B - number_B)
+    places = np.arange(number_B.sum()) + np.repeat(shift_B, number_B)
+    return places, number_B

@@ -25,20 +25,30 @@ class Scale:
     spread: float = 1.0
     """0 of equal numbers: differences to the center are trained on, the center comes back."""
     knots: tuple[float, ...] = ()
-    """Of ``quantile``: some of the training numbers, ascending; between them it is linear."""
+    """Some training numbers, ascending, for ``quantile`` alone; it is linear between them."""
     scores: tuple[float, ...] = ()
     """The normal deviate of each knot."""
 
     @classmethod
     def fit(cls, transform: str, number_L: NDArray[np.float64]) -> "Scale":
-        """Learn a scale from numbers [L]; of ``log`` and ``log_zscore`` all are above -1."""
+        """Learn a scale from numbers.
+
+        Parameters
+        ----------
+        transform
+            One of the values of `Scale.transform`.
+        number_L
+            Numbers of the training samples; for ``log`` and ``log_zscore`` all are above -1.
+        """
         if transform == "quantile":
             return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
         if transform == "minmax":
-            center, spread = value_L.min(), np.ptp(value_L)
+            center = value_L.min()
+            spread = np.ptp(value_L)
         elif transform in ("zscore", "log_zscore"):
-            center, spread = value_L.mean(), value_L.std()
+            center = value_L.mean()
+            spread = value_L.std()
         else:
             return cls(transform)
         is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
@@ -50,14 +60,36 @@ class Scale:
         return len(self.knots) == 1 or self.spread == 0
 
     def forward(self, number: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what a model is trained on, in the shape of `number`."""
+        """Return what a model is trained on.
+
+        Parameters
+        ----------
+        number
+            Numbers in the column's unit, of any shape.
+
+        Returns
+        -------
+        numpy.ndarray
+            Transformed numbers in the same shape, without a unit.
+        """
         if self.knots:
             return np.interp(number, self.knots, self.scores)
         value = np.log1p(number) if self.transform.startswith("log") else number
         return (value - self.center) / (self.spread or 1.0)
 
     def back(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers in the column's unit; of ``quantile`` inside of the training range."""
+        """Return numbers in the column's unit.
+
+        Parameters
+        ----------
+        value
+            Transformed numbers, as `forward` returns them, of any shape.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers in the same shape; with ``quantile`` they lie inside of the training range.
+        """
         if self.knots:
             # Rounding can carry an interpolated number just past its two knots.
             return np.interp(value, self.scores, self.knots).clip(self.knots[0], self.knots[-1])
@@ -73,6 +105,7 @@ def _normal_scores(number_L: NDArray[np.float64]) -> tuple[tuple[float, ...], tu
     chosen = np.linspace(0, len(ordered_L) - 1, min(len(ordered_L), KNOTS)).round()
     knots = np.unique(ordered_L[chosen.astype(np.int64)])
     # Equal numbers share the middle of their ranks.
-    below, upto = (np.searchsorted(ordered_L, knots, side) for side in ("left", "right"))
+    below = np.searchsorted(ordered_L, knots, "left")
+    upto = np.searchsorted(ordered_L, knots, "right")
     scores = ndtri((below + upto) / (2 * len(ordered_L)))
     return tuple(knots.tolist()), tuple(scores.tolist())

@@ -10,12 +10,31 @@ IUPAC_NUCLEOTIDES = frozenset("ACGTURYSWKMBDHVN")
 
 
 def read_fasta(path: Path) -> dict[str, str]:
-    """Read a FASTA file that `write_fasta` wrote: ID and upper-case sequence, in file order."""
+    """Read a FASTA file of the package.
+
+    Parameters
+    ----------
+    path
+        A file that `write_fasta` wrote.
+
+    Returns
+    -------
+    dict
+        Upper-case sequences by feature ID, in file order.
+    """
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     assert all(header.startswith(">") for header in lines[::2]), path
     return {header[1:]: sequence for header, sequence in zip(lines[::2], lines[1::2], strict=True)}
 
 
 def write_fasta(path: Path, sequences: Mapping[str, str]) -> None:
-    """Write sequences by feature ID as FASTA, atomically, one line per sequence."""
+    """Write sequences as FASTA, atomically, one line per sequence.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    sequences
+        Sequence by feature ID.
+    """
     write_text(path, "".join(f">{name}\n{sequence}\n" for name, sequence in sequences.items()))

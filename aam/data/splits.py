@@ -29,9 +29,25 @@ Names = Sequence[str] | NDArray[np.object_]
 def labelled(
     metadata: pd.DataFrame, cfg: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
-    """Return the metadata of the samples that a task asks for, and what `divide` returns of them.
+    """Return the metadata of the samples that a task asks for, with their targets and folds.
 
-    `cfg` is the slice `folds`. A task that cannot be learned is an InputError.
+    Parameters
+    ----------
+    metadata
+        That of all samples, text by sample ID.
+    cfg
+        The slice `folds`.
+
+    Returns
+    -------
+    tuple
+        The metadata of the samples that `where` keeps, then what `divide` returns of them.
+
+    Raises
+    ------
+    InputError
+        The task cannot be learned: a column or a value is missing, a target does not vary or is no
+        number, or no folds can be made.
     """
     wanted = targets.samples_where(metadata, cfg["where"])
     values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
@@ -71,7 +87,8 @@ def divide(
         No folds can be made, a group lies in several folds, or all samples of a class lie in one
         fold, so that no model that predicts the class has seen it.
     """
-    settings, target = cfg["folds"], cfg["columns"][0]
+    settings = cfg["folds"]
+    target = cfg["columns"][0]
     column = settings["column"]
     groups: list[str] | None = None
     together: list[str] | None = None
@@ -117,13 +134,13 @@ def members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> 
     columns
         Metadata columns each value of which lies in one fold; none: the labelled samples alone.
     """
-    found = fold.reindex(metadata.index)
+    fold_of_sample = fold.reindex(metadata.index)
     for column in columns:
         shared = metadata_column(metadata, column)
         # A value lies in one fold, so that any of its samples tells which.
         fold_of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
-        found = found.fillna(shared[shared.notna()].map(fold_of_value))
-    return found.dropna().astype(np.int64).rename("fold")
+        fold_of_sample = fold_of_sample.fillna(shared[shared.notna()].map(fold_of_value))
+    return fold_of_sample.dropna().astype(np.int64).rename("fold")
 
 
 def _named(
@@ -222,6 +239,26 @@ def _held_out(
     groups: Names | None,
     column: str,
 ) -> NDArray[np.bool_]:
+    """Return which samples are held out for testing, [N], after checking that there are any.
+
+    Parameters
+    ----------
+    names
+        IDs of the samples.
+    settings
+        The section `folds` of the task.
+    classes
+        Class of each sample; None: classes do not matter.
+    groups
+        Group of each sample; None: samples are drawn singly.
+    column
+        Metadata column that an error blames.
+
+    Raises
+    ------
+    InputError
+        Even the smallest group is larger than the fraction to test.
+    """
     fraction = settings["test"]
     is_test = held_out_groups(names, fraction, settings["seed"], classes=classes, groups=groups)
     if not is_test.any():
@@ -242,7 +279,8 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
-    where, expected = f"metadata column '{observed.name}'", f"at least as many as folds, {k}"
+    where = f"metadata column '{observed.name}'"
+    expected = f"at least as many as folds, {k}"
     if groups is not None and len(set(groups)) < k:
         _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
     if len(observed) < k:
@@ -260,7 +298,22 @@ def _require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str,
 def _refuse_few_groups(
     groups: Names, settings: Mapping[str, Any], *, beyond: str, expected: str, lower: str
 ) -> NoReturn:
-    """Say that there are fewer groups than folds; one group alone cannot be divided at all."""
+    """Raise the error for fewer groups than folds; one group alone cannot be divided at all.
+
+    Parameters
+    ----------
+    groups
+        Group of each sample.
+    settings
+        The section `folds` of the task.
+    beyond, expected, lower
+        Parts of the message: which samples are meant, what was expected, and which keys to lower.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
     by = f"metadata column '{settings['groups']}'"
     names = dict.fromkeys(groups)
     if len(names) > 1:
@@ -339,11 +392,29 @@ def held_out_groups(
     classes: Names | None = None,
     groups: Names | None = None,
 ) -> NDArray[np.bool_]:
-    """Return which samples are held out for testing, bool [N], in whole groups.
+    """Choose the samples that are held out for testing, in whole groups.
 
     Groups are gone through in the order of the digests of (seed, group). One is taken where that
     brings the number of samples taken of each class nearer to the fraction of the class, by the
-    squared differences over the wanted numbers. None is where even the smallest is too large.
+    squared differences over the wanted numbers. None is taken where even the smallest is too large.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of the N samples.
+    fraction
+        Fraction of the samples to hold out.
+    seed
+        Seed of the order.
+    classes
+        Class of each sample; None: they do not matter.
+    groups
+        Group of each sample; None: every sample is a group.
+
+    Returns
+    -------
+    numpy.ndarray
+        Whether each sample is held out, bool [N].
     """
     group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
     class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))
@@ -367,7 +438,8 @@ def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
     """
 
     def key(name: str) -> tuple[list[tuple[str, int]], str]:
-        words, numbers = re.split(r"[0-9]+", name), re.findall(r"[0-9]+", name)
+        words = re.split(r"[0-9]+", name)
+        numbers = re.findall(r"[0-9]+", name)
         return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
 
     names = sorted(set(labels), key=key)
@@ -382,12 +454,33 @@ def assign_folds(
     classes: Names | None = None,
     groups: Names | None = None,
 ) -> NDArray[np.int64]:
-    """Return the fold of each sample, [N], of `k` alike in size and classes, groups as a whole."""
+    """Return the fold of each sample, of folds that are alike in size and classes.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of the N samples; their order does not matter.
+    k
+        Number of folds.
+    seed
+        Seed of the draw.
+    classes
+        Class of each sample, of which all folds get the same fraction; None: they do not matter.
+    groups
+        Group of each sample, which lies in one fold as a whole; None: samples are drawn singly.
+
+    Returns
+    -------
+    numpy.ndarray
+        Folds from 0 to k - 1, int64 [N].
+    """
+    # Samples are divided in the order of their IDs, whatever their order in the table.
     order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
     kind = KFold if classes is None else StratifiedKFold
     if groups is not None:
         # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
-        kind, groups = StratifiedGroupKFold, np.array(groups, dtype=str)[order]
+        kind = StratifiedGroupKFold
+        groups = np.array(groups, dtype=str)[order]
         classes = [""] * len(order) if classes is None else classes
     ordered = None if classes is None else np.array(classes, dtype=str)[order]
     splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)

@@ -101,15 +101,26 @@ def column_of(values: pd.Series) -> Column:
 
 
 def columns_of(metadata: pd.DataFrame) -> list[Column]:
-    """Return what each column could be."""
+    """Return what each column could be.
+
+    Parameters
+    ----------
+    metadata
+        Text by sample ID, with None where missing.
+    """
     return [column_of(metadata[name]) for name in metadata]
 
 
 def grouping(columns: list[Column]) -> Column | None:
     """Return the column whose samples should stay together, by its name and its repeated values.
 
-    Never one of numbers with decimals, which is a measurement, nor one that is nearly as rich as
-    the samples (`RICH`).
+    A column of numbers with decimals is a measurement and never proposed, nor is one that is nearly
+    as rich as the samples (`RICH`).
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata.
     """
     return max(filter(_may_group, columns), key=lambda one: len(one.counts), default=None)
 
@@ -124,13 +135,25 @@ def _may_group(column: Column) -> bool:
         return False
     if GROUP_ID.search(column.name):
         return True
-    # Of a family's history there are a few answers; of families there are many names.
+    # A column on a family's history has a few answers; one that names families has many names.
     is_many_names = groups > MOST_CLASSES // 2 and bool(numbers.isna().all())
     return is_many_names and GROUPING.search(column.name) is not None
 
 
 def proposed_depth(table: FeatureTable) -> int:
-    """Return a depth, rounded to two digits, that loses few samples, at most 10,000."""
+    """Return a rarefaction depth that loses few samples, at most 10,000.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+
+    Returns
+    -------
+    int
+        Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
+        fewer.
+    """
     reads = np.sort(np.asarray(table.counts.sum(axis=1)).ravel())
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
     digits = max(len(str(depth)) - 2, 0)
@@ -140,7 +163,17 @@ def proposed_depth(table: FeatureTable) -> int:
 def sentences(
     table: FeatureTable, sequences: Mapping[str, str], metadata: pd.DataFrame
 ) -> Iterator[str]:
-    """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values."""
+    """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    metadata
+        Text by sample ID, with None where missing.
+    """
     reads = np.asarray(table.counts.sum(axis=1)).ravel()
     yield (
         f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
@@ -201,7 +234,7 @@ def on_task(
         )
     group = None if groups is None else pd.Series(groups, index=values.index)
     for target in cfg["columns"]:
-        found = telling_columns(
+        telling = telling_columns(
             values[target],
             metadata,
             kind=cfg["kind"],
@@ -211,7 +244,7 @@ def on_task(
         )
         what = f"'{target}'" if len(cfg["columns"]) > 1 else "the target"
         others = []
-        for entry in found:
+        for entry in telling:
             column = entry["column"]
             if is_technical(column):
                 how = "exactly" if entry["kind"] == "exact" else f"nearly ({entry['score']:.0%})"
@@ -235,20 +268,29 @@ def on_task(
 
 
 def on_sequences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
-    """Yield one sentence on the sequences, and others on what looks wrong with them."""
+    """Yield one sentence on the sequences, and others on what looks wrong with them.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    """
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
-    own = [sequences[name] for name in table.feature_ids]
-    lengths = sorted(map(len, own))
-    turned = [text.translate(COMPLEMENT)[::-1] for text in own]
+    asvs = [sequences[name] for name in table.feature_ids]
+    lengths = sorted(map(len, asvs))
+    # Sequences that were read from the other end begin as V4 does once they are turned.
+    turned = [text.translate(COMPLEMENT)[::-1] for text in asvs]
 
     def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
         """Return the share of the reads whose sequence begins with a pattern."""
         begins_F = [pattern.match(text) is not None for text in texts]
         return float(total_F[begins_F].sum() / total_F.sum())
 
-    in_v4 = find_share(V4, own)
+    in_v4 = find_share(V4, asvs)
     in_reverse = find_share(V4, turned)
-    with_primer = find_share(PRIMER, own)
+    with_primer = find_share(PRIMER, asvs)
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
         f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
@@ -280,23 +322,23 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         There is no such column, or its values are too few or too many; all problems in one.
     """
     by_name = {column.name: column for column in columns}
-    found = []
+    errors = []
     for name in names:
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "correct the name"
             expected = f"one of its columns, {_list_names(list(by_name), limit=20)}"
-            found.append(problem(where, f"no column '{name}'", expected, hint))
+            errors.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
         expected = f"numbers, or two classes or more of at least {FOLDS} samples each"
         hint = "name another column, or fill it in"
         if column.kind == "empty":
-            found.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
+            errors.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
         elif _kind_of_task(column) is None:
-            found.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
-    if found:
-        raise problems(found)
+            errors.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
+    if errors:
+        raise problems(errors)
 
 
 def _list_names(names: Sequence[str], limit: int = 5) -> str:
@@ -348,11 +390,11 @@ def configuration(
         if column.name not in wanted and column is not together and _suits(column)
     ]
     by_name = {column.name: column for column in columns}
-    tasks = [
-        _task(column, kind, together)
-        for column in [*(by_name[name] for name in wanted), *suited]
-        if (kind := _kind_of_task(column)) is not None
-    ]
+    tasks = []
+    for column in [*(by_name[name] for name in wanted), *suited]:
+        kind = _kind_of_task(column)
+        if kind is not None:
+            tasks.append(_task(column, kind, together))
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     said = [] if together is not None or not tasks else [_on_groups(columns)]

@@ -40,7 +40,13 @@ class FeatureTable:
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
     def of_samples(self, rows: NDArray[np.int64]) -> "FeatureTable":
-        """Return some samples, in the order of `rows`, and the features that they have."""
+        """Return some samples and the features that they have.
+
+        Parameters
+        ----------
+        rows
+            Numbers of the samples, in the order of the table that is returned.
+        """
         counts = self.counts[rows]
         present = np.unique(counts.indices)
         counts = csr_array(counts[:, present])
@@ -52,7 +58,13 @@ class FeatureTable:
         )
 
     def without_features(self, names: Collection[str]) -> "FeatureTable":
-        """Return the same samples without some features, and without those that have no reads."""
+        """Return the same samples without some features, and without features that have no reads.
+
+        Parameters
+        ----------
+        names
+            IDs of the features to leave out.
+        """
         kept = [column for column, name in enumerate(self.feature_ids) if name not in names]
         counts = csr_array(self.counts[:, kept])
         table = FeatureTable(self.sample_ids, [self.feature_ids[column] for column in kept], counts)
@@ -62,10 +74,23 @@ class FeatureTable:
 def on_same_features(
     tables: Iterable[FeatureTable], sample_ids: Sequence[str]
 ) -> list[FeatureTable]:
-    """Return the reads of some samples in several tables, on the features of any, sorted."""
+    """Return the reads of some samples in several tables, with the same columns in all.
+
+    Parameters
+    ----------
+    tables
+        Tables that all have the samples.
+    sample_ids
+        IDs of the samples, in the order of the rows.
+
+    Returns
+    -------
+    list of FeatureTable
+        One for each table; their features are those of any table, sorted.
+    """
     given = list(tables)
     features = pd.Index(sorted({name for table in given for name in table.feature_ids}))
-    found = []
+    aligned = []
     for table in given:
         rows = pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids))
         assert (rows >= 0).all(), "a sample is missing"
@@ -73,23 +98,40 @@ def on_same_features(
         columns = features.get_indexer(pd.Index(table.feature_ids))[reads.col]
         counts = csr_array((reads.data, (reads.row, columns)), (len(rows), len(features)))
         counts.sort_indices()
-        found.append(FeatureTable([*sample_ids], [*features], counts))
-    return found
+        aligned.append(FeatureTable([*sample_ids], [*features], counts))
+    return aligned
 
 
 def read_biom(path: Path) -> FeatureTable:
-    """Read a table that `write_biom` wrote."""
+    """Read a table of the package.
+
+    Parameters
+    ----------
+    path
+        A file that `write_biom` wrote.
+    """
     with h5py.File(path, "r") as handle:
         table = biom.Table.from_hdf5(handle)
     counts = csr_array(table.matrix_data.T.tocsr()).astype(np.int64)
     counts.eliminate_zeros()
     counts.sort_indices()
-    samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
+    samples = [str(name) for name in table.ids("sample")]
+    features = [str(name) for name in table.ids("observation")]
     return FeatureTable(samples, features, counts)
 
 
 def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -> None:
-    """Write a table as BIOM 2.1, atomically, with the provenance as JSON in `generated-by`."""
+    """Write a table as BIOM 2.1, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    table
+        The table.
+    provenance
+        What made it; it is kept as JSON in `generated-by`.
+    """
     matrix = csr_matrix(table.counts.T.tocsr(), dtype=np.float64)
     matrix.sort_indices()
     content = biom.Table(matrix, table.feature_ids, table.sample_ids, type="OTU table")

@@ -65,11 +65,34 @@ class Target:
         class_weights: bool = False,
         asymmetry: float = 0.5,
     ) -> "Target":
-        """Learn scales and class weights from the training samples, True in `is_training` [L].
+        """Learn scales and class weights from the training samples.
 
-        `by` is a category per sample [L], each with a scale of its own: empty ones, and those whose
-        training numbers are all the same, take the scale over all. `class_weights` are n / (K n_k)
-        over the training samples; a class without any has weight 0 and does not count in K.
+        Parameters
+        ----------
+        kind
+            ``regression``, ``classification`` or ``ordinal``.
+        columns
+            The metadata columns to predict.
+        observed_LC
+            Values of the labelled samples, as the metadata have them.
+        is_training
+            Which labelled samples are learned from, [L].
+        loss
+            One of `LOSSES` for the kind; None: the first of them.
+        transform
+            How numbers are trained, a value of `Scale.transform`.
+        by
+            Category of each sample, [L], each with a scale of its own. Empty ones, and those whose
+            training numbers are all the same, take the scale over all. None: one scale for all.
+        bounds
+            Least and largest number that is predicted.
+        classes
+            Classes in the order of the outputs; None: those of all labelled samples, sorted.
+        class_weights
+            Whether classes are weighted in the loss, by n / (K n_k) over the training samples. A
+            class without any has weight 0 and does not count in K.
+        asymmetry
+            Weight of predictions that are too low in the asymmetric loss.
         """
         common: dict[str, Any] = {
             "kind": kind,
@@ -106,9 +129,19 @@ class Target:
         return len(self.classes) or len(self.columns)
 
     def encode(self, observed_NC: Rows, by: Sequence[str] | None = None) -> NDArray[np.float32]:
-        """Return transformed numbers [N, C], or class probabilities [N, K] of 0 and 1.
+        """Return the values that a model is trained on.
 
-        `by` is the category of each sample; None: unknown.
+        Parameters
+        ----------
+        observed_NC
+            Values as the metadata have them.
+        by
+            Category of each sample, [N]; None: unknown.
+
+        Returns
+        -------
+        numpy.ndarray
+            Transformed numbers, float32 [N, C], or class probabilities of 0 and 1, float32 [N, K].
         """
         if self.classes:
             eye_KK = np.eye(len(self.classes), dtype=np.float32)
@@ -119,7 +152,20 @@ class Target:
     def decode(
         self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
     ) -> NDArray[np.float64]:
-        """Return numbers [N, C] in the columns' units, or class probabilities [N, K]."""
+        """Return predictions in the units of the metadata, or class probabilities.
+
+        Parameters
+        ----------
+        output_NO
+            Raw outputs of a model.
+        by
+            Category of each sample, [N]; None: unknown.
+
+        Returns
+        -------
+        numpy.ndarray
+            Numbers in the columns' units, float64 [N, C], or class probabilities, float64 [N, K].
+        """
         if self.loss == "quantile":
             return self.decode_quantiles(output_NO, by)[..., MEDIAN]
         output = output_NO.astype(np.float64)
@@ -134,7 +180,20 @@ class Target:
     def decode_quantiles(
         self, output_NO: NDArray[np.floating], by: Sequence[str] | None = None
     ) -> NDArray[np.float64]:
-        """Return the quantiles [N, C, Q] of `QUANTILES` in the columns' units, ascending."""
+        """Return predicted quantiles in the columns' units.
+
+        Parameters
+        ----------
+        output_NO
+            Raw outputs of a model that was trained with the quantile loss.
+        by
+            Category of each sample, [N]; None: unknown.
+
+        Returns
+        -------
+        numpy.ndarray
+            The quantiles of `QUANTILES`, ascending, float64 [N, C, Q].
+        """
         assert self.loss == "quantile", self.loss
         output = output_NO.astype(np.float64).reshape(-1, len(self.columns), len(QUANTILES))
         return self._bounded(self._by_category(np.sort(output, axis=-1), by, Scale.back))
@@ -151,10 +210,11 @@ class Target:
     ) -> NDArray[np.float64]:
         """Return values [N, C, ...] changed by the scale of their column and category."""
         category_N = np.full(len(value_NC), "") if by is None else np.array(by, np.str_)
-        known, out_NC = dict(self.categories), np.empty_like(value_NC)
+        scales_of = dict(self.categories)
+        out_NC = np.empty_like(value_NC)
         for name in np.unique(category_N):
             rows = category_N == name
-            for column, scale in enumerate(known.get(str(name), self.scales)):
+            for column, scale in enumerate(scales_of.get(str(name), self.scales)):
                 out_NC[rows, column] = change(scale, value_NC[rows, column])
         return out_NC
 
@@ -176,11 +236,12 @@ def _fitted(
     overall = tuple(Scale.fit(transform, number_L) for number_L in number_LC[is_training].T)
     if by is None:
         return overall, ()
-    category_L, categories = np.array(by, np.str_), []
+    category_L = np.array(by, np.str_)
+    categories = []
     for name in np.unique(category_L[is_training & (category_L != "")]):
         rows = is_training & (category_L == name)
-        own = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]
-        pairs = zip(own, overall, strict=True)
+        fitted = [Scale.fit(transform, number_L) for number_L in number_LC[rows].T]
+        pairs = zip(fitted, overall, strict=True)
         scales = tuple(common if scale.is_constant else scale for scale, common in pairs)
         categories.append((str(name), scales))
     return overall, tuple(categories)

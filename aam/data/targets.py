@@ -12,19 +12,32 @@ SEPARATOR = "|"
 """Between the classes of a set; in the name of none."""
 
 LARGEST = 1e30
-"""Of a number to predict."""
+"""Largest size of a number to predict."""
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def samples_where(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:
-    """Return the samples that have one of the wanted values in every column that is named."""
+    """Return the samples that have one of the wanted values in every column that is named.
+
+    Parameters
+    ----------
+    metadata
+        That of all samples.
+    where
+        Wanted values by column, as `where` of a task has them.
+
+    Raises
+    ------
+    InputError
+        No sample has a wanted value of a column.
+    """
     for column, wanted in where.items():
-        found = metadata_column(metadata, column)
-        kept = metadata[found.isin(wanted)]
+        values = metadata_column(metadata, column)
+        kept = metadata[values.isin(wanted)]
         if not len(kept):
             raise problem(
                 f"metadata column '{column}'",
-                f"{first_names(found.dropna().unique())} in {len(metadata)} samples",
+                f"{first_names(values.dropna().unique())} in {len(metadata)} samples",
                 f"{first_names(wanted)}, as `where` of the task says",
                 "correct the values of `where`, or leave it out",
             )
@@ -37,8 +50,27 @@ def observed_values(
 ) -> pd.DataFrame:
     """Return the values of all targets, without the samples that lack one of them.
 
-    A column per target: float64 and finite for numbers, else text. `classes` are those of an
-    ordinal one. A target that cannot be predicted is an InputError.
+    Parameters
+    ----------
+    metadata
+        That of the samples that a task wants.
+    kind
+        regression, classification or ordinal.
+    columns
+        Columns to predict.
+    classes
+        Classes of an ordinal target; None: there are none to check.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A column per target: float64 and finite for numbers, else text.
+
+    Raises
+    ------
+    InputError
+        A target cannot be predicted: it is missing, the same in all samples, no number, or a value
+        is no class of the task.
     """
     read = [_observed(metadata, kind, column, classes) for column in columns]
     values = pd.concat(read, axis=1, join="inner")
@@ -58,7 +90,8 @@ def observed_values(
 def _observed(
     metadata: pd.DataFrame, kind: str, column: str, classes: Sequence[str] | None
 ) -> pd.Series:
-    values, where = metadata_column(metadata, column), f"metadata column '{column}'"
+    values = metadata_column(metadata, column)
+    where = f"metadata column '{column}'"
     given = values[values.notna()].astype(object)
     if not len(given):
         got = f"no value in any of the {len(values)} samples that rarefaction keeps"
@@ -97,7 +130,22 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
 
 
 def require_varied(values: pd.Series, column: str, which: str = "that have one") -> None:
-    """Raise an InputError if the values of a target, of `which` samples, are all the same."""
+    """Check that the values of a target are not all the same.
+
+    Parameters
+    ----------
+    values
+        Values of the samples.
+    column
+        Name of the target.
+    which
+        Which samples are meant, for the message.
+
+    Raises
+    ------
+    InputError
+        There are fewer than two different values.
+    """
     if values.nunique() < 2:
         got = f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}"
         hint = "choose a column that varies: there is nothing to predict in this one"
@@ -105,7 +153,18 @@ def require_varied(values: pd.Series, column: str, which: str = "that have one")
 
 
 def require_logarithms(values: pd.DataFrame) -> None:
-    """Raise an InputError unless log(1 + x) exists for all values of numeric targets [L, C]."""
+    """Check that log(1 + x) exists for all values of numeric targets.
+
+    Parameters
+    ----------
+    values
+        Numbers of the labelled samples, a column per target.
+
+    Raises
+    ------
+    InputError
+        A value is not above -1.
+    """
     for column in values:
         bad = values[column][values[column] <= -1]
         if len(bad):

@@ -24,7 +24,13 @@ class TokenStore:
 
     @classmethod
     def open(cls, path: Path) -> "TokenStore":
-        """Map a file of `write_tokens` into memory; the arrays are read-only."""
+        """Map a store into memory; its arrays are read-only.
+
+        Parameters
+        ----------
+        path
+            A file of `write_tokens`.
+        """
         batch = map_batch(path)
         rows = batch.column("tokens")
         return cls(
@@ -34,18 +40,40 @@ class TokenStore:
         )
 
     def cut(self, length_bp: int) -> "TokenStore":
-        """Return the same ASVs, at most so many nucleotides of each."""
+        """Return the same ASVs, cut at their ends.
+
+        Parameters
+        ----------
+        length_bp
+            Most nucleotides that are kept of each.
+        """
         lengths = np.minimum(self.lengths, np.int32(length_bp))
         return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
 
     def rows(self, asvs_R: NDArray[np.int64]) -> "TokenStore":
-        """Return some of the ASVs, by their rows."""
+        """Return some of the ASVs.
+
+        Parameters
+        ----------
+        asvs_R
+            Their rows in this store, in the order of the store that is returned.
+        """
         names = [self.feature_ids[row] for row in asvs_R]
         return TokenStore(names, self.lengths[asvs_R], self.tokens[asvs_R])
 
 
 def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -> None:
-    """Write a store as an Arrow file, atomically."""
+    """Write a token store as an Arrow file, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    store
+        The ASVs.
+    provenance
+        What made the file, as `aam.util.provenance.provenance` returns it.
+    """
     assert len(store.feature_ids) == len(store.tokens) == len(store.lengths)
     flat = pa.array(np.ascontiguousarray(store.tokens).reshape(-1), type=pa.uint8())
     columns = {

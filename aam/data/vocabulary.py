@@ -26,7 +26,22 @@ TOKEN_OF_BYTE[list(map(ord, _TOKENS))] = list(_TOKENS.values())
 def tokenize(
     sequences: Sequence[str], max_length_bp: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Return tokens, uint8 [U, L], and lengths, int32 [U], of sequences cut to `max_length_bp`."""
+    """Return the tokens of sequences.
+
+    Parameters
+    ----------
+    sequences
+        U sequences of IUPAC letters, none of them empty.
+    max_length_bp
+        Length L at which they are cut.
+
+    Returns
+    -------
+    tokens : numpy.ndarray
+        uint8 [U, L], `PAD` behind the end of a sequence.
+    lengths : numpy.ndarray
+        Nucleotides of each after cutting, int32 [U].
+    """
     encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
     lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
     tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]
@@ -38,7 +53,15 @@ def tokenize(
 
 
 def untokenize(tokens: NDArray[np.uint8], lengths: NDArray[np.int32]) -> list[str]:
-    """Return the sequences of rows of tokens [U, L]; every ambiguous letter comes back as N."""
+    """Return the sequences of rows of tokens; every ambiguous letter comes back as N.
+
+    Parameters
+    ----------
+    tokens
+        uint8 [U, L], as `tokenize` returns them.
+    lengths
+        Nucleotides of each row, [U].
+    """
     letters = np.frombuffer(b"-ACGTN?", dtype=np.uint8)[tokens]
     rows = zip(letters, lengths, strict=True)
     return [row[:length].tobytes().decode("ascii") for row, length in rows]

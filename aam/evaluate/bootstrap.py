@@ -89,27 +89,39 @@ def bootstrap_intervals(
         resampled_scores(kind, predictions, weight_BN)
         for weight_BN in resampled_weights(unit_N, RESAMPLES, seed)
     ]
-    return {
-        name: t_interval(
-            float(score[0]),
-            np.concatenate([block[name] for block in blocks]),
-            units=units,
-            limits=LIMITS[name],
-        )
-        if name in LIMITS
-        else None
-        for name, score in scores.items()
-    }
+    intervals: dict[str, list[float] | None] = dict.fromkeys(scores)
+    for name, score in scores.items():
+        if name in LIMITS:
+            resampled_B = np.concatenate([block[name] for block in blocks])
+            intervals[name] = t_interval(
+                float(score[0]), resampled_B, units=units, limits=LIMITS[name]
+            )
+    return intervals
 
 
 def effective_units(
     kind: str, predictions: pd.DataFrame, unit_N: NDArray[np.int64]
 ) -> float | None:
-    """Return how many equal groups the groups of the samples are worth, or None if too few.
+    """Return how many equal groups the groups of the samples are worth.
 
     That is (sum of u)^2 / sum of u^2 over the groups, where u is the number of samples of a group
-    (Kish's effective sample size). Of classes, a sample counts by the squared inverse of how
+    (Kish's effective sample size). A sample of a class counts by the squared inverse of how
     frequent its class is, which is its share in the variance of a mean of recalls.
+
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        Predictions of one target, of which `observed` is used.
+    unit_N
+        Group of each row, as `aam.evaluate.structure.unit_codes` returns it.
+
+    Returns
+    -------
+    float or None
+        None where there are too few groups, where they are worth fewer than `LEAST_EFFECTIVE`, or
+        where a class occurs in a single group.
     """
     count = int(unit_N.max()) + 1
     share_N = np.ones(len(unit_N))
@@ -157,6 +169,7 @@ def t_interval(
     defined = resampled_B[np.isfinite(resampled_B)]
     if not low < score < high or len(defined) < len(resampled_B) / 2:
         return None
+    # A score that is the same in all resamples, but for rounding, has no interval.
     error = float(defined.std()) * math.sqrt(units / (units - 1))
     if error <= 1e-9 * abs(score):
         return None
@@ -182,12 +195,28 @@ def _moved(score: float, step: float, limits: tuple[float, float]) -> float:
 def resampled_weights(
     unit_N: NDArray[np.int64], resamples: int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield blocks [B, N]: how often each row is in each resample of as many units as there are."""
+    """Yield how often each row is in each resample of as many units as there are.
+
+    Parameters
+    ----------
+    unit_N
+        Unit of each row, from 0.
+    resamples
+        Number of resamples.
+    seed
+        Seed of the draws.
+
+    Yields
+    ------
+    numpy.ndarray
+        A block of resamples, float64 [B, N].
+    """
     rng = np.random.default_rng(seed)
     units = int(unit_N.max()) + 1
     block = max(1, BLOCK // len(unit_N))
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
+        # Each resample gets a range of numbers of its own, so that one count serves them all.
         drawn = rng.integers(0, units, (size, units)) + units * np.arange(size)[:, None]
         count_BU = np.bincount(drawn.ravel(), minlength=size * units).reshape(size, units)
         yield count_BU[:, unit_N].astype(np.float64)
@@ -196,10 +225,23 @@ def resampled_weights(
 def resampled_scores(
     kind: str, predictions: pd.DataFrame, weight_BN: NDArray[np.float64]
 ) -> Resampled:
-    """Return the scores of samples that count as often as `weight_BN` says, [B] each.
+    """Return the scores of samples that count more or less often.
 
-    NaN where undefined: a balanced accuracy for instance where none of a class was drawn. A fold
-    counts in `mae_fold_mean` by how much of it was drawn.
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        Predictions of one target by one method, a row per sample.
+    weight_BN
+        How often each sample counts, in each resample. A fold counts in `mae_fold_mean` by how much
+        of it was drawn.
+
+    Returns
+    -------
+    dict
+        [B] by score; NaN where undefined, a balanced accuracy for instance where none of a class
+        was drawn.
     """
     if kind == "regression":
         return _scores_of_numbers(predictions, weight_BN)
@@ -213,6 +255,13 @@ def resampled_scores(
 
 
 def _scores_of_numbers(predictions: pd.DataFrame, weight_BN: NDArray[np.float64]) -> Resampled:
+    """Return the scores of predicted numbers.
+
+    Sums run over the n samples of a resample, with t the observed numbers, g the predicted ones
+    and e their difference. The spread of t is sum t^2 - (sum t)^2 / n, likewise that of g. R2 is
+    1 - sum e^2 over the spread of t. Pearson's r is (sum t g - sum t sum g / n) over the root of
+    the product of the two spreads.
+    """
     truth_N = numbers(predictions["observed"])
     guess_N = numbers(predictions["predicted"])
     error_N = np.abs(truth_N - guess_N)
@@ -255,17 +304,35 @@ def _scores_of_classes(
     *,
     ordinal: bool,
 ) -> Resampled:
-    """Return the scores that depend on the counts of observed and predicted classes alone."""
+    """Return the scores that depend on the counts of observed and predicted classes alone.
+
+    MCC is the multiclass correlation of Gorodkin (2004), kappa that of Cohen (1968) with squared
+    steps as weights.
+
+    Parameters
+    ----------
+    truth, guess
+        Codes of the observed and of the predicted classes, [N].
+    classes
+        Number C of classes.
+    weight_BN
+        How often each sample counts, in each resample.
+    ordinal
+        Whether the classes have an order, so that errors have sizes.
+    """
     rows = np.arange(len(truth))
+    # One product gives the confusion matrices of all resamples.
     cell = scipy.sparse.csr_array(
         (np.ones(len(truth)), (rows, truth * classes + guess)), shape=(len(truth), classes**2)
     )
     count_BCC = (weight_BN @ cell).reshape(-1, classes, classes)
     right_BC = np.einsum("bii->bi", count_BCC)
-    seen_BC, said_BC = count_BCC.sum(axis=2), count_BCC.sum(axis=1)
+    seen_BC = count_BCC.sum(axis=2)
+    said_BC = count_BCC.sum(axis=1)
     n_B = seen_BC.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        recall_BC, f1_BC = right_BC / seen_BC, 2 * right_BC / (seen_BC + said_BC)
+        recall_BC = right_BC / seen_BC
+        f1_BC = 2 * right_BC / (seen_BC + said_BC)
         chance = (seen_BC * said_BC).sum(axis=1)
         spread = (n_B**2 - (seen_BC**2).sum(axis=1)) * (n_B**2 - (said_BC**2).sum(axis=1))
         mcc = (right_BC.sum(axis=1) * n_B - chance) / np.sqrt(spread)
@@ -293,6 +360,7 @@ def _area(
     sorted_BN = weight_BN[:, order]
     inside_BT = np.add.reduceat(sorted_BN * is_class[order], starts, axis=1)
     outside_BT = np.add.reduceat(sorted_BN * ~is_class[order], starts, axis=1)
+    # A pair of equal probabilities counts half.
     below_BT = outside_BT.cumsum(axis=1) - outside_BT / 2
     with np.errstate(invalid="ignore"):
         pairs = inside_BT.sum(axis=1) * outside_BT.sum(axis=1)

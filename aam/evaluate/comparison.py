@@ -1,7 +1,6 @@
 """A model against a baseline by paired tests on the same folds."""
 
 from collections.abc import Mapping
-from itertools import accumulate
 
 import numpy as np
 import pandas as pd
@@ -14,14 +13,16 @@ from aam.evaluate.predictions import numbers
 Comparison = dict[str, float | int | None]
 
 
-def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: bool) -> Comparison:
+def compare(
+    kind: str, first: pd.DataFrame, second: pd.DataFrame, *, independent: bool
+) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
     Parameters
     ----------
     kind
         Kind of the target: regression, classification or ordinal.
-    own, other
+    first, second
         Predictions of one target by two methods.
     independent
         Whether no two samples share a group (`aam.evaluate.structure`): only then tests over
@@ -30,40 +31,47 @@ def compare(kind: str, own: pd.DataFrame, other: pd.DataFrame, *, independent: b
     Returns
     -------
     dict
-        `difference` is own less other mean of `fold_scores`, `folds_won` the fraction of folds in
-        which own is the better. The tests are two-sided, None where undefined.
+        `difference` is the first less the second mean of `fold_scores`, `folds_won` the fraction of
+        folds in which the first is the better. The tests are two-sided, None where undefined.
     """
-    own = own.set_index("sample-id")
-    other = other.set_index("sample-id").reindex(own.index)
-    assert (own["fold"] == other["fold"]).all(), "predictions of other samples or folds"
-    fold = own["fold"].to_numpy()
-    regression = kind == "regression"
-    values = numbers if regression else np.asarray
-    pairs = [(values(table["observed"]), values(table["predicted"])) for table in (own, other)]
-    first, second = (fold_scores(kind, truth, guess, fold) for truth, guess in pairs)
-    difference = first - second
+    first = first.set_index("sample-id")
+    second = second.set_index("sample-id").reindex(first.index)
+    assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
+    fold = first["fold"].to_numpy()
+    is_regression = kind == "regression"
+    values = numbers if is_regression else np.asarray
+    first_truth = values(first["observed"])
+    first_guess = values(first["predicted"])
+    second_truth = values(second["observed"])
+    second_guess = values(second["predicted"])
+    first_scores = fold_scores(kind, first_truth, first_guess, fold)
+    second_scores = fold_scores(kind, second_truth, second_guess, fold)
+    difference = first_scores - second_scores
+    is_won = difference < 0 if is_regression else difference > 0
     result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
-        "folds_won": float((difference < 0 if regression else difference > 0).mean()),
+        "folds_won": float(is_won.mean()),
         "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
     if not independent:
         return result
-    if regression:
-        errors, others = (np.abs(truth - guess) for truth, guess in pairs)
-        return {**result, "wilcoxon_samples_p": _signed_rank(errors - others)}
-    right, others_right = (truth == guess for truth, guess in pairs)
-    return {**result, "mcnemar_p": _mcnemar(right, others_right)}
+    if is_regression:
+        first_error = np.abs(first_truth - first_guess)
+        second_error = np.abs(second_truth - second_guess)
+        return {**result, "wilcoxon_samples_p": _signed_rank(first_error - second_error)}
+    first_is_right = first_truth == first_guess
+    second_is_right = second_truth == second_guess
+    return {**result, "mcnemar_p": _mcnemar(first_is_right, second_is_right)}
 
 
 def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
     """Compare the headline score of predictions with what guessing reaches.
 
     Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
-    majority of the training folds would be told below that, as a class is the rarer in training
-    the more of it was left out. A number is guessed by the median of the other folds.
+    majority of the training folds would score below that, as a class is the rarer in training the
+    more of it was left out. A number is guessed by the median of the other folds.
 
     Parameters
     ----------
@@ -117,8 +125,8 @@ def _median_of_other_folds(
 ) -> NDArray[np.float64]:
     guess_N = np.empty_like(observed_N)
     for number in np.unique(fold_N):
-        own = fold_N == number
-        guess_N[own] = np.median(observed_N[~own])
+        is_in_fold = fold_N == number
+        guess_N[is_in_fold] = np.median(observed_N[~is_in_fold])
     return guess_N
 
 
@@ -143,26 +151,52 @@ def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """Return comparisons with `holm_p`: `corrected_t_p`, corrected for their number.
+    """Correct the p-values of several comparisons for their number.
 
     Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6:65.
+
+    Parameters
+    ----------
+    comparisons
+        What `compare` returned, by name.
+
+    Returns
+    -------
+    dict
+        The same with `holm_p`, the corrected `corrected_t_p`; None where there is none.
     """
-    values = {name: found["corrected_t_p"] for name, found in comparisons.items()}
-    known = sorted((value, name) for name, value in values.items() if value is not None)
-    steps = [min(1.0, (len(known) - place) * value) for place, (value, _) in enumerate(known)]
-    raised = dict(zip((name for _, name in known), accumulate(steps, max), strict=True))
-    return {name: {**found, "holm_p": raised.get(name)} for name, found in comparisons.items()}
+    p_values = {name: one["corrected_t_p"] for name, one in comparisons.items()}
+    ranked = sorted((p, name) for name, p in p_values.items() if p is not None)
+    adjusted: dict[str, float] = {}
+    largest = 0.0
+    for rank, (p, name) in enumerate(ranked):
+        # A p-value is never less than that of a comparison before it.
+        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
+        adjusted[name] = largest
+    return {name: {**one, "holm_p": adjusted.get(name)} for name, one in comparisons.items()}
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
-    """Return the p-value of the corrected resampled t-test of K folds' paired differences.
+    """Return the p-value of the corrected resampled t-test of paired differences over folds.
 
     The variance of the mean is that of the differences times 1 / K + n_test / n_train, because
     training sets overlap: Nadeau, C. & Bengio, Y. (2003), Inference for the generalization
-    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds, whose `sizes` are
-    those of the test sets. None for a single fold, or where all differences are the same.
+    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds.
+
+    Parameters
+    ----------
+    difference
+        Difference of two methods in each of K folds.
+    sizes
+        Samples of each fold, which are its test set.
+
+    Returns
+    -------
+    float or None
+        The two-sided p-value; None for a single fold, or where all differences are the same.
     """
-    values, tested = np.asarray(difference, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    values = np.asarray(difference, dtype=np.float64)
+    tested = np.asarray(sizes, dtype=np.float64)
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return None
     ratio = float(np.mean(tested / (tested.sum() - tested)))
@@ -176,7 +210,12 @@ def _signed_rank(difference: NDArray[np.float64]) -> float | None:
     return float(stats.wilcoxon(given).pvalue) if len(given) else None
 
 
-def _mcnemar(own: NDArray[np.bool_], other: NDArray[np.bool_]) -> float | None:
-    """Return the exact p-value from the samples that one of the two has right."""
-    won, lost = int((own & ~other).sum()), int((other & ~own).sum())
+def _mcnemar(first_is_right: NDArray[np.bool_], second_is_right: NDArray[np.bool_]) -> float | None:
+    """Return the exact p-value of McNemar's test, from the samples that one of the two has right.
+
+    McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions
+    or percentages. Psychometrika 12:153-157.
+    """
+    won = int((first_is_right & ~second_is_right).sum())
+    lost = int((second_is_right & ~first_is_right).sum())
     return float(stats.binomtest(won, won + lost).pvalue) if won + lost else None

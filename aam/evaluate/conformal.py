@@ -63,18 +63,27 @@ class Calibration:
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
-        """Learn from the rows of fold 0 and above of what `read_predictions` returned."""
-        quantiles = set(ENDS) <= set(predictions.columns)
-        known = predictions[predictions["fold"] >= 0]
+        """Learn intervals, or sets and probabilities, from cross-validated predictions.
+
+        Parameters
+        ----------
+        predictions
+            What `read_predictions` returned; rows of fold 0 and above are used.
+        """
+        scored = predictions[predictions["fold"] >= 0]
+        classes = class_names(predictions)
         recalibration = None
-        method = "quantile" if quantiles else "residual"
-        if class_names(predictions):
+        if classes:
             method = "set"
-            recalibration = fit_recalibration(known, class_names(known))
-            known = _calibrated(known, recalibration)
+            recalibration = fit_recalibration(scored, classes)
+            scored = _calibrated(scored, recalibration)
+        elif set(ENDS) <= set(predictions.columns):
+            method = "quantile"
+        else:
+            method = "residual"
         thresholds = {
             target: finite_sample_quantile(_scores(part, method), LEVEL)
-            for target, part in by_target(known).items()
+            for target, part in by_target(scored).items()
         }
         return cls(method, thresholds, recalibration)
 
@@ -103,60 +112,125 @@ class Calibration:
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
         if self.recalibration is not None:
             frame = _calibrated(frame, self.recalibration)
+        if self.method == "set":
+            return _with_sets(frame, threshold_N)
         return _with_intervals(frame, self.method, threshold_N, bounds)
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
-    """Return predictions, each fold calibrated on the other folds 0 and above, with intervals."""
-    parts, thresholds = [], []
+    """Return predictions with intervals, each fold calibrated on the other folds 0 and above.
+
+    Parameters
+    ----------
+    predictions
+        Cross-validated predictions of a method, of one target or several.
+    bounds
+        Least and largest number that is predicted; intervals are cut there.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows with the columns that `Calibration.apply` adds.
+    """
+    parts = []
+    thresholds: list[float] = []
     for number in np.unique(predictions["fold"]):
-        own = predictions["fold"] == number
-        calibration = Calibration.fit(predictions[~own])
-        thresholds += [*calibration.thresholds.values()]
-        parts.append(calibration.apply(predictions[own], bounds=bounds))
+        is_in_fold = predictions["fold"] == number
+        calibration = Calibration.fit(predictions[~is_in_fold])
+        thresholds.extend(calibration.thresholds.values())
+        parts.append(calibration.apply(predictions[is_in_fold], bounds=bounds))
     _warn_of_few(thresholds)
     return pd.concat(parts).loc[predictions.index]
 
 
 def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
-    """Say how often intervals or sets cover what was observed, in `test` of the rows of fold -1."""
-    table = pd.DataFrame({"fold": intervals["fold"]})
+    """Say how often intervals or sets cover what was observed.
+
+    Parameters
+    ----------
+    intervals
+        What `cross_intervals` returned, of one target.
+
+    Returns
+    -------
+    dict
+        `level`, `coverage`, `width` or `set_size` (means over samples; None where an interval has
+        no end), `coverage_by_fold`, and under `test` the same of the rows of fold -1, if any.
+    """
+    covered = _is_covered(intervals)
+    if "prediction_set" in intervals:
+        size_name = "set_size"
+        size = intervals["prediction_set"].str.split(SEPARATOR, regex=False).map(len)
+    else:
+        size_name = "width"
+        size = intervals["upper"] - intervals["lower"]
+
+    def summary(is_row: pd.Series) -> dict[str, float | None]:
+        mean_size = float(size[is_row].mean(skipna=False))
+        return {
+            "coverage": float(covered[is_row].mean()),
+            size_name: mean_size if math.isfinite(mean_size) else None,
+        }
+
+    is_scored = intervals["fold"] >= 0
+    is_test = intervals["fold"] < 0
+    by_fold = covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
+    report: dict[str, Any] = {"level": LEVEL, **summary(is_scored)}
+    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
+    if is_test.any():
+        report["test"] = {"n": int(is_test.sum()), **summary(is_test)}
+    return report
+
+
+def _is_covered(intervals: pd.DataFrame) -> pd.Series:
+    """Return whether the interval or set of each sample has what was observed."""
     if "prediction_set" in intervals:
         sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
-        rows = zip(intervals["observed"].astype(str), sets, strict=True)
-        table["coverage"] = [observed in classes for observed, classes in rows]
-        size, table["size"] = "set_size", sets.map(len)
-    else:
-        observed = pd.to_numeric(intervals["observed"])
-        # A missing bound is no bound.
-        outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
-        table["coverage"] = ~outside
-        size, table["size"] = "width", intervals["upper"] - intervals["lower"]
-    scored, test = table[table["fold"] >= 0], table[table["fold"] < 0]
-
-    def summary(part: pd.DataFrame) -> dict[str, float | None]:
-        mean = float(part["size"].mean(skipna=False))
-        found = mean if math.isfinite(mean) else None
-        return {"coverage": float(part["coverage"].mean()), size: found}
-
-    by_fold = scored.groupby("fold")["coverage"].mean()
-    report: dict[str, Any] = {"level": LEVEL, **summary(scored)}
-    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
-    return {**report, "test": {"n": len(test), **summary(test)}} if len(test) else report
+        pairs = zip(intervals["observed"].astype(str), sets, strict=True)
+        return pd.Series([name in classes for name, classes in pairs], intervals.index)
+    observed = pd.to_numeric(intervals["observed"])
+    # A missing bound is no bound.
+    is_outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
+    return ~is_outside
 
 
 def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
-    """Return the ceil((n + 1) * level)-th smallest of n scores; inf where there are too few."""
+    """Return the ceil((n + 1) * level)-th smallest of n scores.
+
+    With this quantile as the threshold, split conformal prediction covers at least a fraction
+    `level` of exchangeable samples (Vovk, Gammerman and Shafer 2005, Algorithmic Learning in a
+    Random World).
+
+    Parameters
+    ----------
+    scores
+        Nonconformity of each sample, [n].
+    level
+        Fraction to cover.
+
+    Returns
+    -------
+    float
+        inf where there are too few scores for the level.
+    """
     values = np.asarray(scores, dtype=np.float64)
     # A product such as 10 * 0.7 may lie a rounding above the whole number it is.
     rank = math.ceil((len(values) + 1) * level - 1e-9)
-    return float(np.partition(values, rank - 1)[rank - 1]) if rank <= len(values) else math.inf
+    if rank > len(values):
+        return math.inf
+    return float(np.partition(values, rank - 1)[rank - 1])
 
 
 def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibration:
-    """Learn what calibrates the probabilities of a table, from all of its rows.
+    """Learn what calibrates the probabilities of a table.
 
-    A column `group` says which samples belong together; without it every sample counts alone.
+    Parameters
+    ----------
+    predictions
+        Predictions of one target, all rows of which are used. A column `group` says which samples
+        belong together; without it every sample counts alone.
+    classes
+        Names of the classes.
     """
     group = predictions[GROUP] if GROUP in predictions else predictions["sample-id"]
     return Recalibration.fit(
@@ -223,27 +297,34 @@ def _centre(frame: pd.DataFrame, method: str) -> list[NDArray[np.float64]]:
     return [numbers(frame[name]) for name in names]
 
 
+def _with_sets(frame: pd.DataFrame, threshold_N: NDArray[np.float64]) -> pd.DataFrame:
+    """Return classes with `likeliest` and `prediction_set`, by calibrated probabilities."""
+    classes = np.array(class_names(frame))
+    shares_NC = class_probabilities(frame, classes.tolist())
+    likeliest_N = shares_NC.argmax(axis=1)
+    is_in_NC = 1 - shares_NC <= threshold_N[:, None]
+    # A set is never empty.
+    is_in_NC[np.arange(len(frame)), likeliest_N] = True
+    return frame.assign(
+        likeliest=classes[likeliest_N],
+        prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
+    )
+
+
 def _with_intervals(
     frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], bounds: Bounds
 ) -> pd.DataFrame:
-    if method == "set":
-        classes = np.array(class_names(frame))
-        shares_NC = class_probabilities(frame, classes.tolist())
-        likeliest_N = shares_NC.argmax(axis=1)
-        is_in_NC = 1 - shares_NC <= threshold_N[:, None]
-        is_in_NC[np.arange(len(frame)), likeliest_N] = True
-        return frame.assign(
-            likeliest=classes[likeliest_N],
-            prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
-        )
+    """Return numbers with `lower` and `upper`, NaN where the threshold is infinite."""
     low, high = _centre(frame, method)
-    threshold_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
-    lower, upper = low - threshold_N, high + threshold_N
+    half_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
+    lower = low - half_N
+    upper = high + half_N
     # Quantiles that are moved past each other leave one point.
-    middle, crossed = (lower + upper) / 2, lower > upper
+    is_crossed = lower > upper
+    middle = (lower + upper) / 2
     return frame.assign(
-        lower=np.clip(np.where(crossed, middle, lower), *bounds),
-        upper=np.clip(np.where(crossed, middle, upper), *bounds),
+        lower=np.clip(np.where(is_crossed, middle, lower), *bounds),
+        upper=np.clip(np.where(is_crossed, middle, upper), *bounds),
     )
 
 
@@ -255,9 +336,26 @@ def _warn_of_few(thresholds: ArrayLike) -> None:
 def load_calibration(
     directory: Path, target: Target, *, quantiles: bool = True
 ) -> Calibration | None:
-    """Learn intervals from the predictions of a model directory; None: it has none.
+    """Learn intervals from the predictions of a model directory.
 
-    A mixture has no `quantiles`; predictions of another task are an InputError.
+    Parameters
+    ----------
+    directory
+        Directory of fine-tuned models, or of a super learner.
+    target
+        What its models predict.
+    quantiles
+        Whether predicted quantiles are expected where the loss has them; a mixture has none.
+
+    Returns
+    -------
+    Calibration or None
+        None where the directory has no cross-validated predictions, with a warning.
+
+    Raises
+    ------
+    InputError
+        The predictions are those of another task, or no such table.
     """
     path = directory / CROSS_VALIDATION
     if not path.exists():
@@ -268,10 +366,11 @@ def load_calibration(
         table = read_predictions(path)
     except (KeyError, ValueError) as error:
         raise problem(path, f"no such table ({error})", wanted, HINT) from error
-    expected = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
-    expected |= set(QUANTILE_COLUMNS if quantiles and target.loss == "quantile" else ())
+    columns = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
+    if quantiles and target.loss == "quantile":
+        columns |= set(QUANTILE_COLUMNS)
     targets = set(target.columns) if len(target.columns) > 1 else {""}
-    if not expected <= set(table) or set(by_target(table)) != targets:
+    if not columns <= set(table) or set(by_target(table)) != targets:
         raise problem(path, "those of another task", wanted, HINT)
     calibration = Calibration.fit(table)
     _warn_of_few([*calibration.thresholds.values()])

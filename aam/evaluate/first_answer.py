@@ -14,7 +14,13 @@ PREFERRED = "svm_clr"
 
 
 def leading_baseline(names: Iterable[str]) -> str:
-    """Return the baseline that stands in the place of a model: the first that learns, if any."""
+    """Return the baseline that stands in the place of a model: the first that learns, if any.
+
+    Parameters
+    ----------
+    names
+        Names of the baselines, in order; `PREFERRED` is taken where it is among them.
+    """
     distinct = list(dict.fromkeys(names))
     learning = [name for name in distinct if name not in CONSTANT]
     return PREFERRED if PREFERRED in distinct else (learning or distinct)[0]
@@ -38,7 +44,7 @@ def learners_of_first_answer(
     leading = leading_baseline(predictions["baseline"])
     is_leading = predictions["baseline"] == leading
     is_nested = nested["baseline"] == leading
-    own = by_target(predictions[is_leading].drop(columns="baseline"))
+    leading_tables = by_target(predictions[is_leading].drop(columns="baseline"))
     own_nested = by_target(nested[is_nested].drop(columns="baseline"))
     others = learners_by_target(predictions[~is_leading], nested[~is_nested])
     return {
@@ -46,5 +52,5 @@ def learners_of_first_answer(
             leading: Learner(table, own_nested.get(target, NO_NESTED)),
             **others.get(target, {}),
         }
-        for target, table in own.items()
+        for target, table in leading_tables.items()
     }

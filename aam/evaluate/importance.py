@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 TAXON = "taxon"
 """Column of names, where the study has a taxonomy."""
 TOP_ASVS = "importance.fasta"
-"""File beside the table, with the sequences of the most important ASVs."""
+"""File next to the table, with the sequences of the most important ASVs."""
 MOST_IMPORTANT = 30
 """ASVs of a figure, and of that file."""
 DIRECTION = "direction"
@@ -66,15 +66,24 @@ class Importance:
         self.changes += np.abs(change_C).tolist()
         if len(removed_R) > 0:
             pairs = zip(gradients_AC[removed_R].T, removed_RC.T, strict=True)
-            self.by_gradients += [_spearman(found, true) for found, true in pairs]
+            self.by_gradients += [_spearman(attributed, true) for attributed, true in pairs]
             size_R = np.abs(removed_RC).mean(axis=1)
             self.by_attention.append(_spearman(attention_A[removed_R], size_R))
 
     def table(self, feature_ids: Sequence[str], sequences: Sequence[str]) -> pd.DataFrame:
         """Return one row per ASV of the explained samples, the most important first.
 
-        `importance` counts 0 where the ASV is absent; the means of `direction` and `attention` are
-        over the samples that have it.
+        Parameters
+        ----------
+        feature_ids, sequences
+            ID and sequence of each of the U ASVs.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `feature-id`, `sequence`, `importance` (mean size of the attribution, 0 where the ASV is
+            absent), the columns of `direction` and `attention` (means over the samples that
+            have it), `prevalence` and `samples`.
         """
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]
@@ -132,5 +141,5 @@ def _spearman(found_R: NDArray[np.float64], true_R: NDArray[np.float64]) -> floa
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    known = [value for value in values if value == value]
-    return float(np.mean(known)) if known else None
+    defined = [value for value in values if value == value]
+    return float(np.mean(defined)) if defined else None

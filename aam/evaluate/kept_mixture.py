@@ -93,7 +93,7 @@ def write_super_learner(
         Reads of the training samples, which are recognized by them later. None: the models do it.
     """
     labelled = read_folds(folds)
-    known = [*labelled.index[labelled["fold"] >= 0]]
+    sample_ids = [*labelled.index[labelled["fold"] >= 0]]
     with atomic_path(directory) as partial:
         partial.mkdir()
         if models is not None:
@@ -101,7 +101,7 @@ def write_super_learner(
         shutil.copyfile(folds, partial / FOLDS)
         shutil.copyfile(tree, partial / TREE)
         shutil.copyfile(sequences, partial / SEQUENCES)
-        for view, reads in enumerate(on_same_features(map(read_biom, views), known)):
+        for view, reads in enumerate(on_same_features(map(read_biom, views), sample_ids)):
             write_biom(partial / f"view{view}.biom", reads, {})
         if fingerprints is not None:
             fingerprints.write(partial / FINGERPRINTS)

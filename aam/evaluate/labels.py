@@ -13,7 +13,7 @@ BASELINES = {
     "svm_clades": "SVM on clades",
     "knn_unifrac": "kNN on UniFrac",
 }
-"""Of the baselines whose label is not their name in words."""
+"""Labels of the baselines where it is not their name in words."""
 
 KERNEL_MACHINE = "kernel machine"
 """The SVM on clades where it stands in the place of a model."""
@@ -42,24 +42,52 @@ UNITS = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "cm",
 
 
 def metric_name(metric: str) -> str:
-    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files."""
+    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files.
+
+    Parameters
+    ----------
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    """
     return OTHER_METRICS.get(metric, f"{plain(metric)} UniFrac")
 
 
 def row_label(name: str, role: str) -> str:
-    """Return the label of a model (its name) or of a baseline."""
+    """Return what people read for a row of the table of scores.
+
+    Parameters
+    ----------
+    name
+        Name of a model or of a baseline.
+    role
+        `model` or `baseline`; the label of a model is its name.
+    """
     return BASELINES.get(name, plain(name)) if role == "baseline" else name
 
 
 def interval(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a score with its interval, or alone where there is none."""
+    """Return a score with its interval, or alone where there is none.
+
+    Parameters
+    ----------
+    value
+        The score; None: a dash.
+    low, high
+        Ends of the interval; None or NaN: there is none.
+    """
     if low is None or high is None or low != low or high != high:
         return score(value)
     return f"{score(value)} [{score(low)}, {score(high)}]"
 
 
 def p_value(value: float | None) -> str:
-    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash for none."""
+    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash.
+
+    Parameters
+    ----------
+    value
+        The p-value; None: there is none.
+    """
     if value is None:
         return DASH
     if value < 1e-4:
@@ -75,14 +103,30 @@ def capitalize(text: str) -> str:
 
 
 def plain(name: str) -> str:
-    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`."""
+    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`.
+
+    Parameters
+    ----------
+    name
+        A name with underscores.
+    """
     return name.replace("_", " ")
 
 
 def name_and_unit(column: str) -> tuple[str, str | None]:
-    """Return a column's name in words, and the unit that its last word is: `age_days`.
+    """Return a column's name in words, and the unit that its last word is, as in `age_days`.
 
-    None is returned as the unit where the name ends in none, or holds nothing else.
+    Parameters
+    ----------
+    column
+        Name of a metadata column.
+
+    Returns
+    -------
+    name : str
+        The name in words, without the unit.
+    unit : str or None
+        One of `UNITS`; None where the name ends in none, or holds nothing else.
     """
     name, _, last = plain(column).rpartition(" ")
     if name and last.lower() in UNITS:
@@ -91,7 +135,15 @@ def name_and_unit(column: str) -> tuple[str, str | None]:
 
 
 def amount(value: float, unit: str | None) -> str:
-    """Return a number with its unit, where that is known."""
+    """Return a number with its unit.
+
+    Parameters
+    ----------
+    value
+        The number.
+    unit
+        What it is counted in; None: unknown.
+    """
     return score(value) if unit is None else f"{score(value)} {unit}"
 
 
@@ -115,12 +167,26 @@ def choose_decimals(value: float, others: Iterable[float] = ()) -> int:
 
 
 def percent(value: float, digits: int = 0) -> str:
-    """Return a fraction as `16 %`, with so many decimals."""
+    """Return a fraction as `16 %`.
+
+    Parameters
+    ----------
+    value
+        The fraction.
+    digits
+        Number of decimals.
+    """
     return f"{value:.{digits}%}".replace("%", " %")
 
 
 def taxon_name(taxon: str) -> str:
-    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species."""
+    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species.
+
+    Parameters
+    ----------
+    taxon
+        Ranks, divided by semicolons.
+    """
     ranks = [rank.strip() for rank in taxon.split(";")]
     named = [rank for rank in ranks if rank and not rank.endswith("__")]
     if not named:
@@ -129,7 +195,15 @@ def taxon_name(taxon: str) -> str:
 
 
 def short(name: str, limit: int = 20) -> str:
-    """Cut a long name in its middle, where names of a kind differ least."""
+    """Cut a long name in its middle, where names of a kind differ least.
+
+    Parameters
+    ----------
+    name
+        The name.
+    limit
+        Most characters, at least 3.
+    """
     if len(name) <= limit:
         return name
     head = (limit - 1) // 2
@@ -137,7 +211,13 @@ def short(name: str, limit: int = 20) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a score with two decimals, below one with three digits, or a dash for none."""
+    """Return a score with two decimals, below one with three digits, or a dash.
+
+    Parameters
+    ----------
+    value
+        The score; None or NaN: there is none.
+    """
     if value is None or value != value:
         return DASH
     size = abs(value)
@@ -149,7 +229,13 @@ def score(value: float | None) -> str:
 
 
 def quantity(value: float | None) -> str:
-    """Return a measured quantity with three significant digits, or a dash for none."""
+    """Return a measured quantity with three significant digits, or a dash.
+
+    Parameters
+    ----------
+    value
+        The quantity; None or NaN: there is none.
+    """
     if value is None or value != value:
         return DASH
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

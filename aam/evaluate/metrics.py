@@ -22,12 +22,24 @@ Scores = dict[str, float | None]
 
 
 def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
-    """Score predictions of numbers [N], each held out in a fold, by `scores.REGRESSION`.
+    """Score predictions of numbers.
 
-    `mae_fold_mean` and `mae_fold_sd` (K - 1 for K folds; None for a single one) are over the folds'
-    mean absolute errors, whatever their sizes; the others take all samples at once.
+    Parameters
+    ----------
+    observed, predicted
+        Numbers, [N].
+    fold
+        Fold in which each sample was held out, [N].
+
+    Returns
+    -------
+    dict
+        The scores of `scores.REGRESSION`; errors are in the unit of the target. `mae_fold_mean` and
+        `mae_fold_sd` (K - 1 for K folds; None for a single one) are over the folds' mean absolute
+        errors, whatever their sizes; the others take all samples at once.
     """
-    truth, guess = _numbers(observed), _numbers(predicted)
+    truth = _numbers(observed)
+    guess = _numbers(predicted)
     assert len(truth) == len(guess) > 0
     mean, sd = _over_folds(np.abs(truth - guess), fold)
     varies = bool(np.ptp(truth) > 0)
@@ -52,15 +64,32 @@ def classification_metrics(
     *,
     ordinal: bool = False,
 ) -> Scores:
-    """Score predicted names [N] and probabilities [N, C] of classes by `scores.CLASSIFICATION`.
+    """Score predicted classes and their probabilities.
 
-    All but the two over folds take all samples at once. `balanced_accuracy` is of the classes that
-    occur; `roc_auc`, of each class against the rest, compares probabilities across folds.
+    Parameters
+    ----------
+    observed, predicted
+        Names of classes, [N].
+    probabilities
+        [N, C].
+    classes
+        Names of the columns, [C]; the lowest first where they have an order.
+    fold
+        Fold in which each sample was held out, [N].
+    ordinal
+        Whether the classes have an order.
 
-    Of `ordinal` classes, the lowest first, there are also `mae_ranks`, the mean distance in steps,
-    and `quadratic_kappa`, with squared steps as weights (Cohen 1968, doi:10.1037/h0026256).
+    Returns
+    -------
+    dict
+        The scores of `scores.CLASSIFICATION`. All but the two over folds take all samples at once.
+        `balanced_accuracy` is of the classes that occur; `roc_auc`, of each class against the rest,
+        compares probabilities across folds. Of ordinal classes also `mae_ranks`, the mean distance
+        in steps, and `quadratic_kappa`, with squared steps as weights (Cohen 1968,
+        doi:10.1037/h0026256).
     """
-    truth, guess = _names(observed), _names(predicted)
+    truth = _names(observed)
+    guess = _names(predicted)
     assert len(truth) == len(guess) > 0
     assert set(truth) | set(guess) <= set(classes), "a class without a probability"
     mean, sd = _over_folds(truth == guess, fold)
@@ -77,18 +106,38 @@ def classification_metrics(
         **probability_metrics(truth, probabilities, classes),
     }
     if ordinal:
-        codes = class_codes(truth, classes), class_codes(guess, classes)
-        labels, kappa = list(range(len(classes))), metrics.cohen_kappa_score
-        scores["mae_ranks"] = _number(np.abs(codes[0] - codes[1]).mean())
-        agreement = kappa(*codes, labels=labels, weights="quadratic") if varies else None
-        scores["quadratic_kappa"] = _number(agreement)
+        true_codes = class_codes(truth, classes)
+        guessed_codes = class_codes(guess, classes)
+        scores["mae_ranks"] = _number(np.abs(true_codes - guessed_codes).mean())
+        scores["quadratic_kappa"] = None
+        if varies:
+            kappa = metrics.cohen_kappa_score(
+                true_codes, guessed_codes, labels=list(range(len(classes))), weights="quadratic"
+            )
+            scores["quadratic_kappa"] = _number(kappa)
     return scores
 
 
 def probability_metrics(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> Scores:
-    """Return `brier`, summed over more than two classes, and `ece`, over bins of `reliability`."""
+    """Score probabilities of classes.
+
+    Parameters
+    ----------
+    observed
+        Names of the true classes, [N].
+    probabilities
+        [N, C].
+    classes
+        Names of the columns, [C].
+
+    Returns
+    -------
+    dict
+        `brier` (Brier 1950), summed over more than two classes, and `ece`, the mean absolute
+        difference of confidence and accuracy over the bins of `reliability`.
+    """
     shares_NC = _numbers(probabilities)
     # Files hold nine digits: the sum of a row may miss 1 by more than the library lets pass.
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
@@ -104,7 +153,7 @@ def probability_metrics(
 def calibration_metrics(
     observed: ArrayLike, calibrated: ArrayLike, constant: ArrayLike, classes: Sequence[str]
 ) -> Scores:
-    """Score calibrated probabilities beside a constant, which knows how frequent classes are.
+    """Score calibrated probabilities, and next to them a constant: how frequent classes are.
 
     Parameters
     ----------
@@ -121,12 +170,12 @@ def calibration_metrics(
         `calibrated_brier`, `calibrated_log_loss`, `calibrated_ece`, `constant_brier` and
         `constant_log_loss`; losses are means over samples, in nats.
     """
-    own = probability_metrics(observed, calibrated, classes)
+    scores = probability_metrics(observed, calibrated, classes)
     reference = probability_metrics(observed, constant, classes)
     return {
-        "calibrated_brier": own["brier"],
+        "calibrated_brier": scores["brier"],
         "calibrated_log_loss": _log_loss(observed, calibrated, classes),
-        "calibrated_ece": own["ece"],
+        "calibrated_ece": scores["ece"],
         "constant_brier": reference["brier"],
         "constant_log_loss": _log_loss(observed, constant, classes),
     }
@@ -145,7 +194,20 @@ def reliability(
 ) -> list[dict[str, Any]]:
     """Bin samples by the probability of their likeliest class, the least sure first.
 
-    `confidence` is its mean; samples of the same probability share a bin.
+    Parameters
+    ----------
+    observed
+        Names of the true classes, [N].
+    probabilities
+        [N, C].
+    classes
+        Names of the columns, [C].
+
+    Returns
+    -------
+    list of dict
+        `n`, `confidence` (mean probability of the likeliest class) and `accuracy` of each bin;
+        samples of the same probability share a bin.
     """
     shares_NC = _numbers(probabilities)
     right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
@@ -163,21 +225,54 @@ def reliability(
 def fold_scores(
     kind: str, observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return each fold's mean absolute error, or mean recall of its classes; folds ascending."""
+    """Return the score of each fold.
+
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    observed, predicted
+        Numbers, or names of classes, [N].
+    fold
+        Fold of each sample, [N].
+
+    Returns
+    -------
+    numpy.ndarray
+        Mean absolute error of each fold, or mean recall of its classes; folds ascending.
+    """
     folds = np.asarray(fold)
-    rows = [folds == name for name in np.unique(folds)]
+    folds_N = [folds == name for name in np.unique(folds)]
     if kind == "regression":
         error = np.abs(_numbers(observed) - _numbers(predicted))
-        return np.array([error[own].mean() for own in rows])
-    truth, guess = _names(observed), _names(predicted)
-    return np.array([mean_recall(truth[own], guess[own]) for own in rows])
+        return np.array([error[is_in_fold].mean() for is_in_fold in folds_N])
+    truth = _names(observed)
+    guess = _names(predicted)
+    recalls = [mean_recall(truth[is_in_fold], guess[is_in_fold]) for is_in_fold in folds_N]
+    return np.array(recalls)
 
 
 def per_class_table(
     observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> dict[str, Scores]:
-    """Return `n` (observed), `precision`, `recall`, `f1` and `roc_auc` of every class."""
-    truth, guess = _names(observed), _names(predicted)
+    """Return the scores of every class.
+
+    Parameters
+    ----------
+    observed, predicted
+        Names of classes, [N].
+    probabilities
+        [N, C].
+    classes
+        Names of the columns, [C].
+
+    Returns
+    -------
+    dict
+        By class: `n` (observed), `precision`, `recall`, `f1` and `roc_auc`, None where undefined.
+    """
+    truth = _names(observed)
+    guess = _names(predicted)
     precision, recall, f1, support = metrics.precision_recall_fscore_support(
         truth, guess, labels=list(classes), zero_division=np.nan
     )
@@ -195,18 +290,46 @@ def per_class_table(
 
 
 def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> dict[str, Any]:
-    """Return `classes` and `counts`: rows are observed classes, columns predicted ones, [C, C]."""
+    """Return the counts of observed and predicted classes.
+
+    Parameters
+    ----------
+    observed, predicted
+        Names of classes, [N].
+    classes
+        Their order.
+
+    Returns
+    -------
+    dict
+        `classes`, and `counts`: rows are observed classes, columns predicted ones, [C, C].
+    """
     counts = metrics.confusion_matrix(_names(observed), _names(predicted), labels=list(classes))
     return {"classes": list(classes), "counts": counts.tolist()}
 
 
 def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
-    """Return `n` and the mean of `values`, called `name`, of the samples of each known label."""
-    known = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
-    # Not the mean of pandas, whose last bits are others.
+    """Return the mean of values for each label.
+
+    Parameters
+    ----------
+    name
+        What the values are called in the result.
+    values
+        Numbers, [N].
+    labels
+        Label of each sample, [N]; samples whose label is missing are left out.
+
+    Returns
+    -------
+    dict
+        By label: `n`, and the mean under `name`.
+    """
+    label_N = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
+    # The mean is NumPy's: that of pandas differs in the last bits.
     return {
         str(label): {"n": len(part), name: _number(part.to_numpy().mean())}
-        for label, part in pd.Series(_numbers(values)).groupby(known)
+        for label, part in pd.Series(_numbers(values)).groupby(label_N)
     }
 
 

@@ -40,9 +40,25 @@ class Mixture:
         classes: Sequence[str],
         unit: NDArray[Any],
     ) -> "Mixture":
-        """Return the mixture of least absolute error, or of least log loss with classes balanced.
+        """Learn the mixture of least absolute error, or of least log loss with classes balanced.
 
-        `values` are [N, C] by method. The fewer groups (`unit`, [N]), the more equal the weights.
+        The weights are pulled towards equal ones, the more so the fewer groups there are.
+
+        Parameters
+        ----------
+        values
+            Predicted numbers [N, 1], or probabilities [N, C], by method.
+        observed
+            Numbers, or names of classes, [N].
+        classes
+            Names of the classes; none where numbers are predicted.
+        unit
+            Group of each sample, [N].
+
+        Returns
+        -------
+        Mixture
+            Without any samples that of equal weights.
         """
         if not len(observed):
             return cls.equal(list(values))
@@ -64,7 +80,13 @@ class Mixture:
 
     @classmethod
     def equal(cls, names: Sequence[str]) -> "Mixture":
-        """Return a mixture of equal weights, for want of predictions to fit others to."""
+        """Return a mixture of equal weights, for want of predictions to fit others to.
+
+        Parameters
+        ----------
+        names
+            Names of the methods.
+        """
         return cls(dict.fromkeys(names, 1.0 / len(names)), dict.fromkeys(names, 1.0))
 
     def plain(self) -> dict[str, dict[str, float]]:
@@ -72,7 +94,13 @@ class Mixture:
         return {"weights": dict(self.weights), "temperatures": dict(self.temperatures)}
 
     def apply(self, values: Mapping[str, Floats]) -> Floats:
-        """Return the mixed numbers, or probabilities, [N, C]."""
+        """Return the mixed numbers, or probabilities, [N, C].
+
+        Parameters
+        ----------
+        values
+            What each method predicts, [N, C] by name.
+        """
         parts = []
         for name, weight in self.weights.items():
             value_NC = values[name]
@@ -87,10 +115,26 @@ def _named(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:
 
 
 def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool) -> Floats:
-    """Return the weights [M] for errors, or for probabilities of the observed classes, [N, M]."""
+    """Return the weights of methods, [M], by least penalized loss on the simplex.
+
+    The loss is the mean absolute error, smooth near 0, or the mean log loss. The penalty is the
+    squared distance from equal weights. SciPy's SLSQP starts from the best single method.
+
+    Parameters
+    ----------
+    fit_NM
+        Errors of each method, or probabilities that it gives to the observed classes.
+    importance_N
+        How much each sample counts.
+    strength
+        Strength of the pull towards equal weights.
+    are_shares
+        Whether `fit_NM` holds probabilities.
+    """
     methods = fit_NM.shape[1]
-    equal_M, share_N = np.full(methods, 1.0 / methods), importance_N / importance_N.sum()
-    # By the best method: one that is far off would hide what tells the others apart.
+    equal_M = np.full(methods, 1.0 / methods)
+    share_N = importance_N / importance_N.sum()
+    # The best method sets the scale: one that is far off would hide how the others differ.
     smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
 
     def loss(weight_M: Floats) -> tuple[float, Floats]:
@@ -112,7 +156,7 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         penalty = strength * methods * float(away_M @ away_M)
         return value / unit + penalty, slope_M / unit + 2 * strength * methods * away_M
 
-    found = minimize(
+    minimum = minimize(
         penalized,
         start_M,
         jac=True,
@@ -121,5 +165,5 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
         options={"maxiter": 200, "ftol": 1e-9},
     )
-    weight_M = np.clip(found.x, 0.0, None)
+    weight_M = np.clip(minimum.x, 0.0, None)
     return weight_M / weight_M.sum()

@@ -40,7 +40,13 @@ LEAST_PROBABILITY = 1e-12
 
 
 def mean_recall(truth: NDArray[Any], guess: NDArray[Any]) -> float:
-    """Return the mean recall of the classes that occur, by names or numbers of classes [N]."""
+    """Return the mean recall of the classes that occur.
+
+    Parameters
+    ----------
+    truth, guess
+        Names or numbers of the observed and predicted classes, [N].
+    """
     is_right = truth == guess
     return float(np.mean([is_right[truth == name].mean() for name in np.unique(truth)]))
 
@@ -50,8 +56,17 @@ def temperature_of(
 ) -> float:
     """Return what logits are divided by for the least log loss of the true classes.
 
-    Its squared logarithm is penalized: few samples without an error make others less sure.
     Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
+
+    Parameters
+    ----------
+    logit_NC
+        Logits of the classes.
+    code_N
+        Number of the true class of each sample.
+    strength
+        Strength of the penalty on the squared logarithm of the temperature: without it, few samples
+        without an error would make others too sure.
     """
 
     def log_loss(log_temperature: float) -> float:
@@ -59,6 +74,7 @@ def temperature_of(
         loss = -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
         return loss + strength * log_temperature**2
 
+    # The logarithm is bounded, as a temperature of 0 would be best where all classes are right.
     bounds = tuple(math.log(value) for value in TEMPERATURES)
     return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
 
@@ -66,39 +82,98 @@ def temperature_of(
 def temperature(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], strength: float = 0.0
 ) -> float:
-    """Return the temperature of probabilities [N, C] for the observed classes' names [N]."""
+    """Return the temperature of probabilities of least log loss.
+
+    Parameters
+    ----------
+    observed
+        Names of the true classes, [N].
+    probabilities
+        [N, C].
+    classes
+        Names of the columns, [C].
+    strength
+        Strength of the penalty, as for `temperature_of`.
+    """
     return temperature_of(_logits(probabilities), class_codes(observed, classes), strength)
 
 
 def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
-    """Return p^(1/T), normalized, [N, C]."""
+    """Return p^(1/T), normalized, [N, C].
+
+    Parameters
+    ----------
+    probabilities
+        p, [N, C].
+    value
+        The temperature T.
+    """
     return softmax(_logits(probabilities) / value, axis=1)
 
 
 def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the place of each name in `classes`, [N]."""
-    place = {name: number for number, name in enumerate(classes)}
-    return np.array([place[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
+    """Return the position of each name among the classes, int64 [N].
+
+    Parameters
+    ----------
+    names
+        Names of classes, [N].
+    classes
+        All classes, in order.
+    """
+    code_of = {name: number for number, name in enumerate(classes)}
+    return np.array([code_of[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
 
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
-    """Return the classes that a table of predictions has probabilities of."""
+    """Return the classes that a table of predictions has probabilities of; none for numbers.
+
+    Parameters
+    ----------
+    predictions
+        A table with or without columns `probability:<class>`.
+    """
     names = map(str, predictions.columns)
     return [name.removeprefix(PROBABILITY) for name in names if name.startswith(PROBABILITY)]
 
 
 def class_probabilities(predictions: pd.DataFrame, classes: list[str]) -> NDArray[np.float64]:
-    """Return the probabilities of N samples and C classes, [N, C]."""
+    """Return the probabilities of a table, float64 [N, C].
+
+    Parameters
+    ----------
+    predictions
+        A table with columns `probability:<class>`.
+    classes
+        Names of the classes, in the order of the columns that are returned.
+    """
     return predictions[[PROBABILITY + name for name in classes]].to_numpy(dtype=np.float64)
 
 
 def numbers(column: pd.Series) -> NDArray[np.float64]:
-    """Return the numbers of a column that may hold them as text."""
+    """Return the numbers of a column, float64 [N].
+
+    Parameters
+    ----------
+    column
+        Numbers, or text that is numbers.
+    """
     return pd.to_numeric(column).to_numpy(dtype=np.float64)
 
 
 def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows of each target, in the order of appearance; all as "" where there is one."""
+    """Return the rows of each target, in the order of appearance.
+
+    Parameters
+    ----------
+    predictions
+        Rows of all targets, with a column `target` where there are several.
+
+    Returns
+    -------
+    dict
+        Rows without that column by target; all as "" where there is one.
+    """
     if TARGET not in predictions:
         return {"": predictions}
     parts = predictions.groupby(TARGET, sort=False)
@@ -106,19 +181,47 @@ def by_target(predictions: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def by_baseline(predictions: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]:
-    """Return the rows of each baseline by target, in the order of appearance."""
+    """Return the rows of each baseline by target, in the order of appearance.
+
+    Parameters
+    ----------
+    predictions
+        Rows of all baselines, with a column `baseline`.
+    """
     parts = predictions.groupby("baseline", sort=False)
     return {str(name): by_target(part.drop(columns="baseline")) for name, part in parts}
 
 
 def read_results(path: Path) -> pd.DataFrame:
-    """Read a TSV file of results: names stay text where they look like numbers, or like nothing."""
+    """Read a TSV file of results: names stay text where they look like numbers, or like nothing.
+
+    Parameters
+    ----------
+    path
+        File of any stage; its columns `NAMES` are text.
+    """
     types = dict.fromkeys(NAMES, str)
     return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
 
 
 def read_predictions(path: Path) -> pd.DataFrame:
-    """Read a `predictions.tsv`: names stay strings; fold, probabilities, quantiles are numbers."""
+    """Read a table of predictions.
+
+    Parameters
+    ----------
+    path
+        A file that `write_predictions` wrote.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Text, but for fold, probabilities and quantiles, which are numbers.
+
+    Raises
+    ------
+    KeyError, ValueError
+        The file is no such table.
+    """
     table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
     names = map(str, table.columns)
     numeric = ["fold", *(name for name in names if name.startswith((PROBABILITY, QUANTILE)))]
@@ -126,7 +229,15 @@ def read_predictions(path: Path) -> pd.DataFrame:
 
 
 def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
-    """Write a `predictions.tsv` atomically; numbers have nine digits, as fp32 does."""
+    """Write a table of predictions as TSV, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    predictions
+        The table; its numbers have nine digits, as fp32 does.
+    """
     write_tsv(path, predictions, float_format="%.9g")
 
 

@@ -93,17 +93,37 @@ class Recalibration:
         return shrunken
 
     def apply(self, probabilities: ArrayLike) -> Floats:
-        """Return calibrated probabilities, [N, C]."""
+        """Return calibrated probabilities, [N, C].
+
+        Parameters
+        ----------
+        probabilities
+            The method's own, [N, C].
+        """
         return softmax(self.slope * _inputs(probabilities) + self.intercept_C, axis=1)
 
     def plain(self, classes: Sequence[str]) -> dict[str, Any]:
-        """Return slope and intercepts as JSON has them."""
+        """Return slope and intercepts as JSON has them.
+
+        Parameters
+        ----------
+        classes
+            Names of the classes, [C].
+        """
         intercepts = dict(zip(classes, self.intercept_C.tolist(), strict=True))
         return {"slope": self.slope, "intercepts": intercepts}
 
 
 def class_frequencies(observed: ArrayLike, classes: Sequence[str]) -> Floats:
-    """Return how frequent each class is, smoothed by one sample that is spread evenly, [C]."""
+    """Return how frequent each class is, smoothed by one sample that is spread evenly, [C].
+
+    Parameters
+    ----------
+    observed
+        Names of the classes of N samples.
+    classes
+        All classes, in order.
+    """
     code_N = class_codes(observed, classes)
     count_C = np.bincount(code_N, minlength=len(classes)).astype(np.float64)
     return (count_C + PSEUDO_SAMPLES / len(classes)) / (len(code_N) + PSEUDO_SAMPLES)
@@ -164,7 +184,7 @@ def _least_log_loss(
             gradient_P[0] = 0.0
             curvature_PP[0, :] = 0.0
             curvature_PP[:, 0] = 0.0
-        # The pseudo-inverse: adding a number to all intercepts changes nothing.
+        # The Hessian is singular, since adding a number to all intercepts changes nothing.
         step_P = -np.linalg.pinv(curvature_PP, rcond=1e-12, hermitian=True) @ gradient_P
         share = 1.0
         moved = loss(parameter_P + step_P)

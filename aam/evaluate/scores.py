@@ -55,8 +55,12 @@ SUPER_LEARNER = "super learner"
 def is_better(kind: str, difference: float) -> bool:
     """Return whether a difference of headline scores speaks for the first of the two methods.
 
-    `difference` is the score of the first method minus that of the second: an error is better where
-    it is lower, an accuracy where it is higher. Without a difference neither is better.
+    Parameters
+    ----------
+    kind
+        Kind of the target: an error is better where it is lower, an accuracy where it is higher.
+    difference
+        Score of the first method less that of the second; with 0 neither is better.
     """
     return difference < 0 if kind == "regression" else difference > 0
 
@@ -106,41 +110,51 @@ def of_each_target(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
         The key `display_name` is "AAM", "AAM (NAME)", or the baseline in the place of a model.
     """
     networks = name_models(one["model"] for one in reports if not one.get("is_baseline", False))
-    found = []
+    separate = []
     for given in reports:
         model = given["model"]
         is_baseline = given.get("is_baseline", False)
         report = {**given, "display_name": model if is_baseline else networks[model]}
         targets = report.get("targets")
         if targets is None:
-            found.append(report)
+            separate.append(report)
             continue
         for column in sorted(targets, key=list(report["column"]).index):
             name = f"{report['task']}, {column}"
-            found.append({**report, **targets[column], "task": name})
-    return found
+            separate.append({**report, **targets[column], "task": name})
+    return separate
 
 
 def accuracy_table(reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Put every model and baseline of every `metrics.json` into one table.
+    """Put every model and baseline of some reports into one table.
 
-    Tasks are in the order of the reports, the best first within a task, a baseline once per task.
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per method and task with its scores. Tasks are in the order of the reports, the best
+        method first within a task, a baseline once per task.
     """
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for report in of_each_target(reports):
-        task, kind = report["task"], report["kind"]
+        task = report["task"]
+        kind = report["kind"]
         entries = [("model", report["model"], report)]
         if "super_learner" in report:
-            # Of a page without models there is one super learner alone.
+            # A page without models has a single super learner, which needs no name of a model.
             is_baseline = report.get("is_baseline", False)
             name = SUPER_LEARNER if is_baseline else mixture_name(report["model"])
             entries.append(("model", name, report["super_learner"]))
         entries += [("baseline", name, scores) for name, scores in report["baselines"].items()]
         for role, name, scores in entries:
             low, high = scores.get("bootstrap", {}).get(HEADLINE[kind]) or (None, None)
-            own = {key: scores[key] for key in ("n", *MAIN[kind])}
+            shown = {key: scores[key] for key in ("n", *MAIN[kind])}
             about = {"task": task, "kind": kind, "name": name, "role": role}
-            rows[task, role, name] = {**about, **own, "headline_low": low, "headline_high": high}
+            rows[task, role, name] = {**about, **shown, "headline_low": low, "headline_high": high}
     numeric = [*SCORES, "headline_low", "headline_high"]
     columns = ["task", "kind", "name", "role", "n", *numeric]
     table = pd.DataFrame(list(rows.values()), columns=columns)

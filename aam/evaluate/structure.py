@@ -51,7 +51,13 @@ class Structure:
 
 
 def unit_codes(group: ArrayLike) -> NDArray[np.int64]:
-    """Return the number of each sample's unit, [N]: its group, or the sample itself where "" is."""
+    """Return the number of each sample's unit, int64 [N]: its group, or the sample itself.
+
+    Parameters
+    ----------
+    group
+        Group of each sample, [N]; "" for a sample without a group.
+    """
     names = np.asarray(group, dtype=np.str_)
     rows = pd.RangeIndex(len(names)).astype(str)
     unit_N = units_of(pd.Series(names, rows)).to_numpy(np.str_)

@@ -33,17 +33,20 @@ class TaskResults:
 def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
     """Yield what was found in each task, in the order of the reports.
 
-    `reports` are contents of `metrics.json`: all that a page shows, since verdicts are corrected
-    for their number.
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`: all that a page shows, since verdicts are corrected for their
+        number.
     """
     each = of_each_target(reports)
     judged = judge_all(each)
     for task, rows in accuracy_table(reports).groupby("task", sort=False):
-        places = [place for place, report in enumerate(each) if report["task"] == task]
+        places = [number for number, report in enumerate(each) if report["task"] == task]
         yield TaskResults(
             name=str(task),
-            reports=[each[place] for place in places],
-            verdicts=[judged[place] for place in places],
+            reports=[each[number] for number in places],
+            verdicts=[judged[number] for number in places],
             scores=rows,
         )
 
@@ -64,16 +67,18 @@ def summary_page(
     ----------
     dataset
         Name of the dataset.
-    pretraining, tasks
-        Contents of `metrics.json`, the former by the name of the model.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
     limits
-        What limits the trust in all tasks.
+        Cautions that concern all tasks.
     dropped
-        Sentences on what was left out.
+        Sentences on samples and features that were left out.
     networks
-        What a page without networks says of them.
+        Sentences on networks where the results have none.
     page
-        The file with all of it.
+        File of the page with all results, relative to the summary.
     """
     parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
     for task in by_task(tasks):
@@ -104,17 +109,19 @@ def terminal_lines(
     ----------
     dataset
         Name of the dataset.
-    pretraining, tasks
-        Contents of `metrics.json`, the former by the name of the model.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
     """
     lines = [f"Results of {dataset}"]
     labels = name_models(pretraining)
     for model, report in pretraining.items():
         r = report.get("unifrac_pearson")
-        known = "learned to fill in masked nucleotides"
+        learned = "learned to fill in masked nucleotides"
         if r is not None:
-            known = f"predicts UniFrac distances with r {score(r)}"
-        lines.append(f"  encoder of {labels[model]}: {known}")
+            learned = f"predicts UniFrac distances with r {score(r)}"
+        lines.append(f"  encoder of {labels[model]}: {learned}")
     for task in by_task(tasks):
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             label = model_label(report)
@@ -125,7 +132,12 @@ def terminal_lines(
 def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the answer to the first task, its first light, and where the page is.
 
-    `tasks` are contents of `metrics.json`, those of the first task first.
+    Parameters
+    ----------
+    page
+        The page of results, in the folder of the dataset.
+    tasks
+        Contents of `metrics.json`, those of the first task first.
     """
     dataset = page.parent.name
     if not tasks:

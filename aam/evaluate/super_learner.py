@@ -34,10 +34,17 @@ from aam.evaluate.predictions import (
 )
 
 FORMAT = 2
-"""Of the directories that are written and read."""
-SETTINGS, FOLDS, TREE = "super_learner.json", "folds.tsv", "tree.nwk"
-SEQUENCES, MODEL = "sequences.fasta", "model"
-"""What lies in one, beside a table per view; `aam.inference.with_baselines` reads it."""
+"""Number of the format of the directories that are written and read."""
+SETTINGS = "super_learner.json"
+"""File of such a directory, which `aam.inference.with_baselines` reads: its settings."""
+FOLDS = "folds.tsv"
+"""File of the task's folds."""
+TREE = "tree.nwk"
+"""File of the study's tree."""
+SEQUENCES = "sequences.fasta"
+"""File of the study's ASVs."""
+MODEL = "model"
+"""Folder of the fine-tuned models, where there are any."""
 WITHOUT = "without"
 """Column of nested predictions: the block of folds that their models have not seen."""
 
@@ -208,6 +215,21 @@ def _fit(
     unit_N: NDArray[Any],
     is_row_N: NDArray[np.bool_],
 ) -> Mixture:
+    """Return the mixture that is fitted to some of the samples.
+
+    Parameters
+    ----------
+    values
+        Predicted numbers or probabilities of all samples, [N, C] by method.
+    observed_N
+        Numbers, or names of classes.
+    classes
+        Names of the classes; none where numbers are predicted.
+    unit_N
+        Group of each sample.
+    is_row_N
+        Which samples it is fitted to.
+    """
     return Mixture.fit(_rows(values, is_row_N), observed_N[is_row_N], classes, unit_N[is_row_N])
 
 

@@ -69,10 +69,10 @@ def task_report(
     predictions = predictions.assign(**{GROUP: together})
     reports: dict[str, dict[str, Any]] = {}
     leading: dict[str, pd.DataFrame] = {}
-    for target, own in by_target(predictions).items():
+    for target, rows in by_target(predictions).items():
         reports[target], leading[target] = model_report(
             cfg,
-            own,
+            rows,
             {name: parts[target] for name, parts in tables.items()},
             labels,
             group,
@@ -80,7 +80,7 @@ def task_report(
             learners=learners.get(target, {}),
         )
         reports[target] |= further.get(target, {})
-        reports[target]["confounders"] = _confounders(cfg, own[own["fold"] >= 0], metadata, group)
+        reports[target]["confounders"] = _confounders(cfg, rows[rows["fold"] >= 0], metadata, group)
     intervals = cross_intervals(predictions, cfg["bounds"])
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = interval_report(part)

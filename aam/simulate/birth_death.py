@@ -22,6 +22,13 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
     the splits between neighbouring tips are independent draws of one distribution (Lambert and
     Stadler 2013, doi:10.1016/j.tpb.2013.10.002). The lengths are then multiplied by log-normal
     rates. The root has none, and tips have no names.
+
+    Parameters
+    ----------
+    tips
+        Number of tips, at least 2.
+    rng
+        Source of the draws.
     """
     # P(age > a) = 1 / (1 + (exp(r a) - 1) / r), truncated at the age of the root, is inverted.
     rate = 1.0 - DEATH
@@ -38,7 +45,13 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
 
 
 def coalescent_tree(ages: NDArray[np.float64]) -> TreeNode:
-    """Return the tree of tips of age 0 in which neighbours i and i + 1 split at `ages[i]`."""
+    """Return the tree of a coalescent point process.
+
+    Parameters
+    ----------
+    ages
+        Age at which neighbours i and i + 1 split, [tips - 1]; tips have age 0.
+    """
     open_nodes: list[tuple[TreeNode, float]] = [(TreeNode(), 0.0)]
     open_splits: list[float] = []
     for age in [*ages.tolist(), np.inf]:

@@ -22,14 +22,24 @@ NICHE_WIDTH = 1.0
 """Width of the response to the environment, in standard deviations of the optima."""
 NICHE_NOISE = 0.35
 """Part of a niche optimum that is not inherited, in the same unit."""
-BASE_SD, HOST_SD, SAMPLE_SD = 1.0, 1.2, 0.9
-"""Standard deviations of log abundance: between ASVs, hosts, and samples of a host."""
+BASE_SD = 1.0
+"""Standard deviation of log abundance between ASVs."""
+HOST_SD = 1.2
+"""Standard deviation of log abundance between hosts."""
+SAMPLE_SD = 0.9
+"""Standard deviation of log abundance between samples of a host."""
 EVENNESS = 45.0
 """Concentration of the Dirichlet distribution that the fractions of a sample are drawn from."""
-DEPTH_MEDIAN, DEPTH_SD, DEPTH_RANGE = 3500.0, 0.45, (1500, 8000)
-"""Reads of a sample: log-normal, within the range."""
-SHALLOW_FRACTION, SHALLOW_RANGE = 0.0125, (200, 900)
-"""Samples of the main study with too few reads, and how many."""
+DEPTH_MEDIAN = 3500.0
+"""Median of the reads of a sample, which are log-normal."""
+DEPTH_SD = 0.45
+"""Standard deviation of the logarithm of the reads."""
+DEPTH_RANGE = (1500, 8000)
+"""Least and largest number of reads."""
+SHALLOW_FRACTION = 0.0125
+"""Fraction of the samples of the main study that have too few reads."""
+SHALLOW_RANGE = (200, 900)
+"""Least number of their reads, and the one after the largest."""
 MISSING_FRACTION = 0.03
 """Samples whose environment was not noted."""
 
@@ -50,9 +60,18 @@ class Biology:
 
 
 def draw_biology(tree: TreeNode, sequences: list[str], seed: int) -> Biology:
-    """Draw the traits of the ASVs, in the order of `tree.tips()`.
+    """Draw the traits of the ASVs.
 
     Optima follow Brownian motion along the tree; the preferences of a site are those of clades.
+
+    Parameters
+    ----------
+    tree
+        Phylogeny of the ASVs, lengths in substitutions per site.
+    sequences
+        Sequence of each ASV, in the order of `tree.tips()`.
+    seed
+        Seed of the draws.
     """
     rng = generator(seed, "biology")
     features = len(sequences)
@@ -95,10 +114,27 @@ def clades(tree: TreeNode, wanted: int) -> NDArray[np.int64]:
 def draw_study(
     biology: Biology, *, name: str, samples: int, hosts: int, seed: int, newcomers: bool
 ) -> tuple[FeatureTable, pd.DataFrame]:
-    """Sample a number of hosts, several times each: their table and the metadata.
+    """Sample a number of hosts, several times each.
 
-    `name` begins the IDs of samples and hosts, each of which draws from a seed of its own.
-    `newcomers` are a second study: with the novel ASVs, without shallow samples.
+    Parameters
+    ----------
+    biology
+        Traits of the F ASVs.
+    name
+        Beginning of the IDs of samples and hosts, each of which draws from a seed of its own.
+    samples, hosts
+        Numbers of samples and of hosts.
+    seed
+        Seed of the draws.
+    newcomers
+        Whether this is the second study: with the novel ASVs, without shallow samples.
+
+    Returns
+    -------
+    table : FeatureTable
+        Reads; the feature IDs are the sequences.
+    metadata : pandas.DataFrame
+        `host`, `site`, `environment` (NaN where it was not noted) and `host_age` by sample ID.
     """
     metadata = _draw_metadata(name, samples, hosts, seed)
     depths = _draw_depths(name, samples, 0.0 if newcomers else SHALLOW_FRACTION, seed)
@@ -112,7 +148,13 @@ def draw_study(
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:
-    """Return the metadata as a QIIME 2 file, types in its second line, nothing where missing."""
+    """Return the metadata as a QIIME 2 file, types in its second line, nothing where missing.
+
+    Parameters
+    ----------
+    metadata
+        The metadata of `draw_study`.
+    """
     kinds = {"host": "categorical", "site": "categorical"}
     types = {column: kinds.get(str(column), "numeric") for column in metadata}
     shown = metadata.assign(
@@ -166,7 +208,28 @@ def _draw_sample(
     absent: NDArray[np.float64],
     seed: int,
 ) -> NDArray[np.int64]:
-    """Draw reads of all ASVs, [F]: a multinomial of Dirichlet fractions around the expectation."""
+    """Draw the reads of a sample: a multinomial of Dirichlet fractions around the expectation.
+
+    Parameters
+    ----------
+    biology
+        Traits of the F ASVs.
+    sample
+        ID of the sample, which its draws depend on.
+    row
+        Its metadata: `host`, `site` and `environment`.
+    depth
+        Number of reads.
+    absent
+        Added to the log abundance, [F]: minus infinity for ASVs that the study lacks, else 0.
+    seed
+        Seed of the study.
+
+    Returns
+    -------
+    numpy.ndarray
+        Reads of every ASV, int64 [F].
+    """
     features = len(biology.base)
     host = generator(seed, "host", row["host"]).normal(0.0, HOST_SD, size=features)
     rng = generator(seed, "sample", sample)
@@ -182,5 +245,6 @@ def _draw_sample(
     expected = np.exp(log_abundance - log_abundance.max())
     concentration = EVENNESS * expected / expected.sum()
     fractions = np.zeros(features)
+    # The Dirichlet distribution is not defined for ASVs that the study lacks.
     fractions[concentration > 0] = rng.dirichlet(concentration[concentration > 0])
     return rng.multinomial(depth, fractions)

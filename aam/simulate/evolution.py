@@ -9,8 +9,10 @@ KAPPA = 2.5
 """Rate of transitions relative to that of transversions (Kimura 1980, doi:10.1007/BF01731581)."""
 STRETCH_BP = 9
 """Mean length of a conserved or variable stretch."""
-CONSERVED, VARIABLE = 0.15, 1.85
-"""Mean rates of the sites of a stretch."""
+CONSERVED = 0.15
+"""Mean rate of the sites of a conserved stretch."""
+VARIABLE = 1.85
+"""Mean rate of the sites of a variable stretch."""
 GAMMA_SHAPE = 1.5
 """Shape of the gamma distribution of the rates within a kind of stretch."""
 
@@ -18,10 +20,24 @@ _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
 def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str]:
-    """Evolve one sequence per tip, all distinct, in the order of `tree.tips()`.
+    """Evolve one sequence per tip, all distinct.
 
-    Where two tips come out equal, the later one is given one more substitution, and its branch
-    the length of one: the tree, in substitutions per site, is changed in place.
+    Sites change under Kimura's model, each at a rate of its own. Where two tips come out equal, the
+    later one is given one more substitution, and its branch the length of one.
+
+    Parameters
+    ----------
+    tree
+        Phylogeny with lengths in substitutions per site, which may be changed in place.
+    length_bp
+        Length of the sequences.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    list of str
+        Sequences in the order of `tree.tips()`.
     """
     rates = site_rates(length_bp, rng)
     states = {id(tree): rng.integers(0, 4, size=length_bp)}
@@ -55,7 +71,8 @@ def _mutate(
 ) -> NDArray[np.int64]:
     """Draw the end of a branch under Kimura's model; bases are 0 to 3, so a transition is ^ 2."""
     beta = distances / (KAPPA + 2.0)
-    slow, fast = np.exp(-4.0 * beta), np.exp(-2.0 * (KAPPA + 1.0) * beta)
+    slow = np.exp(-4.0 * beta)
+    fast = np.exp(-2.0 * (KAPPA + 1.0) * beta)
     transition = 0.25 + 0.25 * slow - 0.5 * fast
     transversion = 0.25 - 0.25 * slow
     drawn = rng.random(len(state))

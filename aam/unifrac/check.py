@@ -22,7 +22,7 @@ TOLERANCE = 1e-5
 
 
 def check(
-    found: Values,
+    values: Values,
     table: FeatureTable,
     tree: TreeNode | None,
     metric: str,
@@ -31,36 +31,72 @@ def check(
     count: int,
     other: Engine | None,
 ) -> None:
-    """Recompute `count` seeded pairs of a matrix [N, N], or of values [N], on these samples alone.
+    """Recompute some seeded pairs of a matrix, or values of samples, on these samples alone.
 
-    `other` is an engine that did not compute them; None: the definition of the metric, in NumPy.
-    A difference above `TOLERANCE` is a RuntimeError that names the worst.
+    Parameters
+    ----------
+    values
+        Distances [N, N], or values [N], to check.
+    table
+        Reads that they were computed from.
+    tree
+        Tree with the features at its tips; None: the metric needs none.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+    parameters
+        Parameters of the metric by name.
+    count
+        Number of pairs, or of values, that are recomputed.
+    other
+        An engine that did not compute them; None: the definition of the metric, in NumPy.
+
+    Raises
+    ------
+    RuntimeError
+        A difference is above `TOLERANCE`; the message names the worst.
     """
-    chosen = sampled(len(table.sample_ids), count, metric)
+    chosen = draw_checked(len(table.sample_ids), count, metric)
     if not len(chosen[0]):
         return
     items = list(zip(*chosen, strict=True))
-    values = np.array([found[row : row + 1][0, *rest] for row, *rest in items], dtype=np.float64)
+    given = np.array([values[row : row + 1][0, *rest] for row, *rest in items], dtype=np.float64)
     labels = [" and ".join(table.sample_ids[row] for row in item) for item in items]
     rows = np.unique(chosen)
-    places = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
+    positions = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
     part = table.of_samples(rows)
     part_tree = None if tree is None else tree.shear(part.feature_ids, prune=False)
     if other is None:
-        expected = _by_definition(part, part_tree, metric, places, parameters)
+        expected = _by_definition(part, part_tree, metric, positions, parameters)
     else:
         with other.compute(part, part_tree, metric, parameters) as recomputed:
-            expected = np.asarray(recomputed[:], dtype=np.float64)[places]
-    _compare(values, expected, labels, metric)
+            expected = np.asarray(recomputed[:], dtype=np.float64)[positions]
+    _compare(given, expected, labels, metric)
 
 
-def sampled(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
-    """Return distinct samples of N, or pairs i < j of them; the same for the same arguments."""
+def draw_checked(samples: int, count: int, metric: str) -> tuple[Numbers, ...]:
+    """Return the samples, or pairs of samples, that are recomputed.
+
+    Parameters
+    ----------
+    samples
+        Number N of samples.
+    count
+        Number of values or pairs, at most.
+    metric
+        A key of `aam.config.metrics.METRICS`.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Positions of distinct samples, or positions i and j of distinct pairs, i < j; the same for
+        the same arguments.
+    """
     rng = generator("unifrac check", metric, samples)
     if METRICS[metric].per_sample:
         return (np.sort(rng.choice(samples, size=min(count, samples), replace=False)),)
     possible = samples * (samples - 1) // 2
     drawn = np.sort(rng.choice(possible, size=min(count, possible), replace=False, shuffle=False))
+    # Pairs are numbered row by row of the upper triangle; `starts` has the first of each row.
     starts = np.concatenate([[0], np.cumsum(np.arange(samples - 1, 0, -1))])
     first = np.searchsorted(starts, drawn, side="right") - 1
     return first, drawn - starts[first] + first + 1
@@ -70,27 +106,37 @@ def _by_definition(
     table: FeatureTable,
     tree: TreeNode | None,
     metric: str,
-    places: tuple[Numbers, ...],
+    positions: tuple[Numbers, ...],
     parameters: Parameters,
 ) -> Floats:
+    """Return values by the definition of a metric.
+
+    Parameters
+    ----------
+    table, tree, metric, parameters
+        As for `check`.
+    positions
+        Positions of the samples in the table, or those of the first and second samples of pairs.
+    """
     definition = FORMULAS[metric].definition
     if tree is None:
         reads = table.counts.toarray().astype(np.float64)
-        return definition(*(reads[rows] for rows in places))
+        return definition(*(reads[rows] for rows in positions))
     fractions, lengths = branch_fractions(table, tree)
     dense = fractions.toarray()
-    return definition(*(dense[rows] for rows in places), lengths, **parameters)
+    return definition(*(dense[rows] for rows in positions), lengths, **parameters)
 
 
-def _compare(found: Floats, expected: Floats, names: Sequence[str], metric: str) -> None:
-    difference = np.abs(found - expected)
+def _compare(given: Floats, expected: Floats, names: Sequence[str], metric: str) -> None:
+    """Raise a RuntimeError for the largest difference, if it is above the tolerance."""
+    difference = np.abs(given - expected)
     excess = difference / np.maximum(1.0, np.abs(expected))
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
     if not excess[worst] <= TOLERANCE:
         raise RuntimeError(
-            f"{metric} of {names[worst]} is {found[worst]:.9g}, but {expected[worst]:.9g} when "
+            f"{metric} of {names[worst]} is {given[worst]:.9g}, but {expected[worst]:.9g} when "
             f"recomputed by other means (tolerance {TOLERANCE:g}): nothing was written"
         )
     LOG.info(
-        "%s: %d values recomputed, largest difference %.1e", metric, len(found), difference.max()
+        "%s: %d values recomputed, largest difference %.1e", metric, len(given), difference.max()
     )

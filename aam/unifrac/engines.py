@@ -37,17 +37,34 @@ class ScikitBio:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours."""
+        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours.
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree
+            Tree with the table's features at its tips.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that need the tree.
+        parameters
+            Parameters of the metric by name.
+        """
         formula = FORMULAS[metric]
         if formula.scikit_bio is None:
             yield all_generalized(*branch_fractions(table, tree), parameters["alpha"])
             return
         diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity
-        found = diversity(
-            formula.scikit_bio, table.counts.toarray(), table.sample_ids,
-            validate=False, taxa=table.feature_ids, tree=tree, **formula.options,
-        )  # fmt: skip
-        yield found.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else found.data
+        values = diversity(
+            formula.scikit_bio,
+            table.counts.toarray(),
+            table.sample_ids,
+            validate=False,
+            taxa=table.feature_ids,
+            tree=tree,
+            **formula.options,
+        )
+        yield values.to_numpy(dtype=np.float64) if METRICS[metric].per_sample else values.data
 
 
 class Sparse:
@@ -59,7 +76,17 @@ class Sparse:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], that are computed when rows are asked for."""
+        """Yield distances, float64 [N, N], that are computed when rows are asked for.
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree, parameters
+            Not used: these metrics need neither.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that do without a tree.
+        """
         rows = FORMULAS[metric].rows
         assert rows is not None, metric
         yield rows(table.counts)
@@ -69,7 +96,7 @@ Engine = ScikitBio | Sparse | Products | Ssu | UnifracPackage
 """One way to compute metrics; the tips of every tree are the features of its table."""
 
 
-def installed() -> bool:
+def has_ssu() -> bool:
     """Return whether the programs of the engine `ssu` are on the path."""
     return all(shutil.which(program) for program in PROGRAMS)
 
@@ -169,7 +196,7 @@ def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engi
         engines.append(UnifracPackage(threads, scratch))
     elif fault != NOT_INSTALLED:
         LOG.warning("The package unifrac is installed, but cannot be imported: %s", fault)
-    if installed():
+    if has_ssu():
         engines.append(Ssu(threads, scratch))
     # Only ssu computes a large matrix in steps of bounded memory.
     if _is_large(samples):
@@ -190,8 +217,27 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
 
 
 def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
-    """Return the engine `ssu`, or blame a key of the configuration where it is missing."""
-    if not installed():
+    """Return the engine `ssu`, where it is installed.
+
+    Parameters
+    ----------
+    key
+        Key of the configuration that an error blames.
+    got
+        What the user gave there.
+    instead
+        What to do where `ssu` cannot be installed, as an imperative.
+    threads
+        Cores that it may use.
+    scratch
+        Folder for temporary files; None: the system's.
+
+    Raises
+    ------
+    InputError
+        The programs are not on the path.
+    """
+    if not has_ssu():
         raise problem(
             key,
             f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",

@@ -38,29 +38,81 @@ Floats = NDArray[np.float64]
 
 
 def unweighted(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
-    """Return the distances of pairs, [P], by the definition."""
-    in_p, in_q = p_PE > 0, q_PE > 0
+    """Return unweighted UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE
+        Fractions of the reads of the first and the second samples below each branch.
+    length_E
+        Lengths of the branches.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [P].
+    """
+    in_p = p_PE > 0
+    in_q = q_PE > 0
     return (in_p != in_q) @ length_E / ((in_p | in_q) @ length_E)
 
 
 def weighted_unnormalized(p_PE: Floats, q_PE: Floats, length_E: Floats) -> Floats:
-    """Return the distances of pairs, [P], by the definition."""
+    """Return weighted UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE, length_E
+        As for `unweighted`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances in the unit of the branches, [P].
+    """
     return np.abs(p_PE - q_PE) @ length_E
 
 
 def generalized(p_PE: Floats, q_PE: Floats, length_E: Floats, alpha: float) -> Floats:
-    """Return the distances of pairs, [P], by the definition; 1: weighted_normalized."""
+    """Return generalized UniFrac of pairs, by the definition in the head of this module.
+
+    Parameters
+    ----------
+    p_PE, q_PE, length_E
+        As for `unweighted`.
+    alpha
+        Exponent; with 1 the distance is normalized weighted UniFrac.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [P].
+    """
     total_PE = np.where(p_PE + q_PE > 0, p_PE + q_PE, 1.0)
     weight_PE = np.where(p_PE + q_PE > 0, total_PE**alpha, 0.0)
     return (weight_PE * np.abs(p_PE - q_PE) / total_PE) @ length_E / (weight_PE @ length_E)
 
 
 def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
-    """Return the distances between all samples, [N, N], which scikit-bio does not compute.
+    """Return generalized UniFrac between all samples, which scikit-bio does not compute.
 
     On a branch that only the second sample has, the term is b q^alpha in both sums. So its sum
     over all branches, less that over the first sample's branches, stands for all branches
     outside of the first sample, and only the first sample's branches are looked at one by one.
+
+    Parameters
+    ----------
+    p_NE
+        Fractions of the reads of each sample below each branch.
+    length_E
+        Lengths of the branches.
+    alpha
+        Exponent.
+
+    Returns
+    -------
+    numpy.ndarray
+        Distances between 0 and 1, [N, N].
     """
     samples = p_NE.shape[0]
     by_branch = csc_array(p_NE)
@@ -73,14 +125,16 @@ def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
     for row in range(samples - 1):
         others = slice(row + 1, samples)
         span = slice(p_NE.indptr[row], p_NE.indptr[row + 1])
-        columns, own = p_NE.indices[span], p_NE.data[span]
+        columns = p_NE.indices[span]
+        mine = p_NE.data[span]
         inside_E[columns] = 1.0
         outside = alone_N[others] - (alone_NE @ inside_E)[others]
         inside_E[columns] = 0.0
         theirs = by_branch[:, columns].toarray()[others]
-        total = own + theirs
-        weight, length = total**alpha, length_E[columns]
-        different = (weight * np.abs(own - theirs) / total) @ length + outside
+        total = mine + theirs
+        weight = total**alpha
+        length = length_E[columns]
+        different = (weight * np.abs(mine - theirs) / total) @ length + outside
         present = weight @ length + outside
         distances_NN[row, others] = np.clip(different / present, 0.0, 1.0)
     return distances_NN + distances_NN.T
@@ -116,9 +170,9 @@ class BrayCurtisRows:
     def _row(self, row: int) -> Floats:
         span = slice(self.by_sample.indptr[row], self.by_sample.indptr[row + 1])
         others = self.by_feature[:, self.by_sample.indices[span]]
-        own = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
+        reads = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
         shared_N = np.bincount(
-            others.indices, np.minimum(own, others.data), minlength=self.shape[0]
+            others.indices, np.minimum(reads, others.data), minlength=self.shape[0]
         )
         both_N = self.total_N[row] + self.total_N
         return (both_N - 2 * shared_N) / both_N
@@ -137,7 +191,7 @@ class RobustAitchisonRows:
             (ratios, counts_NF.indices, counts_NF.indptr), shape=counts_NF.shape
         )
         self.by_feature = csr_array(self.ratio_NF.T)
-        # Summed in the order of the product below, so that equal samples are at distance 0.
+        # The squares are summed in the order of the product below: equal samples get distance 0.
         self.square_N = np.bincount(rows, ratios**2, minlength=len(present_N))
         self.shape: tuple[int, ...] = (len(present_N),) * 2
 

@@ -37,50 +37,75 @@ class BatchDistances:
     def of(
         cls, metrics: Sequence[str], tree: Path, feature_ids: Sequence[str], alpha: float
     ) -> "BatchDistances":
-        """Read the tree of a dataset, where a metric needs it."""
+        """Return what computes some metrics of the rows of a dataset.
+
+        Parameters
+        ----------
+        metrics
+            Keys of `aam.config.metrics.METRICS`.
+        tree
+            File of the dataset's tree; it is read where a metric needs it.
+        feature_ids
+            The F features, in the order of the columns of the rows.
+        alpha
+            Exponent of generalized UniFrac.
+        """
         if not any(METRICS[metric].phylogenetic for metric in metrics):
             return cls(metrics, alpha, csr_array((len(feature_ids), 0)), np.empty(0))
         above_FE, length_E = branches(read_tree(tree, feature_ids), feature_ids)
         return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
 
     def __call__(self, counts_BF: csr_array) -> dict[str, NDArray[np.float64]]:
-        """Return per metric the distances [B, B] of rows of reads; of Faith's PD values [B, 1]."""
-        found: dict[str, NDArray[np.float64]] = {}
+        """Return the metrics of some rows.
+
+        Parameters
+        ----------
+        counts_BF
+            Reads of the rows.
+
+        Returns
+        -------
+        dict
+            By metric: distances, float64 [B, B], or of Faith's PD values, standardized by
+            `faith_pd_scale`, float64 [B, 1].
+        """
+        values: dict[str, NDArray[np.float64]] = {}
         if self.length_E.size:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
             present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
             place_E = np.zeros(len(self.length_E), np.int64)
             place_E[present] = np.arange(len(present))
-            place = place_E[reads_BE.indices]
+            column = place_E[reads_BE.indices]
             total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
             fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
             shape = (counts_BF.shape[0], len(present))
-            p_BK = csr_array((fractions, place, reads_BE.indptr), shape)
-            found = self._on_tree(p_BK, self.length_E[present])
+            p_BK = csr_array((fractions, column, reads_BE.indptr), shape)
+            values = self._tree_metrics(p_BK, self.length_E[present])
         for metric in self.metrics:
             rows = FORMULAS[metric].rows
             if rows is not None:
-                found[metric] = np.asarray(rows(counts_BF)[:])
+                values[metric] = np.asarray(rows(counts_BF)[:])
         if FAITH_PD in self.metrics:
             mean, deviation = self.faith_pd_scale
-            found[FAITH_PD] = (found[FAITH_PD] - mean) / deviation
-        return {metric: found[metric] for metric in self.metrics}
+            values[FAITH_PD] = (values[FAITH_PD] - mean) / deviation
+        return {metric: values[metric] for metric in self.metrics}
 
-    def _on_tree(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
-        found = {}
+    def _tree_metrics(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+        values = {}
         if {"unweighted", FAITH_PD} & {*self.metrics}:
-            # Not dense: the threads of NumPy's products would compete with those of the training.
+            # The products are sparse: NumPy's threads for dense ones would compete with training.
             has_BK = csr_array((np.ones_like(p_BK.data), p_BK.indices, p_BK.indptr), p_BK.shape)
             long_BK = csr_array((length_K[p_BK.indices], p_BK.indices, p_BK.indptr), p_BK.shape)
             shared_BB = (long_BK @ has_BK.T).toarray()
-            own_B = np.diag(shared_BB)
-            found[FAITH_PD] = own_B[:, None]
-            found["unweighted"] = 1.0 - shared_BB / (own_B[:, None] + own_B - shared_BB)
+            branch_length_B = np.diag(shared_BB)
+            values[FAITH_PD] = branch_length_B[:, None]
+            either_BB = branch_length_B[:, None] + branch_length_B - shared_BB
+            values["unweighted"] = 1.0 - shared_BB / either_BB
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
-            found |= _weighted(p_BK, length_K)
+            values |= _weighted(p_BK, length_K)
         if "generalized" in self.metrics:
-            found["generalized"] = all_generalized(p_BK, length_K, self.alpha)
-        return found
+            values["generalized"] = all_generalized(p_BK, length_K, self.alpha)
+        return values
 
 
 def _weighted(p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:

@@ -27,7 +27,7 @@ BYTES_PER_ENTRY = 18
 
 def import_fault() -> str | None:
     """Return why the package cannot be imported, `NOT_INSTALLED` included; None: it can be."""
-    # What imports scikit-bio has done so above, without PyTorch.
+    # `unifrac` imports scikit-bio, which the imports above have loaded without PyTorch.
     try:
         import unifrac
     except ModuleNotFoundError as error:
@@ -52,7 +52,19 @@ class UnifracPackage:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], or values [N]."""
+        """Yield distances, float64 [N, N], or values [N].
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree
+            Tree with the table's features at its tips.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that need the tree.
+        parameters
+            Parameters of the metric by name.
+        """
         if METRICS[metric].per_sample:
             yield self._faith_pd(table, tree)
         elif len(table.sample_ids) == 1:
@@ -91,5 +103,11 @@ class UnifracPackage:
 
 
 def memory_bytes(samples: int) -> int:
-    """Return the memory that the distances between N samples take while they are computed."""
+    """Return the memory, in bytes, that distances take while they are computed.
+
+    Parameters
+    ----------
+    samples
+        Number of samples.
+    """
     return BYTES_PER_ENTRY * samples**2

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from aam.unifrac.store import ROW_GROUP, read_provenance
 from aam.unifrac.stripes import Sides, Striped, stripes
@@ -22,12 +24,22 @@ STRIPES = "aam.stripes"
 
 
 def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> None:
-    """Write at least one stripe, atomically and in blocks of rows."""
+    """Write at least one stripe, atomically and in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    striped
+        The stripes.
+    provenance
+        What made them, as `aam.util.provenance.provenance` returns it.
+    """
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
-    place = json.dumps([striped.start, striped.stop, striped.samples])
+    extent = json.dumps([striped.start, striped.stop, striped.samples])
     schema = pa.schema(
         [pa.field(name, kind, nullable=False) for name in COLUMNS],
-        metadata=dict(sorted({**provenance, STRIPES: place}.items())),
+        metadata=dict(sorted({**provenance, STRIPES: extent}.items())),
     )
     with (
         atomic_path(path) as partial,
@@ -62,22 +74,46 @@ class StripeFile:
         groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
         table = self._file.read_row_groups(list(groups), columns=list(COLUMNS))
         inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
-        behind, before = (
-            table.column(name).combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
-            for name in COLUMNS
-        )
-        return behind[inside], before[inside]
+        behind_RS = _matrix(table, "behind")
+        before_RS = _matrix(table, "before")
+        return behind_RS[inside], before_RS[inside]
 
 
 @contextmanager
 def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
-    """Open files of `write_part`."""
+    """Open files of stripes.
+
+    Parameters
+    ----------
+    paths
+        Files of `write_part`.
+
+    Yields
+    ------
+    list of StripeFile
+        One for each file, in the same order.
+    """
     with ExitStack() as stack:
         yield [StripeFile(path, stack.enter_context(pq.ParquetFile(path))) for path in paths]
 
 
 def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
-    """Raise an InputError unless files are, in order, the parts of a matrix made from `inputs`."""
+    """Check that files are, in order, the parts of one matrix.
+
+    Parameters
+    ----------
+    parts
+        The opened files.
+    samples
+        Number of samples of the table.
+    inputs
+        The provenance `aam.inputs` that all of them should have.
+
+    Raises
+    ------
+    InputError
+        A part is missing or double, or was made from another table or tree.
+    """
     expected = 0
     for part in parts:
         if (part.start, part.samples) != (expected, samples):
@@ -91,6 +127,12 @@ def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
     if expected != stripes(samples):
         got = f"stripes up to {expected} in the last file"
         raise _unusable(parts[-1].path, got, f"stripes up to {stripes(samples)}")
+
+
+def _matrix(table: pa.Table, column: str) -> NDArray[np.float32]:
+    """Return a column of lists of the same length as a matrix, [R, S]."""
+    values = table.column(column).combine_chunks().flatten().to_numpy()
+    return values.reshape(table.num_rows, -1)
 
 
 def _unusable(path: Path, got: str, expected: str) -> InputError:

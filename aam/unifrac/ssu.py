@@ -44,15 +44,32 @@ class Ssu:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float32 [N, N], or values [N]; a failure raises a RuntimeError."""
+        """Yield distances, float32 [N, N], or values, float64 [N].
+
+        Parameters
+        ----------
+        table
+            Reads.
+        tree
+            Tree with the table's features at its tips.
+        metric
+            A key of `aam.config.metrics.METRICS`, of those that need the tree.
+        parameters
+            Parameters of the metric by name.
+
+        Raises
+        ------
+        RuntimeError
+            A program failed.
+        """
         samples = len(table.sample_ids)
         if METRICS[metric].per_sample:
             yield self._faith_pd(table, tree)
         elif samples == 1:
             yield np.zeros((1, 1), dtype=np.float32)
         else:
-            whole = (0, stripes(samples))
-            with self.compute_stripes(table, tree, metric, parameters, *whole) as striped:
+            stop = stripes(samples)
+            with self.compute_stripes(table, tree, metric, parameters, 0, stop) as striped:
                 yield StripeMatrix(striped)
 
     @contextmanager
@@ -65,7 +82,20 @@ class Ssu:
         start: int,
         stop: int,
     ) -> Iterator[Striped]:
-        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files."""
+        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files.
+
+        Parameters
+        ----------
+        table, tree, metric, parameters
+            As for `compute`.
+        start, stop
+            The first stripe, and the one after the last.
+
+        Raises
+        ------
+        RuntimeError
+            `ssu` failed.
+        """
         options = ["-m", f"{metric}_fp64", "--mode", "partial"]
         for name, value in parameters.items():
             options += [_OPTIONS[name], str(value)]
@@ -82,10 +112,12 @@ class Ssu:
         result = folder / "stripes.bin"
         bounds = ["--start", str(start), "--stop", str(stop)]
         self._call("ssu", folder, result, [*options, *bounds])
-        found = read_partial(result, sample_labels(table))
-        assert (found.start, found.stop) == (start, stop), "ssu computed other stripes"
+        stripes_read = read_partial(result, sample_labels(table))
+        assert (stripes_read.start, stripes_read.stop) == (start, stop), (
+            "ssu computed other stripes"
+        )
         result.unlink()
-        return found
+        return stripes_read
 
     def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
         with plain_files(table, tree, self.scratch) as folder:

@@ -33,7 +33,19 @@ Values = Rows | NDArray[np.float64]
 def write_distances(
     path: Path, sample_ids: Sequence[str], matrix: Rows, provenance: Mapping[str, str]
 ) -> None:
-    """Write distances [N, N], read in blocks of rows, as lists of N float32 in row order."""
+    """Write a matrix of distances as Parquet, atomically and in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    sample_ids
+        IDs of the N samples.
+    matrix
+        Distances [N, N]; they are written as lists of N float32.
+    provenance
+        What made them, as `aam.util.provenance.provenance` returns it.
+    """
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)
     distances = pa.list_(pa.field("element", pa.float32(), nullable=False), samples)
@@ -59,18 +71,50 @@ def write_distances(
 
 
 def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Return the sample IDs and the distances [N, N] that `write_distances` wrote."""
+    """Read a whole matrix of distances.
+
+    Parameters
+    ----------
+    path
+        A file of `write_distances`.
+
+    Returns
+    -------
+    sample_ids : list of str
+        In the order of rows and columns.
+    distances : numpy.ndarray
+        float32 [N, N].
+    """
     names, rows = zip(*distance_rows(path), strict=True)
     return [name for part in names for name in part], np.concatenate(rows)
 
 
 def read_ids(path: Path) -> list[str]:
-    """Return the sample IDs of a file of this module, in the order of rows and columns."""
+    """Return the sample IDs of a file of this module, in the order of rows and columns.
+
+    Parameters
+    ----------
+    path
+        A file of `write_distances` or `write_faith_pd`.
+    """
     return pq.read_table(path, columns=["sample_id"]).column("sample_id").to_pylist()
 
 
 def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]:
-    """Yield what `write_distances` wrote, a row group at a time: IDs of R samples, rows [R, N]."""
+    """Yield the rows of a matrix of distances, a row group at a time.
+
+    Parameters
+    ----------
+    path
+        A file of `write_distances`.
+
+    Yields
+    ------
+    sample_ids : list of str
+        IDs of R samples.
+    rows : numpy.ndarray
+        Their distances to all samples, float32 [R, N].
+    """
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
@@ -81,7 +125,19 @@ def distance_rows(path: Path) -> Iterator[tuple[list[str], NDArray[np.float32]]]
 def write_faith_pd(
     path: Path, sample_ids: Sequence[str], values: Values, provenance: Mapping[str, str]
 ) -> None:
-    """Write Faith's phylogenetic diversity of N samples, [N] in units of branch length."""
+    """Write Faith's phylogenetic diversity as Parquet, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    sample_ids
+        IDs of the N samples.
+    values
+        [N] in units of branch length.
+    provenance
+        What made them, as `aam.util.provenance.provenance` returns it.
+    """
     assert values.shape == (len(sample_ids),)
     assert np.isfinite(values[:]).all()
     schema = _schema({"sample_id": pa.string(), "faith_pd": pa.float64()}, provenance)
@@ -91,13 +147,32 @@ def write_faith_pd(
 
 
 def read_faith_pd(path: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """Return sample IDs and Faith's phylogenetic diversity, [N], of a file of `write_faith_pd`."""
+    """Read Faith's phylogenetic diversity.
+
+    Parameters
+    ----------
+    path
+        A file of `write_faith_pd`.
+
+    Returns
+    -------
+    sample_ids : list of str
+        In the order of the file.
+    values : numpy.ndarray
+        float64 [N] in units of branch length.
+    """
     table = pq.read_table(path)
     return table.column("sample_id").to_pylist(), table.column("faith_pd").to_numpy()
 
 
 def read_provenance(path: Path) -> dict[str, str]:
-    """Return the provenance that a file of this module carries."""
+    """Return the provenance that a file carries.
+
+    Parameters
+    ----------
+    path
+        A Parquet file of this package.
+    """
     metadata = pq.read_schema(path).metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
 

@@ -32,18 +32,34 @@ class Striped(Protocol):
     samples: int
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples."""
+        """Return the distances of some samples to those behind them, and to those before them.
+
+        Parameters
+        ----------
+        rows
+            Which samples.
+        """
 
 
 class Stripes:
     """Stripes in memory, 4 bytes per distance."""
 
     def __init__(self, start: int, stop: int, samples: int) -> None:
-        self.start, self.stop, self.samples = start, stop, samples
+        self.start = start
+        self.stop = stop
+        self.samples = samples
         self._behind_SN = np.empty((stop - start, samples), dtype=np.float32)
 
     def put(self, stripe: int, distance_N: NDArray[np.floating]) -> None:
-        """Take over one stripe."""
+        """Take over one stripe.
+
+        Parameters
+        ----------
+        stripe
+            Its number.
+        distance_N
+            Distance of each sample i to sample i + stripe + 1.
+        """
         self._behind_SN[stripe - self.start] = distance_N
 
     def put_rows(self, first: int, distance_RC: NDArray[np.floating]) -> None:
@@ -76,7 +92,9 @@ class Joined:
     def __init__(self, parts: Sequence[Striped]) -> None:
         assert all(a.stop == b.start for a, b in zip(parts, parts[1:], strict=False))
         self.parts = parts
-        self.start, self.stop, self.samples = parts[0].start, parts[-1].stop, parts[0].samples
+        self.start = parts[0].start
+        self.stop = parts[-1].stop
+        self.samples = parts[0].samples
 
     def sides(self, rows: slice) -> Sides:
         """Return the distances of some samples."""
@@ -99,21 +117,42 @@ class StripeMatrix:
         farthest_first_RS = before_RS[:, : samples - 1 - behind_RS.shape[1]][:, ::-1]
         around_RN = np.hstack([behind_RS, farthest_first_RS])
         block_RN = np.zeros((len(around_RN), samples), dtype=np.float32)
-        for block_N, others_N, own in zip(
+        for block_N, others_N, row in zip(
             block_RN, around_RN, range(*rows.indices(samples)), strict=True
         ):
-            block_N[own + 1 :] = others_N[: samples - 1 - own]
-            block_N[:own] = others_N[samples - 1 - own :]
+            block_N[row + 1 :] = others_N[: samples - 1 - row]
+            block_N[:row] = others_N[samples - 1 - row :]
         return block_RN
 
 
 def stripes(samples: int) -> int:
-    """Return the number of stripes that hold all pairs of N samples."""
+    """Return the number of stripes that hold all pairs.
+
+    Parameters
+    ----------
+    samples
+        Number of samples.
+    """
     return samples // 2
 
 
 def steps(start: int, stop: int, stripe_bytes: int, memory_bytes: int) -> list[tuple[int, int]]:
-    """Divide stripes into ranges that stay within the memory, or hold one stripe each."""
+    """Divide stripes into ranges that stay within the memory, or hold one stripe each.
+
+    Parameters
+    ----------
+    start, stop
+        The first stripe, and the one after the last.
+    stripe_bytes
+        Memory that one stripe takes.
+    memory_bytes
+        Memory that a range may take.
+
+    Returns
+    -------
+    list of tuple
+        First stripe and the one after the last, of each range.
+    """
     at_once = max(1, memory_bytes // stripe_bytes)
     return ranges(start, stop, ceil((stop - start) / at_once))
 
@@ -125,7 +164,22 @@ def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
 
 
 def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
-    """Return the stripes that job `part`, from 0, computes; too many jobs are an InputError."""
+    """Return the stripes that a job computes, the first and the one after the last.
+
+    Parameters
+    ----------
+    part
+        Number of the job, from 0.
+    parts
+        Number of jobs.
+    samples
+        Number of samples.
+
+    Raises
+    ------
+    InputError
+        There are more jobs than stripes.
+    """
     if parts > stripes(samples):
         raise problem(
             "unifrac.partitions",
@@ -137,12 +191,24 @@ def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
 
 
 def read_partial(path: Path, labels: Sequence[str]) -> Stripes:
-    """Read what `ssu --mode partial` wrote of samples with these labels, in their order.
+    """Read what `ssu --mode partial` wrote.
 
     The file is a header of eight 32-bit numbers (a magic number, N, S, the first stripe, the
     number of all stripes, a flag, the bytes of the labels before and after compression), the
     labels, each ended by a zero, and per stripe its compressed size and N float64; all of it
     compressed as LZ4 blocks. The magic number ends it. See `api.cpp` of biocore/unifrac-binaries.
+
+    Parameters
+    ----------
+    path
+        The file.
+    labels
+        Labels of the samples, in the order that the file should have.
+
+    Raises
+    ------
+    RuntimeError
+        The file is incomplete, or of other samples.
     """
     try:
         with path.open("rb") as file:

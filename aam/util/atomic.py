@@ -15,9 +15,18 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(final: Path) -> Iterator[Path]:
-    """Yield a path beside `final` that is renamed to it on success and removed on failure.
+    """Yield a path next to `final` that is renamed to it on success and removed on failure.
 
-    It may become a file or a directory; some writers choose their format by its suffixes.
+    Parameters
+    ----------
+    final
+        File or folder to write; its folder is made where it is missing.
+
+    Yields
+    ------
+    Path
+        Path to write to. It may become a file or a folder, and ends as `final` does, since some
+        writers choose their format by the suffix.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
@@ -35,7 +44,13 @@ def atomic_path(final: Path) -> Iterator[Path]:
 
 
 def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
-    """Remove what a killed process has left beside outputs that this process alone will write."""
+    """Remove what a killed process has left next to outputs that this process alone will write.
+
+    Parameters
+    ----------
+    outputs
+        Final paths, or lists of them, as `atomic_path` takes them.
+    """
     for output in outputs:
         for final in output if isinstance(output, list) else [output]:
             name = re.compile(rf"\.partial-\d+-{re.escape(final.name)}")
@@ -45,31 +60,81 @@ def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
 
 
 def write_text(final: Path, text: str) -> None:
-    """Write a text file atomically, as UTF-8."""
+    """Write a text file atomically.
+
+    Parameters
+    ----------
+    final
+        File to write.
+    text
+        Its content, which is encoded as UTF-8.
+    """
     with atomic_path(final) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_json(final: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file atomically, indented, with sorted keys; refuses NaN and infinity."""
+    """Write a JSON file atomically, indented, with sorted keys.
+
+    Parameters
+    ----------
+    final
+        File to write.
+    content
+        Plain types alone.
+
+    Raises
+    ------
+    ValueError
+        A number is NaN or infinite, which JSON does not have.
+    """
     write_text(final, json.dumps(content, indent=2, sort_keys=True, allow_nan=False) + "\n")
 
 
 def write_tsv(
     final: Path, table: "pd.DataFrame", *, index: bool = False, float_format: str = "%.6g"
 ) -> None:
-    """Write a table atomically; with `index` the row labels are its first column."""
+    """Write a table atomically as tab-separated text.
+
+    Parameters
+    ----------
+    final
+        File to write.
+    table
+        The table; its column names are the header.
+    index
+        Whether the row labels are the first column.
+    float_format
+        Format of the numbers that are not whole.
+    """
     with atomic_path(final) as partial:
         table.to_csv(partial, sep="\t", index=index, float_format=float_format, lineterminator="\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object that `write_json` wrote."""
+    """Return the object in a JSON file.
+
+    Parameters
+    ----------
+    path
+        A file that `write_json` wrote.
+
+    Raises
+    ------
+    ValueError
+        The content is not JSON.
+    """
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def remove(path: Path) -> None:
-    """Remove a file, which may be absent, or a folder with all that it holds."""
+    """Remove a file, or a folder with all that it holds.
+
+    Parameters
+    ----------
+    path
+        What to remove; it may be absent.
+    """
     if path.is_dir():
         shutil.rmtree(path)
     else:

@@ -17,9 +17,13 @@ def has_console() -> bool:
 
 
 def start(log_file: Path | None) -> None:
-    """Send records to standard error and, when given, to `log_file`; uncaught errors too.
+    """Send log records and uncaught errors to standard error, to a file, or to both.
 
-    Where there is a console, those of a job with a log go there alone.
+    Parameters
+    ----------
+    log_file
+        File of the rule's log; None: there is none. Where a console shows the logs of jobs
+        (`has_console`), the records of a job with a log go to this file alone.
     """
     handlers: list[logging.Handler] = []
     if log_file is None or not has_console():
@@ -37,8 +41,14 @@ def start(log_file: Path | None) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the two largest units that fit it: `42 s`, `3 min 20 s`, `2 h 5 min`."""
-    # What would be rounded up to a day or to an hour is already one.
+    """Return a time in the two largest units that fit it: `42 s`, `3 min 20 s`, `2 h 5 min`.
+
+    Parameters
+    ----------
+    seconds
+        The time; it is rounded to minutes from an hour on, and to hours from a day on.
+    """
+    # A time that would be rounded up to a day, or to an hour, counts as one.
     finest_s = 3600 if seconds >= 86370 else 60 if seconds >= 3599.5 else 1
     whole_s = finest_s * max(0, round(seconds / finest_s))
     parts = []

@@ -17,7 +17,13 @@ PARENT_CHECKED_EVERY_S = 1.0
 
 
 def accelerated(folder: Path = Path("/dev")) -> bool:
-    """Return whether there is a GPU, or in doubt its driver, by the device files in `folder`."""
+    """Return whether there is a GPU, or in doubt its driver.
+
+    Parameters
+    ----------
+    folder
+        Folder with the device files of the system.
+    """
     return any(any(folder.glob(name)) for name in DRIVER_FILES)
 
 
@@ -25,15 +31,19 @@ def peak_memory_mb() -> float:
     """Return the most resident memory that this process has had, in MB of 2^20 bytes."""
     status = Path("/proc/self/status")
     # The kernel's `ru_maxrss` of a process begins with that of the process that started it.
-    if status.is_file() and (found := re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))):
-        return int(found[1]) / 1024
+    if status.is_file() and (peak := re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))):
+        return int(peak[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_UNITS_PER_MB
 
 
 def end_with(parent: int) -> None:
     """End this process at once when the one that started it is gone.
 
-    The parent passes its own process ID: it may be gone before this process can ask for it.
+    Parameters
+    ----------
+    parent
+        ID of the process that started this one. The parent passes it: it may be gone before this
+        process can ask for it.
     """
 
     def watch() -> None:

@@ -12,12 +12,24 @@ SCHEMA_VERSION = 1
 
 
 def settings_digest(cfg: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a plain settings dictionary, whatever the order of its keys."""
+    """Return the SHA-256 of a plain settings dictionary.
+
+    Parameters
+    ----------
+    cfg
+        Settings that JSON can hold; the order of the keys does not matter.
+    """
     return hashlib.sha256(json.dumps(cfg, sort_keys=True).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file's content; of a directory, of its files in name order."""
+    """Return the SHA-256 of a file's content, or of a folder's files.
+
+    Parameters
+    ----------
+    path
+        A file, or a folder, which is digested by the names and digests of its files in name order.
+    """
     if path.is_dir():
         files = (file for file in sorted(path.rglob("*")) if file.is_file())
         parts = [f"{file.relative_to(path)}:{file_digest(file)}" for file in files]
@@ -27,7 +39,21 @@ def file_digest(path: Path) -> str:
 
 
 def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) -> dict[str, str]:
-    """Return the metadata of an artifact: digests of the settings and files that it is made of."""
+    """Return the metadata that an artifact carries about what it was made of.
+
+    Parameters
+    ----------
+    cfg
+        The slice of the configuration that the stage got.
+    inputs
+        Files that the stage read, by name.
+
+    Returns
+    -------
+    dict
+        `aam.schema`, `aam.version`, `aam.settings` (digest of `cfg`) and `aam.inputs` (digests of
+        the files by name, as JSON).
+    """
     digests = {}
     for name, value in sorted(inputs.items()):
         paths = value if isinstance(value, list) else [value]

@@ -36,17 +36,30 @@ LAYOUTS = {
 def write_artifact(
     path: Path, semantic_type: str, text: Iterable[str], provenance: Mapping[str, str]
 ) -> None:
-    """Write a .qza file atomically: the `text` of a type of `LAYOUTS`, in parts, with provenance.
+    """Write a QIIME 2 artifact (.qza) atomically.
 
     Its UUID, and so every byte, follows from what it is made of.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    semantic_type
+        A key of `LAYOUTS`.
+    text
+        Content of the data file, in parts.
+    provenance
+        What made the content, as `aam.util.provenance.provenance` returns it.
     """
     form, member = LAYOUTS[semantic_type]
-    own, action = (_uuid(semantic_type, provenance, part) for part in ("artifact", "action"))
+    artifact = _uuid(semantic_type, provenance, "artifact")
+    action = _uuid(semantic_type, provenance, "action")
     version = f"QIIME 2\narchive: 5\nframework: {FRAMEWORK}\n"
-    metadata = f"uuid: {own}\ntype: {semantic_type}\nformat: {form}\n"
-    data, checksums = f"data/{member}", {}
+    metadata = f"uuid: {artifact}\ntype: {semantic_type}\nformat: {form}\n"
+    data = f"data/{member}"
+    checksums = {}
     with atomic_path(path) as partial, zipfile.ZipFile(partial, "w") as archive:
-        checksums[data] = _add(archive, f"{own}/{data}", text)
+        checksums[data] = _add(archive, f"{artifact}/{data}", text)
         for name, content in {
             "VERSION": version,
             "metadata.yaml": metadata,
@@ -57,9 +70,9 @@ def write_artifact(
                 action, form, (member, checksums[data]), provenance
             ),
         }.items():
-            checksums[name] = _add(archive, f"{own}/{name}", [content])
+            checksums[name] = _add(archive, f"{artifact}/{name}", [content])
         lines = (f"{digest}  {name}\n" for name, digest in sorted(checksums.items()))
-        _add(archive, f"{own}/checksums.md5", lines)
+        _add(archive, f"{artifact}/checksums.md5", lines)
 
 
 def _uuid(semantic_type: str, provenance: Mapping[str, str], part: str) -> str:
@@ -70,7 +83,8 @@ def _uuid(semantic_type: str, provenance: Mapping[str, str], part: str) -> str:
 def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[str]) -> str:
     """Write a member, and return its MD5 sum."""
     info = zipfile.ZipInfo(name)
-    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
     digest = hashlib.md5(usedforsecurity=False)
     with archive.open(info, "w", force_zip64=True) as member:
         for part in parts:
@@ -79,12 +93,12 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _action(own: str, form: str, file: tuple[str, str], provenance: Mapping[str, str]) -> str:
+def _action(action: str, form: str, file: tuple[str, str], provenance: Mapping[str, str]) -> str:
     """Return the provenance as QIIME 2 reads it: an import; YAML takes any JSON."""
     runtime = {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"}
     manifest = [dict(zip(("name", "md5sum"), file, strict=True))]
     content = {
-        "execution": {"uuid": own, "runtime": runtime},
+        "execution": {"uuid": action, "runtime": runtime},
         "action": {"type": "import", "format": form, "manifest": manifest},
         "transformers": {"output": [{"from": form, "to": form}]},
         "environment": {

@@ -21,7 +21,10 @@ WORDS += "%d MB at most"
 @contextmanager
 def at_work() -> Iterator[None]:
     """Log when the block began and ended, unless it ends with an error."""
-    started_s, begun_s, cores_s, first_mb = _started_s(), time.time(), _cores_s(), _peak_mb()
+    started_s = _started_s()
+    begun_s = time.time()
+    cores_s = _cores_s()
+    first_mb = _peak_mb()
     yield
     spent_s = _cores_s() - cores_s
     logger.info(WORDS, started_s, begun_s, time.time(), spent_s, first_mb, _peak_mb())
@@ -43,5 +46,6 @@ def _started_s() -> float:
 
 def _peak_mb() -> float:
     """Return the peak of this process, or of the largest that it has waited for."""
+    # The stage's work may be done by processes that it starts.
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / RSS_UNITS_PER_MB
     return max(peak_memory_mb(), children)

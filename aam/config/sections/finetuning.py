@@ -71,7 +71,17 @@ class Finetuning(Training):
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]
     ) -> str | None:
-        """Return what a kernel machine cannot learn of a target; None: it can."""
+        """Return what a kernel machine cannot learn of a target; None: it can.
+
+        Parameters
+        ----------
+        kind
+            regression, classification or ordinal.
+        columns
+            Metadata columns to predict.
+        condition
+            Metadata columns that the model gets in addition to the sample.
+        """
         obstacles = {
             "kind ordinal": kind == "ordinal",
             "several columns": len(columns) > 1,

@@ -134,8 +134,8 @@ class Task(Section):
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
         pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
-        for key, told in pairs:
-            if shown := [column for column in self.columns if column in told]:
+        for key, inputs in pairs:
+            if shown := [column for column in self.columns if column in inputs]:
                 raise ValueError(
                     f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
                     "would see what it is to predict"

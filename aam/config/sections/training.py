@@ -73,7 +73,14 @@ class Pretraining(Training):
     reported correlation is then the one that was selected by. Null: never."""
 
     def passes(self, steps_per_epoch: int) -> int:
-        """Return the number of epochs, for so many steps in each."""
+        """Return the number of epochs.
+
+        Parameters
+        ----------
+        steps_per_epoch
+            Steps of one pass over the training samples; few steps lead to more passes where
+            `epochs` is null.
+        """
         enough = max(12, math.ceil(self.least_steps / steps_per_epoch))
         return enough if self.epochs is None else self.epochs
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.files import lines_of, listed, refuse
+from aam.data.importing.files import lines_of, refuse, report_names
 from aam.util.errors import problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensus lineage", "consensuslineage"})
@@ -17,11 +17,29 @@ LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensus lineage", "consensu
 
 
 def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_array]:
-    """Return IDs of samples and features, and counts [N, F] in float64, not yet checked.
+    """Return the IDs and counts of a classic table, not yet checked.
 
     The header is the last line with a tab among the leading lines that start with `#`, else the
-    first line; a last column named as in `LINEAGE_COLUMNS` is dropped. Text
-    that is no table of numbers is an InputError.
+    first line; a last column named as in `LINEAGE_COLUMNS` is dropped.
+
+    Parameters
+    ----------
+    path
+        The user's file, for messages.
+    text
+        Its content.
+
+    Returns
+    -------
+    sample_ids, feature_ids : list of str
+        In the order of the file.
+    counts : scipy.sparse.csr_array
+        float64 [N, F].
+
+    Raises
+    ------
+    InputError
+        The text is no table of numbers.
     """
     lines = [line for line in lines_of(text) if line.strip()]
     leading = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
@@ -37,7 +55,7 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     hashed = [line for line in lines[header_at + 1 :] if line.startswith("#") and "\t" in line]
     got = "rows whose feature ID begins with '#', which makes them comments:"
     names = [line.partition("\t")[0] for line in hashed]
-    refuse(listed(path, names, got, "other feature IDs", "rename these features"))
+    refuse(report_names(path, names, got, "other feature IDs", "rename these features"))
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
     wrong = [
         f"{line.split(maxsplit=1)[0][:20]} has {width}"
@@ -46,22 +64,30 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     ]
     got = "rows with another number of columns than the header:"
     hint = "export the table again; a cell without reads holds a 0"
-    refuse(listed(path, wrong, got, f"{len(header)} columns in every row", hint))
+    refuse(report_names(path, wrong, got, f"{len(header)} columns in every row", hint))
     if not body:
         return header[1:], [], csr_array((len(header) - 1, 0), dtype=np.float64)
     cells = pd.read_csv(
-        io.StringIO("\n".join(body)), sep="\t", header=None, names=range(len(header)),
-        dtype={0: str}, na_filter=False, quoting=csv.QUOTE_NONE, low_memory=False,
-    )  # fmt: skip
+        io.StringIO("\n".join(body)),
+        sep="\t",
+        header=None,
+        names=range(len(header)),
+        dtype={0: str},
+        na_filter=False,
+        quoting=csv.QUOTE_NONE,
+        low_memory=False,
+    )
     if header[-1].lower() in LINEAGE_COLUMNS:
-        cells, header = cells.iloc[:, :-1], header[:-1]
+        cells = cells.iloc[:, :-1]
+        header = header[:-1]
     cells = cells.set_axis(header, axis=1).set_index(cells[0].str.strip())
     return header[1:], list(cells.index), csr_array(_numbers(path, cells.iloc[:, 1:]))
 
 
 def _numbers(path: Path, cells: pd.DataFrame) -> NDArray[np.float64]:
     """Return the counts, [N, F]; raises with all cells that are no numbers."""
-    columns, wrong = [], []
+    columns = []
+    wrong = []
     for column, sample in enumerate(cells.columns):
         values = cells.iloc[:, column]
         if values.dtype.kind not in "iuf":

@@ -11,9 +11,21 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
-    """Return the content of a file, or of the data file in an artifact of some kind.
+    """Return the content of a file, or of the data file in an artifact.
 
-    What is no such file is an InputError, which says in the words of `expected` what it should be.
+    Parameters
+    ----------
+    path
+        The user's file.
+    expected
+        What it should be, in the words of a message.
+    kind
+        The artifact that is accepted; None: none is.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is empty, compressed, or an archive of another kind.
     """
     if not path.exists():
         hint = "correct the path; paths in the configuration are relative to `data_dir`"
@@ -36,12 +48,38 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
 
 
 def read_text(path: Path, expected: str, kind: ArtifactKind | None) -> str:
-    """Return the content of a UTF-8 file (see `read_content`), without a byte order mark."""
-    return decoded(path, read_content(path, expected, kind), expected)
+    """Return the content of a UTF-8 file, without a byte order mark.
+
+    Parameters
+    ----------
+    path, expected, kind
+        As for `read_content`.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or its content is no text.
+    """
+    return decode_text(path, read_content(path, expected, kind), expected)
 
 
-def decoded(path: Path, content: bytes, expected: str) -> str:
-    """Return UTF-8 bytes as text, without a byte order mark; an InputError if they are none."""
+def decode_text(path: Path, content: bytes, expected: str) -> str:
+    """Return UTF-8 bytes as text, without a byte order mark.
+
+    Parameters
+    ----------
+    path
+        The user's file, for messages.
+    content
+        Its content.
+    expected
+        What it should be, in the words of a message.
+
+    Raises
+    ------
+    InputError
+        The bytes are no UTF-8 text, or nothing but white space.
+    """
     hint = "check the path, or save it as UTF-8 text"
     try:
         text = content.decode("utf-8-sig")
@@ -60,20 +98,45 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def doubled(names: Iterable[str]) -> list[str]:
+def find_doubled(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
 
 
-def listed(
+def report_names(
     path: Path, names: Iterable[object], got: str, expected: str, hint: str, limit: int = 5
 ) -> Iterator[InputError]:
-    """Yield the problem of some names, if there are any; their list follows on `got`."""
+    """Yield the problem of some names, if there are any.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    names
+        Names that the problem is about.
+    got
+        What was found; the list of names follows on it.
+    expected, hint
+        What would have been right, and what to do.
+    limit
+        How many names are shown.
+    """
     if names := list(names):
         yield problem(path, f"{got} {first_names(names, limit)}", expected, hint)
 
 
-def refuse(found: Iterable[InputError]) -> None:
-    """Raise all problems of a file as one."""
-    if errors := list(found):
-        raise problems(errors)
+def refuse(errors: Iterable[InputError]) -> None:
+    """Raise all problems of a file as one; without any, return.
+
+    Parameters
+    ----------
+    errors
+        The problems, as `aam.util.errors.problem` builds them.
+
+    Raises
+    ------
+    InputError
+        There is at least one problem.
+    """
+    if all_errors := list(errors):
+        raise problems(all_errors)

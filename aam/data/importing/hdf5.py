@@ -17,67 +17,103 @@ import numpy as np
 
 MOST_INFLATED = 1100
 """Bytes that one stored byte becomes at most: gzip reaches 1032."""
-LEAST_S, BYTES_PER_S, LEAST_BYTES, BYTES_PER_BYTE = 60, 1_000_000, 4 << 30, 100
-"""Time and memory that the program may take, more for a large file."""
-MATRIX, COMMAND = ("data", "indices", "indptr"), [sys.executable, "-P", __file__]
+LEAST_S = 60
+"""Seconds that the program may take for any file."""
+BYTES_PER_S = 1_000_000
+"""Bytes of a file that allow it one second more."""
+LEAST_BYTES = 4 << 30
+"""Memory that it may take for any file."""
+BYTES_PER_BYTE = 100
+"""Memory that each byte of a file allows it in addition."""
+MATRIX = ("data", "indices", "indptr")
+"""Arrays of a sparse matrix, by their names in the file."""
+COMMAND = [sys.executable, "-P", __file__]
 
 
 def read_hdf5(content: bytes) -> dict[str, Any]:
-    """Return `samples` and `features`, and the arrays of a sparse matrix, samples in rows.
+    """Return the IDs and the counts of a BIOM 2.1 file.
 
-    ValueError: what is wrong with the file.
+    Parameters
+    ----------
+    content
+        The bytes of the file.
+
+    Returns
+    -------
+    dict
+        `samples` and `features`, and the arrays `data`, `indices` and `indptr` of a sparse matrix
+        with samples in rows.
+
+    Raises
+    ------
+    ValueError
+        What is wrong with the file, which may have taken too much time or memory.
     """
     # Threads reserve memory, of which the program has little.
-    own = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     allowed_s = LEAST_S + len(content) / BYTES_PER_S
     try:
         done = subprocess.run(
-            COMMAND, input=content, capture_output=True, timeout=allowed_s, env=own, check=False
+            COMMAND,
+            input=content,
+            capture_output=True,
+            timeout=allowed_s,
+            env=environment,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"it was not read in {allowed_s:.0f} s") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(said if done.returncode == 1 else f"status {done.returncode} of HDF5")
-    with np.load(io.BytesIO(done.stdout), allow_pickle=False) as found:
-        ids = json.loads(found["ids"].tobytes())
-        return {**ids, **{name: found[name] for name in MATRIX}}
+    with np.load(io.BytesIO(done.stdout), allow_pickle=False) as arrays:
+        ids = json.loads(arrays["ids"].tobytes())
+        return {**ids, **{name: arrays[name] for name in MATRIX}}
 
 
 def main() -> None:
     """Read standard input; write .npz to standard output, or a line of what is wrong."""
     content = sys.stdin.buffer.read()
-    most, limit = LEAST_BYTES + BYTES_PER_BYTE * len(content), resource.RLIMIT_AS
-    own = resource.getrlimit(limit)[1]
+    most = LEAST_BYTES + BYTES_PER_BYTE * len(content)
+    limit = resource.RLIMIT_AS
+    hard_limit = resource.getrlimit(limit)[1]
     # A limit that is there already, on a cluster, may be the lower one.
-    if own == resource.RLIM_INFINITY or own > most:
-        resource.setrlimit(limit, (most, own))
+    if hard_limit == resource.RLIM_INFINITY or hard_limit > most:
+        resource.setrlimit(limit, (most, hard_limit))
     try:
         with h5py.File(io.BytesIO(content), "r") as handle:
             # biom-format writes an empty axis as numbers.
             axes = {"samples": "sample/ids", "features": "observation/ids"}
-            found = {name: _dataset(handle, place) for name, place in axes.items()}
-            ids = {name: [*one.asstr()[:]] if one.size else [] for name, one in found.items()}
+            datasets = {name: _dataset(handle, path) for name, path in axes.items()}
+            ids = {name: [*one.asstr()[:]] if one.size else [] for name, one in datasets.items()}
             parts = {k: _dataset(handle, f"sample/matrix/{k}")[:] for k in MATRIX}
         np.savez(sys.stdout.buffer, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
-    except (AttributeError, KeyError, MemoryError, OSError, OverflowError, RuntimeError, TypeError,
-            ValueError) as error:  # fmt: skip
+    except (
+        AttributeError,
+        KeyError,
+        MemoryError,
+        OSError,
+        OverflowError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         sys.exit(" ".join(str(error).split()) or type(error).__name__)
 
 
 def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
     """Return a list of values that are stored in the file itself."""
-    place = ""
+    path = ""
     for part in name.split("/"):
-        place = f"{place}/{part}"
-        if not isinstance(handle.get(place, getlink=True), h5py.HardLink):
-            raise KeyError(f"no {place} in the file itself")
-    found = handle[name]
-    if found.ndim != 1 or found.is_virtual or found.external:
+        path = f"{path}/{part}"
+        if not isinstance(handle.get(path, getlink=True), h5py.HardLink):
+            raise KeyError(f"no {path} in the file itself")
+    dataset = handle[name]
+    if dataset.ndim != 1 or dataset.is_virtual or dataset.external:
         raise ValueError(f"{name} is no list of values in the file itself")
-    if found.nbytes > MOST_INFLATED * (found.id.get_storage_size() + 2**20):
-        raise ValueError(f"{name} claims {found.size:,} values")
-    return found
+    if dataset.nbytes > MOST_INFLATED * (dataset.id.get_storage_size() + 2**20):
+        raise ValueError(f"{name} claims {dataset.size:,} values")
+    return dataset
 
 
 if __name__ == "__main__":

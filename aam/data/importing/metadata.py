@@ -14,16 +14,25 @@ from pathlib import Path
 
 import pandas as pd
 
-from aam.data.importing.files import doubled, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.util.errors import InputError, first_names, problem
 
 logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
-ID_HEADERS = frozenset({
-    "id", "sampleid", "sample id", "sample-id", "sample_id", "sample_name", "featureid",
-    "feature id", "feature-id",
-})  # fmt: skip
+ID_HEADERS = frozenset(
+    {
+        "id",
+        "sampleid",
+        "sample id",
+        "sample-id",
+        "sample_id",
+        "sample_name",
+        "featureid",
+        "feature id",
+        "feature-id",
+    }
+)
 """Names of the first column, whatever their case."""
 LEGACY_HEADERS = frozenset({"#SampleID", "#Sample ID", "#OTUID", "#OTU ID"})
 """Names of the first column that would be comments otherwise."""
@@ -49,7 +58,26 @@ class _Sheet:
 
 
 def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
-    """Read metadata and return a row per sample of a table, or an InputError without any."""
+    """Read metadata and return a row per sample of a table.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    sample_ids
+        IDs of the table's samples.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `load_metadata` returns it, in the order of `sample_ids`; samples that the file lacks
+        have no values.
+
+    Raises
+    ------
+    InputError
+        The file is no metadata, or has none of the samples.
+    """
     given = load_metadata(path)
     shared = given.index.isin(sample_ids)
     if not shared.any():
@@ -65,11 +93,26 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
 
 
 def load_metadata(path: Path) -> pd.DataFrame:
-    """Read sample metadata: tab-separated text with a name of `ID_HEADERS`, or a legacy one, first.
+    """Read sample metadata in the QIIME 2 format.
 
-    The frame has, by sample ID as it is written, strings, and None where a cell is empty or says
-    that there is no value (`MISSING`); a warning tells which;
-    `attrs["q2:types"]` has the types that the file gives. All its problems are one InputError.
+    The first column has a name of `ID_HEADERS`, or a legacy one. A warning tells which words were
+    taken for missing values (`MISSING`).
+
+    Parameters
+    ----------
+    path
+        The user's file.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Strings by sample ID as it is written, None where a cell is empty or says that there is no
+        value. `attrs["q2:types"]` has the types that the file gives.
+
+    Raises
+    ------
+    InputError
+        The file is no metadata; all its problems are named at once.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None))
     refuse(_problems(path, sheet))
@@ -88,15 +131,15 @@ def load_metadata(path: Path) -> pd.DataFrame:
 def _drop_missing(path: Path, frame: pd.DataFrame, schemes: list[str]) -> None:
     """Empty the cells that say in words that there is no value, and say which."""
     blank = {column for column, scheme in zip(frame, schemes, strict=False) if scheme == "blank"}
-    found: Counter[str] = Counter()
+    missing_words: Counter[str] = Counter()
     for column in frame.columns.difference(list(blank)):
         is_word = frame[column].map(lambda cell: bool(cell and MISSING.fullmatch(cell)))
-        found.update(frame.loc[is_word, column])
+        missing_words.update(frame.loc[is_word, column])
         frame[column] = frame[column].mask(is_word, None)
-    if found:
+    if missing_words:
         words = ", ".join(
             f"{word!r} in {count} {'cell' if count == 1 else 'cells'}"
-            for word, count in found.most_common(6)
+            for word, count in missing_words.most_common(6)
         )
         logger.warning(
             "%s: read as missing: %s; to keep such words as values of a column, write 'blank' for "
@@ -155,43 +198,46 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         return
     if not sheet.rows:
         yield problem(path, "no samples below the header", "one row per sample", "check the export")
-    columns, ids = sheet.header[1:], [row[0] for row in sheet.rows]
-    unnamed = [place for place, name in enumerate(columns, start=2) if not name]
-    got, hint = "columns without a name:", "name or delete them"
-    yield from listed(path, unnamed, got, "a name for every column", hint)
+    columns = sheet.header[1:]
+    ids = [row[0] for row in sheet.rows]
+    unnamed = [number for number, name in enumerate(columns, start=2) if not name]
+    got = "columns without a name:"
+    hint = "name or delete them"
+    yield from report_names(path, unnamed, got, "a name for every column", hint)
     if "sample_id" in columns:
         got = "a second column called 'sample_id'"
         yield problem(path, got, "that name for the IDs alone", "rename the column")
-    for what, own in (("column names", columns), ("sample IDs", ids)):
-        got, hint = f"{what} that occur more than once:", "rename or remove the others"
-        yield from listed(path, doubled(own), got, "every one once", hint)
+    for what, given in (("column names", columns), ("sample IDs", ids)):
+        got = f"{what} that occur more than once:"
+        hint = "rename or remove the others"
+        yield from report_names(path, find_doubled(given), got, "every one once", hint)
     if nameless := ids.count(""):
         got = f"rows without a sample ID: {nameless}"
         yield problem(path, got, "an ID in every row", "fill in or delete these rows")
     broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
     hint = "write these cells on one line"
-    yield from listed(path, broken, "line breaks in cells of", "cells of one line", hint)
+    yield from report_names(path, broken, "line breaks in cells of", "cells of one line", hint)
     long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
     got = f"more cells than the header's {len(sheet.header)} in rows"
     hint = "name the columns, or empty them"
-    yield from listed(path, long, got, "a column name for every cell", hint)
+    yield from report_names(path, long, got, "a column name for every cell", hint)
     yield from _directive_problems(path, sheet)
 
 
 def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     unknown = [name for name in sheet.directives if name not in _DIRECTIVES]
     expected = f"only {', '.join(_DIRECTIVES)}"
-    yield from listed(path, unknown, "directives", expected, "remove these lines")
+    yield from report_names(path, unknown, "directives", expected, "remove these lines")
     schemes = sheet.directives.get("#q2:missing", [])[1:]
     correct = "correct them, or leave the cell empty"
     empty = "leave the cells of missing values empty"
-    for what, directive, cells, known, hint in (
+    for what, directive, cells, allowed, hint in (
         ("column types", "#q2:types", _types(sheet), TYPES, correct),
         ("schemes", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
     ):
-        if strange := sorted({cell for cell in cells if cell and cell not in known}):
+        if strange := sorted({cell for cell in cells if cell and cell not in allowed}):
             got = f"{what} {first_names(strange)} in {directive}"
-            yield problem(path, got, " or ".join(known), hint)
+            yield problem(path, got, " or ".join(allowed), hint)
 
 
 def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> Iterator[InputError]:
@@ -200,4 +246,4 @@ def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> It
         unread = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()].unique()
         got = f"column '{column}' of type numeric with the values"
         hint = "correct them, empty the cells, or call the column categorical"
-        yield from listed(path, unread, got, "numbers", hint, limit=3)
+        yield from report_names(path, unread, got, "numbers", hint, limit=3)

@@ -18,9 +18,15 @@ from aam.util.errors import InputError, first_names, problem
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
-    OSError, ValueError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    ValueError,
+)
 LARGEST = 2**32
 """Bytes of a data file: a damaged or hostile archive may claim any number."""
 EXPANSION = 200
@@ -45,12 +51,33 @@ class ArtifactKind:
 
 
 def is_archive(content: bytes) -> bool:
-    """Tell whether a file is a zip archive, whatever its name."""
+    """Return whether a file is a zip archive, whatever its name.
+
+    Parameters
+    ----------
+    content
+        The first bytes of the file, or all of them.
+    """
     return content.startswith(_MAGIC)
 
 
 def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
-    """Return the data file of an artifact of some kind, given its bytes; else an InputError."""
+    """Return the data file of an artifact.
+
+    Parameters
+    ----------
+    path
+        The user's file, for messages.
+    content
+        Its bytes.
+    kind
+        The artifact that is accepted.
+
+    Raises
+    ------
+    InputError
+        The archive is damaged, too large, or an artifact of another type.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             root = _root(path, archive.namelist())
@@ -64,11 +91,11 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
-            found = described["type"]
-            if found != kind.type:
+            given_type = described["type"]
+            if given_type != kind.type:
                 hints = {**kind.hints, **_KEYS, "": "`qiime tools peek` says what each of yours is"}
-                hint = next(own for start, own in hints.items() if found.startswith(start))
-                raise problem(path, f"an artifact of type {found}", kind.type, hint)
+                hint = next(text for start, text in hints.items() if given_type.startswith(start))
+                raise problem(path, f"an artifact of type {given_type}", kind.type, hint)
             return archive.read(member)
     except InputError:
         raise

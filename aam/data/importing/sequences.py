@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
@@ -30,9 +30,22 @@ _HASH = re.compile(r"[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}", re.IGNORECASE)
 
 
 def load_sequences(path: Path) -> dict[str, str]:
-    """Read upper-case sequences, U as T, by feature ID, the header up to the first space.
+    """Read sequences of the user.
 
-    All problems of the file are one InputError.
+    Parameters
+    ----------
+    path
+        FASTA, or a .qza of type FeatureData[Sequence].
+
+    Returns
+    -------
+    dict
+        Upper-case sequences, U as T, by feature ID, which is the header up to the first space.
+
+    Raises
+    ------
+    InputError
+        The file holds no nucleotide sequences; all its problems are named at once.
     """
     records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
     refuse(_problems(path, records))
@@ -40,22 +53,39 @@ def load_sequences(path: Path) -> dict[str, str]:
 
 
 def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
-    """Return the sequence of every feature, in order: of the file `path`, or the ID itself.
+    """Return the sequence of every feature of a table.
 
-    A feature without one is an InputError.
+    Parameters
+    ----------
+    table
+        The table.
+    table_path
+        Its file, for messages.
+    path
+        File of the sequences; None: the feature IDs are the sequences.
+
+    Returns
+    -------
+    dict
+        Sequence by feature ID, in the order of the table.
+
+    Raises
+    ------
+    InputError
+        A feature has no sequence.
     """
-    known = load_sequences(path) if path is not None else {}
+    given = load_sequences(path) if path is not None else {}
     sequences = {
-        name: known[name] if name in known else _normalised(name)
+        name: given[name] if name in given else _normalised(name)
         for name in table.feature_ids
-        if name in known or is_sequence(name)
+        if name in given or is_sequence(name)
     }
     missing = [name for name in table.feature_ids if name not in sequences]
     if missing and path is not None:
         raise problem(
             path,
             f"no sequence for {first_names(missing)} of {len(table.feature_ids)} features of "
-            f"{table_path}; the file has {first_names(known, limit=1)}",
+            f"{table_path}; the file has {first_names(given, limit=1)}",
             "a sequence for every feature",
             "give the rep-seqs that belong to this table, or filter the table to the file's IDs",
         )
@@ -114,10 +144,12 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     if unnamed := names.count(""):
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
     got = "IDs that occur more than once:"
-    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled records")
+    hint = "remove the doubled records"
+    yield from report_names(path, find_doubled(names), got, "every ID once", hint)
     empty = [name for name, sequence in records if not sequence]
-    got, hint = "records without a sequence:", "remove or complete them"
-    yield from listed(path, empty, got, "a sequence behind every header", hint)
+    got = "records without a sequence:"
+    hint = "remove or complete them"
+    yield from report_names(path, empty, got, "a sequence behind every header", hint)
     strange = {
         name: "".join(sorted(letters))
         for name, sequence in records
@@ -126,4 +158,4 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     gaps = any(set(letters) & set("-.") for letters in strange.values())
     hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
     shown = [f"{name}: {letters!r}" for name, letters in strange.items()]
-    yield from listed(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)
+    yield from report_names(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.importing.classic import parse_classic
-from aam.data.importing.files import decoded, doubled, listed, read_content, refuse
+from aam.data.importing.files import decode_text, find_doubled, read_content, refuse, report_names
 from aam.data.importing.hdf5 import read_hdf5
 from aam.data.importing.qza import ArtifactKind
 from aam.data.table import FeatureTable
@@ -31,9 +31,16 @@ _ARTIFACT = ArtifactKind(
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BIOM_ERRORS = (
-    AttributeError, BiomException, IndexError, KeyError, OSError, OverflowError, RuntimeError,
-    TypeError, ValueError,
-)  # fmt: skip
+    AttributeError,
+    BiomException,
+    IndexError,
+    KeyError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _CHECK = "check how the table was filtered or exported"
 _RAW = "give the raw read counts, not normalised or transformed ones"
 Parsed = tuple[list[str], list[str], csr_array]
@@ -43,8 +50,17 @@ Parsed = tuple[list[str], list[str], csr_array]
 def load_table(path: Path) -> FeatureTable:
     """Read a feature table in any of the formats that users have, and check it.
 
-    The format is told by the content. Samples and features keep their order and IDs; their metadata
-    is dropped. All problems of the file are one InputError.
+    Samples and features keep their order and IDs; their metadata is dropped.
+
+    Parameters
+    ----------
+    path
+        BIOM 2.1, BIOM 1.0, TSV, or a .qza of type FeatureTable[Frequency]; the content says which.
+
+    Raises
+    ------
+    InputError
+        The file is no table of whole counts; all its problems are named at once.
     """
     content = read_content(path, EXPECTED, _ARTIFACT)
     if content.startswith(_HDF5):
@@ -52,41 +68,54 @@ def load_table(path: Path) -> FeatureTable:
     elif content.lstrip().startswith(b"{"):
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
-        sample_ids, feature_ids, values = parse_classic(path, decoded(path, content, EXPECTED))
+        sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
+    # Adding up doubled entries leaves fewer of them, which shows that there were any.
     given = values.nnz
     values.sum_duplicates()
     if values.nnz < given:
         got = f"{given - values.nnz} counts of a sample and a feature that have one already"
         raise problem(path, got, "one count for a sample and a feature", _CHECK)
     values.eliminate_zeros()
-    found = [_id_problems(path, "sample", sample_ids), _id_problems(path, "feature", feature_ids)]
-    refuse(chain(*found, _count_problems(path, sample_ids, feature_ids, values)))
+    of_samples = _id_problems(path, "sample", sample_ids)
+    of_features = _id_problems(path, "feature", feature_ids)
+    of_counts = _count_problems(path, sample_ids, feature_ids, values)
+    refuse(chain(of_samples, of_features, of_counts))
     return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
 
 
 def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
-    """Return a table without samples and features that have no reads, and a table of those."""
+    """Leave out samples and features without reads.
+
+    Parameters
+    ----------
+    table
+        A table as `load_table` returns it.
+
+    Returns
+    -------
+    kept : FeatureTable
+        Samples and features with reads.
+    left_out : pandas.DataFrame
+        `what` (sample or feature), `id` and `why`, a row for each that is left out.
+    """
     kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
-    left_out = [
-        (what, name, "no reads")
-        for what, all_names, names in (
-            ("sample", table.sample_ids, set(kept.sample_ids)),
-            ("feature", table.feature_ids, set(kept.feature_ids)),
-        )
-        for name in all_names
-        if name not in names
+    samples = set(kept.sample_ids)
+    features = set(kept.feature_ids)
+    left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]
+    left_out += [
+        ("feature", name, "no reads") for name in table.feature_ids if name not in features
     ]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
 def _parse_hdf5(path: Path, content: bytes) -> Parsed:
     try:
-        found = read_hdf5(content)
-        parts = (found["data"], found["indices"], found["indptr"])
-        shape = (len(found["samples"]), len(found["features"]))
-        values = csr_array(parts, shape=shape, dtype=np.float64)
+        parts = read_hdf5(content)
+        arrays = (parts["data"], parts["indices"], parts["indptr"])
+        shape = (len(parts["samples"]), len(parts["features"]))
+        values = csr_array(arrays, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return found["samples"], found["features"], values
+        return parts["samples"], parts["features"], values
     except _BIOM_ERRORS as error:
         got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
@@ -106,7 +135,8 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
         if given["shape"] != [len(given["rows"]), len(given["columns"])]:
             raise ValueError("a shape that is not that of its rows and columns")
         table = biom.Table.from_json(given)
-        samples, features = ([*map(str, table.ids(axis))] for axis in ("sample", "observation"))
+        samples = [str(name) for name in table.ids("sample")]
+        features = [str(name) for name in table.ids("observation")]
         return samples, features, csr_array(table.matrix_data.T.tocsr())
     except _BIOM_ERRORS as error:
         got = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
@@ -119,19 +149,21 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
 def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     if not ids:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
-    got, hint = f"{what} IDs that occur more than once:", f"rename or merge the {what}s"
-    yield from listed(path, doubled(ids), got, "every ID once", hint)
+    got = f"{what} IDs that occur more than once:"
+    hint = f"rename or merge the {what}s"
+    yield from report_names(path, find_doubled(ids), got, "every ID once", hint)
     unusable = [
         repr(name) for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()
     ]
     got = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
-    yield from listed(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
+    yield from report_names(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
 
 
 def _count_problems(
     path: Path, sample_ids: list[str], feature_ids: list[str], values: csr_array
 ) -> Iterator[InputError]:
-    entries, data = values.tocoo(), values.data
+    entries = values.tocoo()
+    data = values.data
 
     def shown(mask: NDArray[np.bool_]) -> str:
         places = np.flatnonzero(mask)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import doubled, lines_of, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.util.errors import InputError, problem
 
@@ -17,13 +17,27 @@ _ARTIFACT = ArtifactKind(type="FeatureData[Taxonomy]", member="taxonomy.tsv", hi
 
 
 def load_taxonomy(path: Path) -> dict[str, str]:
-    """Read the taxon of each feature ID, with its ranks as they are written.
+    """Read the taxon of each feature, with its ranks as they are written.
 
-    Feature IDs come first, the taxon second. All problems of the file are one InputError.
+    Parameters
+    ----------
+    path
+        A .qza of type FeatureData[Taxonomy], or tab-separated text: feature IDs first, then taxa.
+
+    Returns
+    -------
+    dict
+        Taxon by feature ID.
+
+    Raises
+    ------
+    InputError
+        The file is no taxonomy; all its problems are named at once.
     """
     given = lines_of(read_text(path, EXPECTED, _ARTIFACT))
     lines = [line for line in given if line.strip() and not line.startswith(("#q2:", "# "))]
-    header, *rows = ([cell.strip() for cell in line.split("\t")] for line in lines or [""])
+    cells = [[cell.strip() for cell in line.split("\t")] for line in lines or [""]]
+    header, *rows = cells
     refuse(_problems(path, header, rows))
     return {row[0]: row[1] for row in rows}
 
@@ -35,8 +49,10 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
         yield problem(path, got, EXPECTED, hint)
         return
     short = [row[0] for row in rows if len(row) < 2]
-    got, hint = "rows without a taxon:", "write Unassigned where a feature has no taxon"
-    yield from listed(path, short, got, "a taxon behind every feature ID", hint)
+    got = "rows without a taxon:"
+    hint = "write Unassigned where a feature has no taxon"
+    yield from report_names(path, short, got, "a taxon behind every feature ID", hint)
     got = "feature IDs that occur more than once:"
     names = [row[0] for row in rows]
-    yield from listed(path, doubled(names), got, "every ID once", "remove the doubled rows")
+    hint = "remove the doubled rows"
+    yield from report_names(path, find_doubled(names), got, "every ID once", hint)

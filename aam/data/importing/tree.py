@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import doubled, listed, read_text, refuse
+from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, first_names, problem
@@ -16,7 +16,8 @@ _ROOTING = (
     "set datasets.<name>.root: min_variance, root it yourself (`qiime phylogeny midpoint-root`), "
     "or set `tree: null` to build one"
 )
-_ROOTED, _UNROOTED = "Phylogeny[Rooted]", "Phylogeny[Unrooted]"
+_ROOTED = "Phylogeny[Rooted]"
+_UNROOTED = "Phylogeny[Unrooted]"
 _KINDS = {
     True: ArtifactKind(_ROOTED, "tree.nwk", {_UNROOTED: _ROOTING}),
     False: ArtifactKind(_UNROOTED, "tree.nwk", {_ROOTED: "leave out datasets.<name>.root"}),
@@ -27,12 +28,24 @@ _LENGTHS = "export the tree with branch lengths, or set `tree: null` to build on
 
 
 def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
-    """Read a tree and check it; an unrooted one is refused unless `is_rooted` is false.
+    """Read a tree of the user and check it.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
     by its type, `Phylogeny[Rooted]`, or by the Newick comment `[&R]` at its beginning. Such a root
     gets two children, with a branch of length zero between them. A length of the root itself is
-    dropped. All problems of the file are one InputError.
+    dropped.
+
+    Parameters
+    ----------
+    path
+        Newick, or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted].
+    is_rooted
+        Whether the root is that of the file; an unrooted tree is refused then.
+
+    Raises
+    ------
+    InputError
+        The file is no tree with names and lengths; all its problems are named at once.
     """
     text = read_text(path, EXPECTED, _KINDS[is_rooted])
     try:
@@ -48,10 +61,24 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
 
 
 def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
-    """Return a tree of `load_tree`, changed in place, with a table's features as its only tips.
+    """Return a tree with a table's features as its only tips.
 
     Nodes with one child are removed and their lengths summed, except at the root: distances stay
-    those on the whole tree. Features that are not among the tips are an InputError.
+    those on the whole tree.
+
+    Parameters
+    ----------
+    tree
+        A tree of `load_tree`, which is changed in place.
+    feature_ids
+        The features of the table.
+    path
+        File of the tree, for messages.
+
+    Raises
+    ------
+    InputError
+        A feature is not among the tips.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
     if missing := [name for name in feature_ids if name not in tips]:
@@ -83,8 +110,9 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     names = [tip.name for tip in tree.tips()]
     if unnamed := names.count(None):
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
-    got, hint = "tips that occur more than once:", "remove the doubled tips"
-    yield from listed(path, doubled(names), got, "every tip once", hint, limit=3)
+    got = "tips that occur more than once:"
+    hint = "remove the doubled tips"
+    yield from report_names(path, find_doubled(names), got, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
     for text, wrong in (
         ("no length", [node for node, x in edges if x is None]),
@@ -93,7 +121,7 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     ):
         got = f"branches with {text}, above"
         expected = "a length of 0 or more on every branch"
-        yield from listed(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
+        yield from report_names(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
 
 
 def _edge(node: TreeNode) -> str:

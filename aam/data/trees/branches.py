@@ -14,9 +14,16 @@ from aam.util.scikit_bio import TreeNode
 
 
 def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
-    """Read the tree of the import stage, and keep what leads to the features, which are its tips.
+    """Read a tree of the import stage, and keep what leads to some features, which are its tips.
 
     A length on the root itself is left out: `ssu` ignores it, scikit-bio would count it.
+
+    Parameters
+    ----------
+    path
+        Newick file of the package.
+    feature_ids
+        Features to keep; all are tips of the tree.
     """
     tree = read_newick(path)
     tips = {tip.name for tip in tree.tips()}
@@ -29,7 +36,22 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
 
 
 def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return 1 where branch b lies above feature f, a tip, int64 [F, B], and the lengths, [B]."""
+    """Return which branches lie above which features, and how long they are.
+
+    Parameters
+    ----------
+    tree
+        A tree with the features at its tips.
+    feature_ids
+        The features, in the order of the rows.
+
+    Returns
+    -------
+    membership : scipy.sparse.csr_array
+        1 where branch b lies above feature f, int64 [F, B].
+    lengths : numpy.ndarray
+        Lengths of the branches, float64 [B]; a missing length counts as 0.
+    """
     nodes = list(tree.postorder(include_self=False))
     above: dict[int, list[int]] = {id(tree): []}
     by_tip: dict[str, list[int]] = {}
@@ -47,7 +69,22 @@ def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDA
 
 
 def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, NDArray[np.float64]]:
-    """Return the fraction of each sample's reads below each branch, [N, B], and lengths, [B]."""
+    """Return the fraction of each sample's reads below each branch.
+
+    Parameters
+    ----------
+    table
+        The reads.
+    tree
+        A tree with the table's features at its tips.
+
+    Returns
+    -------
+    fractions : scipy.sparse.csr_array
+        float64 [N, B].
+    lengths : numpy.ndarray
+        Lengths of the branches, float64 [B].
+    """
     membership, lengths = branches(tree, table.feature_ids)
     counts = csr_array(table.counts @ membership)
     totals = np.repeat(np.asarray(table.counts.sum(axis=1)).ravel(), np.diff(counts.indptr))
@@ -57,9 +94,23 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
 def check_lengths(
     sample_ids: Sequence[str], counts_NF: csr_array, height_F: NDArray[np.float64], where: Path
 ) -> None:
-    """Raise InputError for a tree, of the file `where`, on which a distance would be 0 / 0.
+    """Check that no distance on a tree would be 0 / 0.
 
-    `height_F` are the distances from the root to the features.
+    Parameters
+    ----------
+    sample_ids
+        IDs of the samples.
+    counts_NF
+        Their reads.
+    height_F
+        Distances from the root to the features.
+    where
+        File of the tree, for the message.
+
+    Raises
+    ------
+    InputError
+        Two samples or more have features on branches of length 0 alone.
     """
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
     if len(flat) > 1:

@@ -19,12 +19,27 @@ _PROGRAMS = {"mafft": ("mafft",), "fasttree": ("fasttree", "FastTree")}
 
 
 def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None) -> TreeNode:
-    """Align sequences, infer their tree by approximate maximum likelihood, root it.
+    """Align sequences, infer their tree by approximate maximum likelihood, and root it.
 
     MAFFT (Katoh and Standley 2013) chooses its strategy by the number of sequences; FastTree
     (Price et al. 2010) fits GTR with its CAT approximation. Equal sequences enter once and come
-    out as tips of length zero. The tree does not depend on the threads. Temporary files go to the
-    folder `scratch`; None: the system's. A program that is missing is an InputError.
+    out as tips of length zero.
+
+    Parameters
+    ----------
+    sequences
+        Sequence by feature ID.
+    threads
+        Threads of MAFFT; the tree does not depend on them.
+    scratch
+        Folder for temporary files; None: the system's.
+
+    Raises
+    ------
+    InputError
+        A program is not installed.
+    RuntimeError
+        A program failed.
     """
     distinct = sorted(set(sequences.values()))
     log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
@@ -37,21 +52,23 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
 
 def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeNode:
     """Return the unrooted tree of distinct sequences, whose positions name the tips."""
-    mafft, fasttree = (_program(name) for name in _PROGRAMS)
+    mafft = _program("mafft")
+    fasttree = _program("fasttree")
     if scratch is not None:
         scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        fasta, alignment = Path(folder) / "sequences.fasta", Path(folder) / "alignment.fasta"
+        fasta = Path(folder) / "sequences.fasta"
+        alignment = Path(folder) / "alignment.fasta"
         fasta.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(distinct)))
-        # --threadit 0: refining in parallel would let the result depend on timing
+        # `--threadit 0` keeps MAFFT from refining in parallel, where the result depends on timing.
         options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]
         alignment.write_text(_output([mafft, *options, str(fasta)]))
         return parse_newick(_output([fasttree, "-nt", "-gtr", "-quiet", str(alignment)]))
 
 
 def _program(name: str) -> str:
-    if found := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
-        return found
+    if program := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
+        return program
     raise problem(
         "configuration key datasets.<name>.tree",
         f"null, but the program '{name}' is not installed",

@@ -14,27 +14,50 @@ _QUOTED = frozenset(" \t(),:;[]'\"")
 
 
 def read_newick(path: Path) -> TreeNode:
-    """Read a tree that `write_newick` wrote; underscores in names stay what they are."""
+    """Read a tree of the package; underscores in names stay what they are.
+
+    Parameters
+    ----------
+    path
+        A file that `write_newick` wrote.
+    """
     return parse_newick(path.read_text(encoding="utf-8"))
 
 
 def parse_newick(text: str) -> TreeNode:
     """Parse Newick without turning underscores in names into spaces.
 
-    scikit-bio's reader cannot read names of brackets, commas, colons or quotes alone. It takes two
-    trees, or two lengths of a branch, for one: here they are a ValueError.
+    scikit-bio's reader cannot read names of brackets, commas, colons or quotes alone.
+
+    Parameters
+    ----------
+    text
+        One tree in the Newick format.
+
+    Raises
+    ------
+    ValueError
+        There are two trees, or a branch has two lengths, which scikit-bio would take for one; or
+        the text is not Newick.
     """
     bare = _NO_SYNTAX.sub("", text)
     if ";" in bare.strip().removesuffix(";"):
         raise ValueError("more than one tree")
     if (doubled := _TWO_LENGTHS.search(bare)) is not None:
         raise ValueError(f"a branch of two lengths, {doubled[0]}")
-    options = {"format": "newick", "verify": False, "convert_underscores": False}
-    return TreeNode.read(io.StringIO(text), **options)
+    return TreeNode.read(
+        io.StringIO(text), format="newick", verify=False, convert_underscores=False
+    )
 
 
 def split_root(tree: TreeNode) -> TreeNode:
-    """Give a root of many children two: the first, and a branch of length zero to the others."""
+    """Give a root of many children two: the first, and a branch of length zero to the others.
+
+    Parameters
+    ----------
+    tree
+        The tree, which is changed in place and returned.
+    """
     if len(tree.children) > 2:
         first, *others = tree.children
         tree.children = [first]
@@ -47,6 +70,13 @@ def write_newick(path: Path, tree: TreeNode) -> None:
 
     Names of tips stand in quotes only where Newick demands it: scikit-bio's writer would quote
     names with underscores and turn spaces into underscores, which is other names to other readers.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    tree
+        The tree, with a name at every tip.
     """
     text: dict[int, str] = {}
     for node in tree.postorder():

@@ -23,18 +23,27 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
     Minimum variance rooting (Mai, Sayyari and Mirarab 2017, doi:10.1371/journal.pone.0182238), in
     time linear in the number of nodes. Tips that a branch longer than `LONG` sets apart, at most a
     fraction `FEW` of all, are not counted: for one of them, mostly junk, the root would lie far
-    away from all others, and every distance between samples would be small. The root has two
-    children, one of length 0 where it falls on a node.
+    away from all others, and every distance between samples would be small.
+
+    Parameters
+    ----------
+    tree
+        A tree with branch lengths, rooted anywhere.
+
+    Returns
+    -------
+    TreeNode
+        The same tree with a root of two children, one of length 0 where the root falls on a node.
     """
     tips = list(tree.tips())
     if len(tips) == 2:
         half = tips[0].distance(tips[1]) / 2
         return TreeNode(children=[TreeNode(tip.name, half) for tip in tips])
     nodes = [node for node in tree.postorder() if node is not tree]
-    place_E, variance_E = _best_places(tree, nodes)
-    # The first of equals, in an order that follows from the tree alone.
+    position_E, variance_E = _best_roots(tree, nodes)
+    # The first of equals is taken, in an order that follows from the tree alone.
     best = int(np.argmin(variance_E))
-    rooted = tree.root_at(nodes[best], above=float(place_E[best]), inplace=True)
+    rooted = tree.root_at(nodes[best], above=float(position_E[best]), inplace=True)
     rooted.length = None
     return split_root(rooted)
 
@@ -42,11 +51,22 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
 def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
     """Return the tips behind each branch out of all proportion, and its length.
 
-    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips, the
-    longest first. A root of two children divides one branch.
+    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips. A
+    root of two children divides one branch.
+
+    Parameters
+    ----------
+    tree
+        A rooted tree with branch lengths.
+
+    Returns
+    -------
+    list of tuple
+        Names of the tips, and the length of the branch in substitutions per site; the longest
+        branch first.
     """
     few = max(1, int(FEW * sum(1 for _ in tree.tips())))
-    found = []
+    apart = []
     for node in tree.postorder():
         length = node.length or 0.0
         if node.parent is tree and len(tree.children) == 2:
@@ -54,57 +74,106 @@ def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
         if length > LONG:
             names = [tip.name for tip in node.tips(include_self=True)]
             if len(names) <= few:
-                found.append((names, float(length)))
-    return sorted(found, key=lambda branch: (-branch[1], branch[0]))
+                apart.append((names, float(length)))
+    return sorted(apart, key=lambda branch: (-branch[1], branch[0]))
 
 
-def _best_places(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
-    """Return per branch the place of the root, above the lower node, and the variance there.
+def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
+    """Return where on each branch the root would lie best, and the variance there.
 
-    With d the distances of the tips below from the lower node and e those of the others from the
-    upper one, a root at x on a branch of length l has the distances d + x and e + l - x.
+    A root at x above the lower node of a branch of length l has the distances d + x to the tips
+    below and e + l - x to the others, with d the distances from the lower node and e those from the
+    upper one. Their mean is a + b x and their mean square p + q x + x^2, so that the variance is a
+    parabola in x.
+
+    Parameters
+    ----------
+    tree
+        The tree, rooted anywhere.
+    nodes
+        All other nodes, children before their parents; each stands for the branch above it.
+
+    Returns
+    -------
+    position_E : numpy.ndarray
+        Distance of the best root from the lower node.
+    variance_E : numpy.ndarray
+        Variance of the distances from this root to the counted tips; infinite where all of these
+        are on one side.
     """
-    number = {id(node): place for place, node in enumerate([*nodes, tree])}
-    above = np.array([number[id(node.parent)] for node in nodes])
+    number = {id(node): index for index, node in enumerate([*nodes, tree])}
+    parent_E = np.array([number[id(node.parent)] for node in nodes])
     length_E = np.array([node.length or 0.0 for node in nodes])
-    # Number, sum, and sum of squares of the distances of the counted tips below each node.
+    below = _sums_below(nodes, parent_E, length_E)
+    outside = _sums_outside(below, parent_E, length_E)
+    count_below_E, sum_below_E, square_below_E = below[:-1].T
+    count_outside_E, sum_outside_E, square_outside_E = outside.T
+    # The branch itself adds its length to the distance of each of the other tips.
+    shift_E = count_outside_E * length_E
+    tips = below[-1, 0]
+    mean_E = (sum_below_E + sum_outside_E + shift_E) / tips
+    mean_slope_E = (count_below_E - count_outside_E) / tips
+    squares_E = square_below_E + square_outside_E + 2 * length_E * sum_outside_E
+    mean_square_E = (squares_E + count_outside_E * length_E**2) / tips
+    mean_square_slope_E = 2 * (sum_below_E - sum_outside_E - shift_E) / tips
+    has_both_sides_E = (count_below_E > 0) & (count_outside_E > 0)
+    vertex_E = np.divide(
+        2 * mean_E * mean_slope_E - mean_square_slope_E,
+        2 * (1 - mean_slope_E**2),
+        out=np.zeros_like(mean_E),
+        where=has_both_sides_E,
+    )
+    position_E = np.clip(vertex_E, 0.0, length_E)
+    best_square_E = mean_square_E + mean_square_slope_E * position_E + position_E**2
+    best_mean_E = mean_E + mean_slope_E * position_E
+    variance_E = best_square_E - best_mean_E**2
+    return position_E, np.where(has_both_sides_E, variance_E, np.inf)
+
+
+def _sums_below(nodes: list[TreeNode], parent_E: NDArray[np.intp], length_E: Floats) -> Floats:
+    """Return number, sum and sum of squares of the distances from each node to the tips below it.
+
+    Only counted tips matter. The last of the E + 1 rows is that of the root.
+    """
     below = np.zeros((len(nodes) + 1, 3))
     below[:, 0] = _counted(nodes, length_E)
-    for node, parent in enumerate(above):
+    for node, parent in enumerate(parent_E):
         below[parent] += _moved(below[node], length_E[node])
+    return below
+
+
+def _sums_outside(below: Floats, parent_E: NDArray[np.intp], length_E: Floats) -> Floats:
+    """Return the same sums of the other tips, seen from the upper end of each branch, [E, 3].
+
+    Those of all tips, seen from a node, are handed down from the root.
+    """
     total = below.copy()
-    for node in reversed(range(len(nodes))):
-        outside = total[above[node]] - _moved(below[node], length_E[node])
-        total[node] = below[node] + _moved(outside, length_E[node])
-    moved = np.stack([_moved(sums, x) for sums, x in zip(below, length_E, strict=False)])
-    (n, d, dd), (m, e, ee) = below[:-1].T, (total[above] - moved).T
-    # The mean is a + b x and the mean square p + q x + x^2.
-    tips = below[-1, 0]
-    a, b = (d + e + m * length_E) / tips, (n - m) / tips
-    p = (dd + ee + 2 * length_E * e + m * length_E**2) / tips
-    q = 2 * (d - e - m * length_E) / tips
-    inside = (n > 0) & (m > 0)
-    x = np.divide(2 * a * b - q, 2 * (1 - b**2), out=np.zeros_like(a), where=inside)
-    place_E = np.clip(x, 0.0, length_E)
-    variance_E = p + q * place_E + place_E**2 - (a + b * place_E) ** 2
-    return place_E, np.where(inside, variance_E, np.inf)
+    outside = np.zeros((len(length_E), 3))
+    for node in reversed(range(len(length_E))):
+        outside[node] = total[parent_E[node]] - _moved(below[node], length_E[node])
+        total[node] = below[node] + _moved(outside[node], length_E[node])
+    return outside
 
 
 def _counted(nodes: list[TreeNode], length_E: Floats) -> NDArray[np.bool_]:
     """Return which nodes, and the root behind them, are tips that no long branch sets apart."""
     is_tip = np.array([*(node.is_tip() for node in nodes), False])
-    last = np.cumsum(is_tip[:-1])
+    tips = int(is_tip.sum())
+    few = max(1, int(FEW * tips))
+    is_counted = np.ones(tips, bool)
     # The tips below a node come right before it in this order, as many as it has.
-    tips = {id(node): 1 for node in nodes if node.is_tip()}
-    counted, number = np.ones(int(is_tip.sum()), bool), int(is_tip.sum())
-    few = max(1, int(FEW * number))
-    for node, end, length in zip(nodes, last, length_E, strict=True):
-        own = tips.setdefault(id(node), sum(tips[id(child)] for child in node.children))
-        if length > LONG and min(own, number - own) <= few:
-            apart = np.zeros(number, bool)
-            apart[end - own : end] = True
-            counted[apart if own <= few else ~apart] = False
-    is_tip[is_tip] = counted if counted.sum() > 1 else True
+    tips_before = np.cumsum(is_tip[:-1])
+    tips_below = {id(node): 1 for node in nodes if node.is_tip()}
+    for node, end, length in zip(nodes, tips_before, length_E, strict=True):
+        if not node.is_tip():
+            tips_below[id(node)] = sum(tips_below[id(child)] for child in node.children)
+        size = tips_below[id(node)]
+        if length > LONG and min(size, tips - size) <= few:
+            is_below = np.zeros(tips, bool)
+            is_below[end - size : end] = True
+            is_counted[is_below if size <= few else ~is_below] = False
+    # Where no two tips would be left, all count.
+    is_tip[is_tip] = is_counted if is_counted.sum() > 1 else True
     return is_tip
 
 

@@ -51,23 +51,40 @@ def elastic_net(task: Problem) -> Prediction:
 
 
 def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
-    """Return log(reads + 0.5), less its mean over the features of a sample, [N, P].
+    """Return log(reads + 0.5), less its mean over the features of a sample.
 
     Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
+
+    Parameters
+    ----------
+    reads_NP
+        Reads of N samples and P features.
+
+    Returns
+    -------
+    numpy.ndarray
+        Natural logarithms, float64 [N, P].
     """
     logs_NP = np.log(reads_NP.toarray() + PSEUDOCOUNT)
     return logs_NP - logs_NP.mean(axis=1, keepdims=True)
 
 
 def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
-    """Return what makes of reads log(reads + 0.5) below each branch, by the root of its length.
+    """Return a function that makes log-reads of clades from reads of features.
 
-    Of the branches that lead to reads in enough training samples. As balances of the tree do
+    It returns log(reads + 0.5) below each branch, times the root of the branch's length, [N, E],
+    for the branches that lead to reads in enough training samples. As balances of the tree do
     (PhILR: Silverman et al. 2017, doi:10.7554/eLife.21887), it lets related features count
     together, and long branches more.
+
+    Parameters
+    ----------
+    task
+        The samples, whose training samples decide which branches are taken, and their tree.
     """
     reads_TE = (task.counts[task.train] @ task.above).tocsc()
     prevalence_E = np.diff(reads_TE.indptr) / len(task.train)
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
-    above_FE, root_E = task.above[:, chosen], np.sqrt(task.lengths[chosen])
+    above_FE = task.above[:, chosen]
+    root_E = np.sqrt(task.lengths[chosen])
     return lambda reads_NF: np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E

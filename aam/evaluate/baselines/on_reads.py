@@ -39,7 +39,8 @@ FOREST = {"max_features": (0.1, 0.33, "sqrt")}
 
 def constant(task: Problem) -> Prediction:
     """Predict the median of the training folds, or their most frequent class."""
-    median, majority = DummyRegressor(strategy="median"), DummyClassifier(strategy="prior")
+    median = DummyRegressor(strategy="median")
+    majority = DummyClassifier(strategy="prior")
     nothing = np.zeros((len(task.target), 1))
     return fit_predict(task, median if task.regression else majority, nothing)
 
@@ -87,7 +88,9 @@ def extra_trees(task: Problem) -> Prediction:
     randomized trees. Machine Learning 63:3-42.
     """
     reads = _trees_reads(task)
-    train, test, target = reads[task.train], reads[task.test], task.target[task.train]
+    train = reads[task.train]
+    test = reads[task.test]
+    target = task.target[task.train]
     settings: dict[str, Any] = {
         "n_estimators": TREES,
         "max_features": 0.33,
@@ -107,17 +110,34 @@ def leaf_medians(
     target_T: NDArray[np.float64],
     rows: Any,
 ) -> NDArray[np.float64]:
-    """Return the median of the training targets that share leaves with each row, [R].
+    """Return the median of the training targets that share leaves with each row.
 
-    A tree, fitted on `train` and `target_T`, gives each of the training samples in the row's leaf
-    the same part of a weight of one.
+    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
     Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999.
+
+    Parameters
+    ----------
+    forest
+        A forest that was fitted to the training samples.
+    train
+        Features of the training samples, [T, P].
+    target_T
+        Their targets.
+    rows
+        Features of the rows to predict, [R, P].
+
+    Returns
+    -------
+    numpy.ndarray
+        Weighted medians, [R].
     """
     leaves = OneHotEncoder(dtype=np.float64)
     train_TL = leaves.fit_transform(forest.apply(train))
     size_L = np.asarray(train_TL.sum(axis=0)).ravel()
-    weight_LT, order = (train_TL / size_L).T, np.argsort(target_T, kind="stable")
-    leaves_RL, medians = leaves.transform(forest.apply(rows)), []
+    weight_LT = (train_TL / size_L).T
+    order = np.argsort(target_T, kind="stable")
+    leaves_RL = leaves.transform(forest.apply(rows))
+    medians = []
     for first in range(0, leaves_RL.shape[0], ROWS_AT_ONCE):
         weight_RT = (leaves_RL[first : first + ROWS_AT_ONCE] @ weight_LT).toarray()
         total_RT = weight_RT[:, order].cumsum(axis=1)
@@ -133,7 +153,9 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
     if "forest" in task.shared:
         return task.shared["forest"]
     reads = _trees_reads(task)
-    train, test, target = reads[task.train], reads[task.test], task.target[task.train]
+    train = reads[task.train]
+    test = reads[task.test]
+    target = task.target[task.train]
     settings: dict[str, Any] = {
         "n_estimators": min(TREES, TRIED_TREES),
         "max_features": FOREST["max_features"][0],

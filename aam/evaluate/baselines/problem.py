@@ -19,12 +19,16 @@ from aam.util.seeds import generator, seed_of
 logger = logging.getLogger(__name__)
 NOWHERE = -2
 """Fold of a sample that is neither learned from nor predicted."""
-MOST_SAMPLES, LANDMARKS = 20_000, 10_000
-"""Labelled samples beyond which some methods learn from landmarks, and how many these are."""
+MOST_SAMPLES = 20_000
+"""Labelled samples beyond which some methods learn from landmarks alone."""
+LANDMARKS = 10_000
+"""Number of landmarks."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature is in."""
-FREQUENT_SAMPLES, FREQUENT_PREVALENCE = 10, 0.05
-"""Features of slow methods are in ten training samples at least, or in 5 % where that is fewer."""
+FREQUENT_SAMPLES = 10
+"""Least number of training samples that a feature of slow methods is in."""
+FREQUENT_PREVALENCE = 0.05
+"""Fraction of the training samples that is enough where it is fewer."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""
@@ -51,9 +55,9 @@ class Problem:
     above: scipy.sparse.csr_array
     """1 where a branch of the tree lies above a feature, [F, E]."""
     lengths: NDArray[np.float64]
-    """Of the branches, [E]."""
+    """Lengths of the branches, [E]."""
     seed: int
-    """Of what a baseline draws."""
+    """Seed of what a baseline draws."""
     held_out: int = -1
     """The fold to predict from the others."""
     bounds: tuple[float | None, float | None] = (None, None)
@@ -94,12 +98,26 @@ class Problem:
         return dataclasses.replace(self, fold=fold)
 
     def random_state(self, name: str) -> int:
-        """Return the seed of a baseline in this fold."""
+        """Return the seed of a baseline in this fold, below 2^32 as scikit-learn wants it.
+
+        Parameters
+        ----------
+        name
+            Name of the baseline.
+        """
         return seed_of(name, self.seed, self.held_out) % 2**32
 
 
 def landmarks_of(samples: int, seed: int) -> NDArray[np.intp] | None:
-    """Return the landmarks among labelled samples, ascending; None where all are few enough."""
+    """Return the landmarks among labelled samples, ascending; None where all are few enough.
+
+    Parameters
+    ----------
+    samples
+        Number of labelled samples.
+    seed
+        Seed of the draw.
+    """
     if samples <= MOST_SAMPLES:
         return None
     logger.info("linear methods and those on pairs learn from %d samples alone", LANDMARKS)
@@ -114,6 +132,11 @@ def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
     """Return the reads of the features that are in 1 % of the training samples, [N, P].
 
     Where no feature is in as many, the most frequent ones are taken.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
     """
     return _reads_in(task, PREVALENCE * len(task.train))
 
@@ -124,6 +147,11 @@ def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
     Of a few hundred samples 1 % are two or three, and such features are most of all: they take most
     of the time of trees and of an elastic net, and tell little. Of 1000 samples and more the
     features are those of `prevalent_reads`.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
     """
     samples = len(task.train)
     least = min(FREQUENT_SAMPLES, FREQUENT_PREVALENCE * samples)
@@ -143,10 +171,23 @@ def fit_predict(
     *,
     pairwise: bool = False,
 ) -> Prediction:
-    """Fit a regressor, or a classifier with probabilities, and predict the held-out fold.
+    """Fit a model to the training samples, and predict the held-out fold.
 
-    `features` have a row per sample, `pairwise` ones (distances, a kernel) a column per sample, or
-    per landmark.
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    model
+        A regressor, or a classifier with probabilities, of scikit-learn.
+    features
+        A row per sample, [N, P], or of pairs [N, L].
+    pairwise
+        Whether the columns are samples, or landmarks: distances, or a kernel.
+
+    Returns
+    -------
+    tuple
+        The `Prediction` of the held-out fold.
     """
     columns = task.columns if pairwise else slice(None)
     model.fit(features[task.train][:, columns], task.target[task.train])
@@ -154,10 +195,27 @@ def fit_predict(
 
 
 def predict(task: Problem, model: Any, features: Any) -> Prediction:
-    """Return what a fitted model says; classes that it was not trained on have probability 0."""
+    """Return the prediction of a fitted model.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict; its kind and its classes matter alone.
+    model
+        A fitted regressor, or classifier with probabilities, of scikit-learn.
+    features
+        A row per sample to predict, [T, P].
+
+    Returns
+    -------
+    tuple
+        Predicted numbers or names of classes, [T], and the probabilities of all classes, [T, C].
+        Classes that the model was not trained on have probability 0; there are no columns for
+        numbers.
+    """
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
-    place = {name: column for column, name in enumerate(task.classes)}
+    column_of = {name: column for column, name in enumerate(task.classes)}
     shares_TC = np.zeros((features.shape[0], len(task.classes)))
-    shares_TC[:, [place[name] for name in model.classes_]] = model.predict_proba(features)
+    shares_TC[:, [column_of[name] for name in model.classes_]] = model.predict_proba(features)
     return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC

@@ -40,7 +40,13 @@ BASELINES: dict[str, tuple[Predictor, str]] = {
 
 
 def baselines_of(task: Problem) -> dict[str, Predictor]:
-    """Return the baselines for the kind of target that are asked for, by name."""
+    """Return the baselines for the kind of target that are asked for, by name.
+
+    Parameters
+    ----------
+    task
+        The labelled samples; the constant is among its baselines whether asked for or not.
+    """
     suited = ("both", "numbers" if task.regression else "classes")
     return {
         name: predict
@@ -105,7 +111,7 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
     """
     row_names = pd.RangeIndex(len(task.group)).astype(str)
     unit_N = units_of(pd.Series(task.group, row_names)).to_numpy(np.str_)
-    # Of so many samples a fit takes minutes, and a fifth of them tells the weights as well.
+    # With landmarks a fit takes minutes, and a fifth of the samples is enough to fit weights to.
     fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
     names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
     if not fits or not names:
@@ -114,7 +120,7 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
     last = int(task.fold.max())
     parts = []
     for number, fit in enumerate(fits, start=1):
-        # A fold that there is not yet: what draws of a baseline depend on, too.
+        # The number is that of no other fold, because the draws of a baseline depend on it.
         held_out = last + number
         fold = np.where(fit.is_training_N, task.fold, NOWHERE)
         fold[fit.rows] = held_out
@@ -127,9 +133,9 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
                 part.insert(1, "without", block)
                 part.insert(2, "baseline", name)
                 tables.append(part)
-    place = {name: number for number, name in enumerate(names)}
+    rank = {name: number for number, name in enumerate(names)}
     nested = pd.concat(tables, ignore_index=True)
-    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(place)))
+    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(rank)))
     return nested.iloc[order].reset_index(drop=True)
 
 
@@ -137,8 +143,8 @@ def _fit_all(
     parts: Sequence[Problem], names: Sequence[str], threads: int
 ) -> list[list[pd.DataFrame]]:
     """Return the predictions of each part by each baseline, in processes of their own."""
-    # Processes, as threads wait for each other: much of a search is Python.
-    # With landmarks the matrices of one fold alone are gigabytes.
+    # Threads would wait for each other, as much of a search is Python: processes do not.
+    # With landmarks one fold at a time is fitted, since its matrices alone take gigabytes.
     processes = min(threads, len(parts)) if parts[0].landmarks is None else 1
     at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
     predictions = at_a_time(delayed(_fit_fold)(part, names) for part in parts)

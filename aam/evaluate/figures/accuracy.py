@@ -13,7 +13,15 @@ from aam.evaluate.scores import HEADLINE, label_models
 
 
 def draw(accuracy: pd.DataFrame, path: Path) -> None:
-    """Draw the headline scores of an `accuracy_table`, one panel per task."""
+    """Draw the headline scores of models and baselines, one panel per task.
+
+    Parameters
+    ----------
+    accuracy
+        What `aam.evaluate.scores.accuracy_table` returns.
+    path
+        The figure to write.
+    """
     labels = label_models(accuracy.loc[accuracy["role"] == "model", "name"])
     shown = [labels.get(name, name) for name in accuracy["name"]]
     accuracy = accuracy.assign(name=shown)
@@ -27,8 +35,19 @@ def draw(accuracy: pd.DataFrame, path: Path) -> None:
 
 
 def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Draw a bar per row, a mapping of `name`, `role` and scores; say which end is better."""
-    rows, headline = list(rows), HEADLINE[kind]
+    """Draw a bar per method, and say which end is better.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    kind
+        Kind of the task.
+    rows
+        `name`, `role` and scores of each method, the first on top.
+    """
+    rows = list(rows)
+    headline = HEADLINE[kind]
     bars(
         axes,
         [short(row_label(row["name"], row["role"]), 32) for row in rows],

@@ -28,12 +28,20 @@ from aam.evaluate.labels import metric_name, plain, quantity, short
 
 BINS = 45
 MOST_COLOURS = 6
-"""Categories that are told apart; those of the fewest samples are grey."""
+"""Categories that have a colour each; those of the fewest samples are grey."""
 SPLITS = {"training": BLUE, "held-out": VERMILION}
 
 
 def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
-    """Draw predicted against true distances of held-out pairs, one panel per metric."""
+    """Draw predicted against true distances of held-out pairs, one panel per metric.
+
+    Parameters
+    ----------
+    pairs
+        `metric`, `observed` and `predicted` of each pair.
+    path
+        The figure to write.
+    """
     metrics = list(dict.fromkeys(pairs["metric"])) or [""]
     width_in, row_in = (6.2, 5.4) if len(metrics) == 1 else (WIDTH_IN, 3.7)
     with saved_panels(path, len(metrics), row_in, width_in=width_in) as (figure, all_axes):
@@ -42,14 +50,16 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
 
 
 def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:
-    observed, predicted = pairs["observed"].to_numpy(), pairs["predicted"].to_numpy()
+    observed = pairs["observed"].to_numpy()
+    predicted = pairs["predicted"].to_numpy()
     title = f"{name[0].upper()}{name[1:]}\n{len(observed)} held-out pairs"
     axes.set(title=title, xlabel="true distance", ylabel="distance predicted by AAM")
     if not len(observed):
         axes.text(0.5, 0.5, "no pairs recorded", ha="center", transform=axes.transAxes)
         return
     both = np.concatenate([observed, predicted])
-    low, high = float(both.min()), float(both.max())
+    low = float(both.min())
+    high = float(both.max())
     margin = 0.03 * max(high - low, 1e-6)
     limits = (low - margin, high + margin)
     look: dict[str, Any] = {"norm": LogNorm(), "cmap": "viridis_r", "linewidths": 0.1}
@@ -74,7 +84,19 @@ def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> 
 def draw_ordination(
     embeddings: pd.DataFrame, metadata: pd.DataFrame, columns: Sequence[str], path: Path
 ) -> None:
-    """Draw two principal components of the embeddings, coloured by split and by `columns`."""
+    """Draw two principal components of the embeddings, coloured by split and by metadata.
+
+    Parameters
+    ----------
+    embeddings
+        `sample_id`, `embedding` (a list of numbers) and `split` of each sample.
+    metadata
+        Metadata with a column `sample_id`.
+    columns
+        Metadata columns that get a panel each.
+    path
+        The figure to write.
+    """
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
     place_N2 = pca.fit_transform(embedding_ND)
@@ -109,7 +131,21 @@ def _draw_classes(
     palette: Mapping[str, str],
     names: NDArray[np.str_],
 ) -> None:
-    """Draw the classes of the palette in its colours, and all other samples in grey."""
+    """Draw the classes of the palette in its colours, and all other samples in grey.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    place_N2
+        Position of each sample.
+    class_N
+        Its class, or None.
+    palette
+        Colour by class.
+    names
+        IDs of the samples.
+    """
     others_N = ~pd.Series(class_N).isin(list(palette)).to_numpy()
     parts = {
         "others, or missing": (others_N, GREY),

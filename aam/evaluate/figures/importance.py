@@ -72,7 +72,7 @@ def draw(
         if several:
             _draw_directions(panels[1], table[columns])
         _draw_bars(panels[-1], table, check)
-        # Of shared axes only the first would have labels.
+        # Matplotlib labels the first of shared axes alone, and the labels belong right of the tree.
         panels[1].tick_params(axis="y", left=False, labelleft=True)
         panels[1].set_yticks(range(len(names)), _labels(table))
         panels[0].tick_params(axis="y", left=False, labelleft=False)
@@ -108,19 +108,19 @@ def _draw_tree(axes: Axes, tree: TreeNode) -> None:
         above, length = (0.0, 0.0) if node.parent is None else (end[id(node.parent)], node.length)
         end[id(node)] = above + max(length or 0.0, 0.0)
     right = max(end.values())
-    place: dict[int, float] = {}
+    height_of: dict[int, float] = {}
     tips = itertools.count()
     for node in tree.postorder():
-        below = [place[id(child)] for child in (node.children or [])]
-        own = (below[0] + below[-1]) / 2 if below else float(next(tips))
-        place[id(node)] = own
+        below = [height_of[id(child)] for child in (node.children or [])]
+        height = (below[0] + below[-1]) / 2 if below else float(next(tips))
+        height_of[id(node)] = height
         stop = end[id(node)]
         start = stop if node.parent is None else end[id(node.parent)]
-        axes.plot([start, stop], [own, own], color=BLACK, linewidth=0.9)
+        axes.plot([start, stop], [height, height], color=BLACK, linewidth=0.9)
         if below:
             axes.plot([stop, stop], [below[0], below[-1]], color=BLACK, linewidth=0.9)
         else:
-            axes.plot([stop, right], [own, own], color=GREY, lw=0.6, ls=":")
+            axes.plot([stop, right], [height, height], color=GREY, lw=0.6, ls=":")
     axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
@@ -152,13 +152,13 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         raises = table[DIRECTION].to_numpy(float) >= 0
         colors = np.where(raises, BLUE, VERMILION).tolist()
         handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
-        # Above the bars: inside, it would hide some.
+        # The legend stands above the bars, as it would hide some of them inside.
         title = short(plain(check["outputs"][0]), 24)
         axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
     taxa = (table[TAXON].fillna("") + "\n") if TAXON in table else [""] * len(size)
-    told = zip(taxa, table.index, size, strict=True)
-    tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in told))
+    shown = zip(taxa, table.index, size, strict=True)
+    tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in shown))
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")

@@ -15,7 +15,16 @@ from aam.evaluate.figures.style import BLACK, BLUE, VERMILION, saved_figure, tel
 def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
     """Draw expected richness by depth, and the fraction of samples that every depth keeps.
 
-    The last depth of a sample in `curve` is all of its reads; `dropped` are those below `depth`.
+    Parameters
+    ----------
+    curve
+        `sample-id`, `depth` and `richness`; the last depth of a sample is all of its reads.
+    dropped
+        Samples with fewer reads than `depth`, in `sample-id`.
+    depth
+        The rarefaction depth.
+    path
+        The figure to write.
     """
     with saved_figure(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
         _draw_curves(curves, curve, set(dropped["sample-id"]), depth)

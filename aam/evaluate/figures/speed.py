@@ -19,7 +19,15 @@ GROUPS = {
 
 
 def draw(speed: pd.DataFrame, path: Path) -> None:
-    """Draw throughput and peak memory of every mode, one row of panels per group."""
+    """Draw throughput and peak memory of every mode, one row of panels per group.
+
+    Parameters
+    ----------
+    speed
+        The speed table, with the columns of `aam.bench.ablation.COLUMNS`.
+    path
+        The figure to write.
+    """
     groups = [(name, speed[speed["group"] == name]) for name in dict.fromkeys(speed["group"])]
     heights = [0.55 + 0.27 * len(part) for _, part in groups]
     grid: dict[str, Any] = {"columns": 2, "width_ratios": (3, 2), "height_ratios": heights}
@@ -50,7 +58,8 @@ def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) 
     names = [short(plain(str(name)), 40) for name in part["name"]]
     if len(set(sizes)) > 1:
         names = [f"{name}, {size}" for name, size in zip(names, sizes, strict=True)]
-    rate, speedup = (part[name].to_numpy(dtype=float) for name in ("samples_per_s", "speedup"))
+    rate = part["samples_per_s"].to_numpy(dtype=float)
+    speedup = part["speedup"].to_numpy(dtype=float)
     times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
     texts = [
         f"{quantity(value)}{text}" if np.isfinite(value) else "not run"

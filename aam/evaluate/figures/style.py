@@ -21,12 +21,20 @@ from aam.util.atomic import atomic_path
 WIDTH_IN = 8.0
 DPI = 150
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#222222", "#999999"
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+BLACK = "#222222"
+GREY = "#999999"
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 """Distinguishable with any colour vision: Okabe, M. & Ito, K. (2008), Color Universal Design."""
-ON_DARK, ON_LIGHT = "#FEFEFE", "#1A1A1A"
-"""Of texts on coloured cells, which stay as they are where the page is dark."""
+ON_DARK = "#FEFEFE"
+"""Colour of texts on dark cells; like the cells it stays as it is where the page is dark."""
+ON_LIGHT = "#1A1A1A"
+"""Colour of texts on light cells."""
 
 LOOK: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -67,9 +75,25 @@ def saved_figure(
     width_in: float = WIDTH_IN,
     **grid: Any,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure and its axes, row by row; save it at the end, as SVG or PNG by its ending.
+    """Yield a figure and its axes, row by row, and save it at the end.
 
-    The size is in inches, of a PNG 150 px each; `grid` are further arguments of `Figure.subplots`.
+    Parameters
+    ----------
+    path
+        File to write: SVG or PNG, by its ending.
+    height_in
+        Height in inches, which are 150 px of a PNG.
+    rows, columns
+        Panels below and next to each other.
+    width_in
+        Width in inches.
+    **grid
+        Further arguments of `Figure.subplots`.
+
+    Yields
+    ------
+    tuple
+        The figure, and its axes.
     """
     # A user's own matplotlibrc must not change the figures.
     with matplotlib.style.context(["default", LOOK]):
@@ -89,7 +113,15 @@ def saved_figure(
 
 
 def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
-    """Give every point, cell, bar or line of an SVG a text that shows under the pointer."""
+    """Give every point, cell, bar or line of an SVG a text that shows under the pointer.
+
+    Parameters
+    ----------
+    marks
+        The points of one collection, or several marks.
+    texts
+        A text for each, in the same order.
+    """
     if isinstance(marks, Collection):
         marks.set_urls(list(texts))
         return
@@ -111,7 +143,21 @@ def _with_titles(svg: str) -> str:
 def saved_panels(
     path: Path, number: int, row_in: float, extra_in: float = 0.0, **size: Any
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """Yield a figure of so many panels in two columns, or in `columns`, `row_in` inches a row."""
+    """Yield a figure of so many panels and their axes, and save it at the end.
+
+    Parameters
+    ----------
+    path
+        File to write: SVG or PNG, by its ending.
+    number
+        Number of panels.
+    row_in
+        Height of a row in inches.
+    extra_in
+        Height in inches that is added to that of the rows.
+    **size
+        `columns`, 2 where it is not given, and further arguments of `saved_figure`.
+    """
     columns = min(size.pop("columns", 2), number)
     rows = -(-number // columns)
     with saved_figure(path, row_in * rows + extra_in, rows, columns, **size) as (figure, all_axes):
@@ -121,7 +167,13 @@ def saved_panels(
 
 
 def colors(number: int) -> list[Any]:
-    """Return so many distinguishable colours; beyond seven, steps of one colour map."""
+    """Return so many distinguishable colours; beyond seven, steps of one colour map.
+
+    Parameters
+    ----------
+    number
+        How many.
+    """
     if number <= len(CYCLE):
         return list(CYCLE[:number])
     return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, number)))
@@ -138,7 +190,22 @@ def bars(
 ) -> None:
     """Draw named horizontal bars, the first on top, each with a text behind its end.
 
-    NaN is a text alone at `left`, where the axis begins; whiskers reach `errors` to both sides.
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    names
+        Names of the bars.
+    values
+        Where they end; NaN: a text alone at `left`.
+    texts
+        Texts behind the ends.
+    bar_colors
+        Colours of the bars.
+    errors
+        Lengths of whiskers to both sides; None: there are none.
+    left
+        Where the axis begins.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
     half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
@@ -146,9 +213,9 @@ def bars(
     look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
     drawn = axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
     tell(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
-    for place, end, text in zip(places, lengths + half, texts, strict=True):
+    for row, end, text in zip(places, lengths + half, texts, strict=True):
         axes.annotate(
-            text, (end, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
+            text, (end, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
     axes.set_yticks(places, list(names))
     axes.tick_params(axis="y", length=0)
@@ -165,7 +232,21 @@ def cells(
     limits: tuple[float, float],
     texts: Iterable[str],
 ) -> None:
-    """Draw a matrix of coloured squares, row 0 on top, with a text for each, row by row."""
+    """Draw a matrix of coloured squares, row 0 on top, with a text for each.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    values_RC
+        The matrix.
+    cmap
+        Name of a colour map.
+    limits
+        Values at its ends.
+    texts
+        Texts that show under the pointer, row by row.
+    """
     rows, columns = values_RC.shape
     corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
     squares = [corners + (column, row) for row in range(rows) for column in range(columns)]
@@ -177,5 +258,13 @@ def cells(
 
 
 def share_axis(axes: Axes, label: str) -> None:
-    """Label the axis of bars that end between 0 and 1, with room for their texts."""
+    """Label the axis of bars that end between 0 and 1, with room for their texts.
+
+    Parameters
+    ----------
+    axes
+        The axes with the bars.
+    label
+        What is shown.
+    """
     axes.set(xlabel=label, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6))

@@ -1,4 +1,4 @@
-"""Cross-validated predictions of one task beside its baselines."""
+"""Cross-validated predictions of one task, next to those of its baselines."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,7 +41,17 @@ BAND_POINTS = 400
 
 
 def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw predictions by the kind of task, of classes without fold -1; `report` has its scores."""
+    """Draw predictions by the kind of task.
+
+    Parameters
+    ----------
+    predictions
+        Cross-validated predictions of the model; rows of fold -1 are drawn where they are numbers.
+    report
+        The `metrics.json` of the task.
+    path
+        The figure to write.
+    """
     if report["kind"] == "regression":
         _draw_regression(predictions, report, path)
     else:
@@ -52,8 +62,9 @@ def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the headline score of the model and of its baselines as bars, the best on top."""
     headline = HEADLINE[report["kind"]]
     sign = 1 if report["kind"] == "regression" else -1
-    rows = [{**own, "role": "baseline", "name": name} for name, own in report["baselines"].items()]
-    rows.insert(0, {**report, "role": "model", "name": _model(report)})
+    rows = [{**report, "role": "model", "name": _model(report)}]
+    for name, scores in report["baselines"].items():
+        rows.append({**scores, "role": "baseline", "name": name})
     if "super_learner" in report:
         rows.append({**report["super_learner"], "role": "model", "name": SUPER_LEARNER})
     headline_bars(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
@@ -84,16 +95,17 @@ def _title(report: Mapping[str, Any]) -> str:
 
 def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
     """Draw a row of panels per target."""
-    reports, of_column = of_each_target([report]), by_target(predictions)
+    reports = of_each_target([report])
+    of_column = by_target(predictions)
     # The keys of `targets` are sorted; reports have the order of the configuration.
     columns = report["column"] if "targets" in report else of_column
     parts = [of_column[column] for column in columns]
     grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
     with saved_figure(path, 4.2 * len(reports), **grid) as (_, all_axes):
         pairs = zip(all_axes[::2], all_axes[1::2], strict=True)
-        for (axes, comparison), part, own in zip(pairs, parts, reports, strict=True):
-            _draw_scatter(axes, part, own)
-            _draw_comparison(comparison, own)
+        for (axes, comparison), part, target_report in zip(pairs, parts, reports, strict=True):
+            _draw_scatter(axes, part, target_report)
+            _draw_comparison(comparison, target_report)
 
 
 def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
@@ -110,26 +122,26 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
     size = float(np.clip(6000 / len(observed), 5, 24))
     _draw_intervals(axes, predictions, observed, limits, report["bounds"])
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
-    # Folds in turns rather than one upon the other.
+    # Points are drawn in an order that mixes the folds: the last fold would hide the others.
     order = np.argsort(np.arange(len(fold)) * 0.6180339887 % 1)
     order = order[fold[order] >= 0]
     color_of = dict(zip(names, palette, strict=True))
     shades = [color_of[name] for name in fold[order]]
     rows = zip(predictions["sample-id"], observed, predicted, fold, strict=True)
     texts = [
-        f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {place}"
-        for name, true, guess, place in rows
+        f"{name}\nobserved {quantity(true)}, predicted {quantity(guess)}, fold {number}"
+        for name, true, guess, number in rows
     ]
     points = axes.scatter(
         observed[order], predicted[order], s=size, c=shades, alpha=0.6, linewidths=0
     )
-    tell(points, (texts[place] for place in order))
+    tell(points, (texts[row] for row in order))
     is_test = fold < 0
     if is_test.any():
         crosses = axes.scatter(
             observed[is_test], predicted[is_test], s=size, marker="x", color=BLACK, linewidths=0.8
         )
-        tell(crosses, (texts[place] for place in np.flatnonzero(is_test)))
+        tell(crosses, (texts[row] for row in np.flatnonzero(is_test)))
         axes.scatter([], [], s=22, marker="x", color=BLACK, label="test")
     if distinct:
         for name in names:
@@ -140,13 +152,15 @@ def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, An
         axes.legend(title=title, ncols=columns, handletextpad=0.2, columnspacing=0.8)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     axes.set(xlabel="observed", ylabel="predicted by a model that never saw its label")
-    found = report["intervals"]
+    intervals = report["intervals"]
+    level = percent(intervals["level"])
+    coverage = percent(intervals["coverage"], 1)
     axes.set_title(
         f"{_title(report)}, {len(names)} folds\n"
         f"MAE {score(report['mae_fold_mean'])}, pooled {score(report['mae_pooled'])}; "
         f"R² {score(report['r2_pooled'])}, r {score(report['pearson'])}\n"
-        f"{percent(found['level'])} intervals (grey) contain {percent(found['coverage'], 1)} of "
-        f"samples\nPredicted by {_whose(report)}"
+        f"{level} intervals (grey) contain {coverage} of samples\n"
+        f"Predicted by {_whose(report)}"
     )
 
 
@@ -157,19 +171,37 @@ def _draw_intervals(
     limits: tuple[float, float],
     bounds: Bounds,
 ) -> None:
-    """Draw intervals of one width as a band, others as a line per sample; both end at `bounds`."""
+    """Draw intervals of one width as a band, others as a line per sample.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    predictions
+        Cross-validated predictions of one target.
+    observed
+        Its observed numbers, [N].
+    limits
+        Ends of the axes.
+    bounds
+        Least and largest number that is predicted; intervals end there.
+    """
     intervals = cross_intervals(predictions)
-    lower, upper = intervals["lower"].to_numpy(), intervals["upper"].to_numpy()
+    lower = intervals["lower"].to_numpy()
+    upper = intervals["upper"].to_numpy()
     if not np.isfinite(lower).all():
         return
     if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
         line = float(np.clip(300 / len(observed), 0.3, 1.2))
-        ends = np.clip(lower, *bounds), np.clip(upper, *bounds)
-        axes.vlines(observed, *ends, color=GREY, alpha=0.4, linewidth=line, zorder=0)
+        low = np.clip(lower, *bounds)
+        high = np.clip(upper, *bounds)
+        axes.vlines(observed, low, high, color=GREY, alpha=0.4, linewidth=line, zorder=0)
         return
-    half, places = float((upper - lower).mean()) / 2, np.linspace(*limits, BAND_POINTS)
-    edges = np.clip(places - half, *bounds), np.clip(places + half, *bounds)
-    axes.fill_between(places, *edges, color=GREY, alpha=0.2, linewidth=0)
+    half = float((upper - lower).mean()) / 2
+    places = np.linspace(*limits, BAND_POINTS)
+    low = np.clip(places - half, *bounds)
+    high = np.clip(places + half, *bounds)
+    axes.fill_between(places, low, high, color=GREY, alpha=0.2, linewidth=0)
 
 
 def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
@@ -206,7 +238,8 @@ def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str
         )
     axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
-    x, y = "probability of the likeliest class", "share of samples in that class"
+    x = "probability of the likeliest class"
+    y = "share of samples in that class"
     axes.set(xlabel=x, ylabel=y, title=f"Calibration and its error\n{_whose(report)}")
 
 
@@ -229,7 +262,8 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
         for (row, column), count in np.ndenumerate(counts_CC):
             color = ON_DARK if shares_CC[row, column] > 0.55 else ON_LIGHT
             axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=8)
-    ticks, size = np.arange(len(classes)), _label_size(len(classes))
+    ticks = np.arange(len(classes))
+    size = _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
     turned = max(map(len, classes)) * len(classes) > 24
     turn: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}

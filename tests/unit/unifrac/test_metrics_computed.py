@@ -154,7 +154,7 @@ FAST = ("unifrac", "ssu")
 
 def set_installed(monkeypatch, names, fault=NOT_INSTALLED):
     """Make these fast engines those that are installed."""
-    monkeypatch.setattr(engines, "installed", lambda: "ssu" in names)
+    monkeypatch.setattr(engines, "has_ssu", lambda: "ssu" in names)
     monkeypatch.setattr(engines, "import_fault", lambda: None if "unifrac" in names else fault)
 
 

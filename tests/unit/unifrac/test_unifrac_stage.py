@@ -272,10 +272,10 @@ def test_one_sample_has_no_pair_to_check(study, metric):
 
 @pytest.mark.parametrize(("samples", "wanted"), [(2, 50), (5, 10), (2000, 50)])
 def test_checked_pairs_are_distinct_and_seeded(samples, wanted):
-    first, second = check.sampled(samples, wanted, "unweighted")
+    first, second = check.draw_checked(samples, wanted, "unweighted")
     assert len(set(zip(first, second, strict=True))) == min(wanted, samples * (samples - 1) // 2)
     assert ((first >= 0) & (first < second) & (second < samples)).all()
-    assert np.array_equal(check.sampled(samples, wanted, "unweighted"), (first, second))
+    assert np.array_equal(check.draw_checked(samples, wanted, "unweighted"), (first, second))
 
 
 @needs_ssu
