@@ -1,0 +1,212 @@
+"""The files that rules read: functions of wildcards."""
+
+
+def user_files(section, *names):
+    """Return the files that a section of the configuration names, where it does."""
+    folder = Path(CONFIG.data_dir).expanduser()
+    given = {name: getattr(section, name) for name in names}
+    return {
+        name: str(folder / path)
+        for name, path in given.items()
+        if path is not None and path not in REFERENCES
+    }
+
+
+def source_files(*names):
+    """Return the input function of the files that a dataset consists of, where it has them."""
+
+    def files(wildcards):
+        section = CONFIG.datasets[wildcards.dataset]
+        if section.simulate is None:
+            return user_files(section, *names)
+        simulated = {
+            "table": "table.biom",
+            "tree": "tree.nwk",
+            "metadata": "metadata.tsv",
+        }
+        return {
+            name: result(f"simulated/{simulated[name]}", dataset=wildcards.dataset)
+            for name in names
+            if name in simulated
+        }
+
+    return files
+
+
+def content_of(files):
+    """Return the function of the digests of an input function's files, where they are the user's."""
+    return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))
+
+
+def views(dataset):
+    """Return the numbers of a dataset's rarefied views."""
+    return range(resolved(CONFIG, "rarefaction", dataset=dataset).views)
+
+
+def table_files(wildcards):
+    """Return the table to draw reads from, and the tree where ASVs are left out by it."""
+    files = {"table": result("inputs/table.biom", dataset=wildcards.dataset)}
+    section = resolved(CONFIG, "rarefaction", dataset=wildcards.dataset)
+    if section.long_branches == "drop":
+        files["tree"] = result("inputs/tree.nwk", dataset=wildcards.dataset)
+    return files
+
+
+def view_files(wildcards):
+    """Return a dataset's rarefied tables."""
+    path, dataset = "rarefied/view{view}.biom", wildcards.dataset
+    return [result(path, dataset=dataset, view=view) for view in views(dataset)]
+
+
+def phylogeny_files(wildcards):
+    """Return a view, and the tree where the metric needs one."""
+    dataset, view = wildcards.dataset, wildcards.view
+    files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
+    if METRICS[wildcards.metric].phylogenetic:
+        files["tree"] = result("inputs/tree.nwk", dataset=dataset)
+    return files
+
+
+def jobs_of(wildcards):
+    """Return the number of jobs that share a metric of a view."""
+    return slices.unifrac_jobs(CONFIG, wildcards.dataset, wildcards.metric)
+
+
+def unifrac_threads(wildcards):
+    """Return the cores of a job that computes distances, or only joins those of others."""
+    return CONFIG.runtime.threads if jobs_of(wildcards) == 1 else 1
+
+
+def distance_files(wildcards):
+    """Return the inputs of `unifrac`, with the parts where several jobs share the work."""
+    files, jobs = phylogeny_files(wildcards), jobs_of(wildcards)
+    if jobs > 1:
+        path = result("unifrac/{metric}/parts/view{view}/{part}-of-{parts}.parquet")
+        files["parts"] = expand(path, **wildcards, part=range(jobs), parts=jobs)
+    return files
+
+
+def target_files(wildcards, model=None):
+    """Return the distances that a model learns, metric by metric, or the tree to compute them from.
+
+    Within a metric they come view by view; without `model` they are those of the wildcard.
+    """
+    dataset, model = wildcards.dataset, model or wildcards.model
+    if slices.computes_targets(CONFIG, dataset, model):
+        return {"tree": result("inputs/tree.nwk", dataset=dataset)}
+    learned = slices.distances(CONFIG, dataset, model)
+    return {"distances": distance_views(dataset, learned)}
+
+
+def pretraining_files(wildcards):
+    """Return the targets of a pretraining, what it starts from, and what names its studies.
+
+    With a start, also the whole sequences: in tokens that are cut, reverse complements of the reads
+    that the start knows cannot be recognized.
+    """
+    files, dataset = target_files(wildcards), wildcards.dataset
+    if CONFIG.models[wildcards.model].pretrained_on:
+        files["metadata"] = result("inputs/metadata.parquet", dataset=dataset)
+    start = slices.start(CONFIG, dataset, wildcards.model)
+    if start is None:
+        return files
+    files["sequences"] = result("inputs/sequences.fasta", dataset=dataset)
+    if start.directory is not None:
+        names = ("config.json", "model.safetensors")
+        return files | {"start": [str(start.directory / name) for name in names]}
+    folder = result("pretrain/{model}", dataset=start.dataset, model=start.model)
+    # A directory has no checksum: see `starting_model`.
+    embeddings = f"{folder}/embeddings.parquet"
+    return files | {"start": [ancient(f"{folder}/model"), embeddings]}
+
+
+def distance_views(dataset, metrics):
+    """Return the distances of all views, metric by metric."""
+    path = "unifrac/{metric}/view{view}.parquet"
+    return [
+        result(path, dataset=dataset, metric=metric, view=view)
+        for metric in metrics
+        for view in views(dataset)
+    ]
+
+
+def folds_file(wildcards):
+    """Return the folds of a task."""
+    owner = folds_owner(wildcards.task)
+    return result("folds/{task}.tsv", dataset=wildcards.dataset, task=owner)
+
+
+def taxonomy_file(wildcards):
+    """Return the taxa of the ASVs, where the dataset has them."""
+    dataset = wildcards.dataset
+    if CONFIG.datasets[dataset].taxonomy is None:
+        return {}
+    return {"taxonomy": result("inputs/taxonomy.tsv", dataset=dataset)}
+
+
+def baselines_file(wildcards):
+    """Return the predictions of a task's baselines."""
+    path, owner = "baselines/{task}/predictions.tsv", baselines_owner(wildcards.task)
+    return result(path, dataset=wildcards.dataset, task=owner)
+
+
+def nested_baselines_file(wildcards):
+    """Return the nested predictions of a task's baselines."""
+    path, owner = "baselines/{task}/nested.parquet", baselines_owner(wildcards.task)
+    return result(path, dataset=wildcards.dataset, task=owner)
+
+
+def starting_files(wildcards):
+    """Return the weights that a pretraining starts from, where they are a directory's."""
+    start = slices.start(CONFIG, wildcards.dataset, wildcards.model)
+    if start is None or start.directory is None:
+        return {}
+    return {"weights": str(start.directory / "model.safetensors")}
+
+
+def starting_model(wildcards):
+    """Return the pretrained model of a task, or one per fold, unless the task starts from scratch.
+
+    A directory has no checksum, so the embeddings, or the digests, stand for it: made by the same
+    job, and compared by content.
+    """
+    training = resolved(CONFIG, "finetuning", task=wildcards.task)
+    folder = result(
+        "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
+    )
+    if training.start == "scratch":
+        return {}
+    if training.inductive:
+        folder = f"{folder}/inductive/{inductive_owner(wildcards.task)}"
+        return {
+            "model": ancient(f"{folder}/encoders"),
+            "digests": f"{folder}/digests.json",
+        }
+    return {
+        "model": ancient(f"{folder}/model"),
+        "embeddings": f"{folder}/embeddings.parquet",
+        **frozen_asvs(wildcards),
+    }
+
+
+def frozen_asvs(wildcards):
+    """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
+    training = resolved(CONFIG, "finetuning", task=wildcards.task)
+    if training.start == "scratch" or training.encoder == "full" or training.inductive:
+        return {}
+    path = "pretrain/{model}/asvs.safetensors"
+    return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}
+
+
+def prediction_files(wildcards):
+    """Return the table, and what else is given, that a prediction is made for."""
+    section = CONFIG.predictions[wildcards.table]
+    if section.table is None:
+        return {"table": result("simulated/new_table.biom", dataset=wildcards.dataset)}
+    return user_files(section, "table", "sequences", "metadata")
+
+
+def baseline_prediction_files(wildcards):
+    """Return the files of a prediction by baselines, which know no covariates."""
+    files = prediction_files(wildcards)
+    return {name: path for name, path in files.items() if name != "metadata"}

@@ -1,0 +1,140 @@
+"""The results of a dataset: what targets ask for."""
+
+
+def tasks_of(dataset):
+    """Return the names of a dataset's tasks."""
+    return [name for name, task in CONFIG.tasks.items() if task.dataset == dataset]
+
+
+def data_of(dataset):
+    """Return everything that is made of a dataset before training."""
+    metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    # Networks alone read the store of samples.
+    read_by_networks = ["views/samples.arrow"] if CONFIG.models else []
+    return [
+        result("rarefied/curve.tsv", dataset=dataset),
+        result("inputs/metadata.parquet", dataset=dataset),
+        *(result(path, dataset=dataset) for path in read_by_networks),
+        *distance_views(dataset, metrics),
+    ]
+
+
+def explained_tasks_of(dataset):
+    """Return the names of a dataset's tasks whose predictions are explained."""
+    return [name for name in tasks_of(dataset) if CONFIG.tasks[name].importance]
+
+
+def result_files(dataset, path, tasks=None):
+    """Return a file of a dataset for each of the tasks and models that its path names.
+
+    Without `tasks` they are all of the dataset.
+    """
+    tasks = tasks_of(dataset) if tasks is None else tasks
+    return [
+        result(path, dataset=dataset, model=model, task=task)
+        for task in (tasks if "{task}" in path else [""])
+        for model in (CONFIG.models if "{model}" in path else [""])
+    ]
+
+
+def pretraining_of(dataset):
+    """Return the metrics of every encoder on a dataset."""
+    return result_files(dataset, "pretrain/{model}/metrics.json")
+
+
+def finetuning_of(dataset):
+    """Return the metrics of every model and task of a dataset."""
+    return result_files(dataset, "finetune/{model}/{task}/metrics.json")
+
+
+def first_of(dataset, path):
+    """Return a file of a dataset for each of the tasks that have a first answer."""
+    return [
+        result(path, dataset=dataset, task=task)
+        for task in tasks_of(dataset)
+        if slices.has_first(CONFIG, task)
+    ]
+
+
+def first_figures_of(dataset):
+    """Return the figures of the first answers."""
+    return first_of(dataset, "figures/first/{task}/predictions.svg")
+
+
+def first_page_of(dataset):
+    """Return the page of the first answers, where a dataset has tasks."""
+    return [result("first.html", dataset=dataset)] if tasks_of(dataset) else []
+
+
+def answers_of(dataset, file):
+    """Return a file of every answer of a dataset: of its models, or without any of its baselines."""
+    if not CONFIG.models:
+        return first_of(dataset, f"first/{{task}}/{file}")
+    return result_files(dataset, f"finetune/{{model}}/{{task}}/{file}")
+
+
+def predictions_of(dataset):
+    """Return the predictions of a dataset's tasks for other tables."""
+    return [
+        result(path, dataset=dataset, task=task, table=table)
+        for table, section in CONFIG.predictions.items()
+        for task in section.tasks
+        if CONFIG.tasks[task].dataset == dataset
+        for path in slices.predictions(CONFIG, task)
+    ]
+
+
+exports = cache(partial(slices.exports, CONFIG))
+
+
+def exports_of(dataset):
+    """Return the results of a dataset that QIIME 2 reads, where they are asked for."""
+    places = exports(dataset) if CONFIG.outputs.qza else []
+    return [result(f"{place}.qza", dataset=dataset) for place in places]
+
+
+def accuracy_file(wildcards):
+    """Return the accuracy table, where the dataset has tasks."""
+    path = result("benchmark/accuracy.tsv", dataset=wildcards.dataset)
+    return {"accuracy": path} if finetuning_of(wildcards.dataset) else {}
+
+
+def figures_of(dataset):
+    """Return the figures of a dataset's summary."""
+    shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
+    explained = explained_tasks_of(dataset)
+    first = [] if CONFIG.models else first_figures_of(dataset)
+    return first + [
+        path
+        for plot in PLOTS.values()
+        if plot.shown in shown
+        for figure in plot.figures
+        for path in result_files(
+            dataset,
+            f"figures/{figure.place}.svg",
+            tasks=explained if plot.shown == "explained" else None,
+        )
+    ]
+
+
+def bench_of(dataset):
+    """Return the table and the figure of speed, where there is a model to time."""
+    if not CONFIG.models:
+        return []
+    return [
+        result(path, dataset=dataset)
+        for path in ("benchmark/speed.md", "figures/speed.svg")
+    ]
+
+
+def everything_of(dataset):
+    """Return all results of a dataset, the summary last."""
+    return [
+        *first_page_of(dataset),
+        *data_of(dataset),
+        *pretraining_of(dataset),
+        *finetuning_of(dataset),
+        *predictions_of(dataset),
+        *exports_of(dataset),
+        result("summary.md", dataset=dataset),
+    ]
