@@ -11,9 +11,10 @@ from aam.data.folds import read_folds
 from aam.data.same_reads import Fingerprints
 from aam.data.table import on_same_features, read_biom, write_biom
 from aam.evaluate.mixture import Mixture
-from aam.evaluate.predictions import CROSS_VALIDATION, TARGET, write_predictions
+from aam.evaluate.predictions import CROSS_VALIDATION, TARGET, class_names, write_predictions
 from aam.evaluate.super_learner import (
     FOLDS,
+    FORMAT,
     MODEL,
     SEQUENCES,
     SETTINGS,
@@ -59,6 +60,59 @@ def mix_targets(
         mixtures[target] = mixture
         parts.append(table.assign(**{TARGET: target}) if target else table)
     return mixtures, pd.concat(parts, ignore_index=True)
+
+
+def mixture_settings(
+    mixtures: Mapping[str, Mixture],
+    mixed: pd.DataFrame,
+    *,
+    model: str | None,
+    kind: str,
+    classes: Sequence[str] | None,
+    bounds: Sequence[float | None],
+    seed: int,
+    rarefaction: Mapping[str, Any],
+    provenance: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what the settings of a directory say of its mixture.
+
+    Parameters
+    ----------
+    mixtures
+        The mixture for other tables, by target.
+    mixed
+        The cross-validated predictions of the mixture.
+    model
+        Name of the model among the learners; None: there is none.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    classes
+        Classes in their order; None: those of the predictions.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    seed
+        Seed of the baselines that draw.
+    rarefaction
+        Depth, seed and views of the draws of another table.
+    provenance
+        Where the mixture comes from (`aam.util.provenance`).
+
+    Returns
+    -------
+    dict
+        The content of `SETTINGS`.
+    """
+    return {
+        "format": FORMAT,
+        "model": model,
+        "classes": classes or class_names(mixed),
+        "kind": kind,
+        "bounds": bounds,
+        "seed": seed,
+        "rarefaction": rarefaction,
+        "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
+        "provenance": dict(provenance),
+    }
 
 
 def write_super_learner(

@@ -10,10 +10,9 @@ from aam.data.folds import read_folds, units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.same_reads import fingerprint_samples
 from aam.data.table import read_biom
-from aam.evaluate import super_learner as mixing
 from aam.evaluate.first_answer import learners_of_first_answer
-from aam.evaluate.kept_mixture import mix_targets, write_super_learner
-from aam.evaluate.predictions import GROUP, class_names, read_predictions
+from aam.evaluate.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.evaluate.predictions import GROUP, read_predictions
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
 
@@ -77,17 +76,17 @@ def keep_baselines(
     mixtures, mixed = mix_targets(learners, units)
     # Probabilities are calibrated by groups, as those of the page are.
     mixed = mixed.assign(**{GROUP: units.loc[mixed["sample-id"]].to_numpy()})
-    settings = {
-        "format": mixing.FORMAT,
-        "model": None,
-        "classes": classes or class_names(mixed),
-        "kind": kind,
-        "bounds": bounds,
-        "seed": seed,
-        "rarefaction": rarefaction,
-        "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "provenance": dict(provenance),
-    }
+    settings = mixture_settings(
+        mixtures,
+        mixed,
+        model=None,
+        kind=kind,
+        classes=classes,
+        bounds=bounds,
+        seed=seed,
+        rarefaction=rarefaction,
+        provenance=provenance,
+    )
     labelled = [*fold_table.index[fold_table["fold"] >= 0]]
     sequence_of = load_sequences(sequences)
     write_super_learner(

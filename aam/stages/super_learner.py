@@ -8,8 +8,8 @@ import pandas as pd
 
 from aam.data.folds import read_folds, units_of
 from aam.evaluate import super_learner as mixing
-from aam.evaluate.kept_mixture import mix_targets, write_super_learner
-from aam.evaluate.predictions import by_target, class_names, read_predictions
+from aam.evaluate.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.evaluate.predictions import by_target, read_predictions
 from aam.util.atomic import write_json
 from aam.util.provenance import file_digest, settings_digest
 
@@ -85,17 +85,17 @@ def keep_super_learner(
         for target, table in predicted.items()
     }
     mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))
-    settings = {
-        "format": mixing.FORMAT,
-        "model": name,
-        "classes": classes or class_names(mixed),
-        "kind": kind,
-        "bounds": bounds,
-        "seed": seed,
-        "rarefaction": rarefaction,
-        "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "provenance": dict(provenance),
-    }
+    settings = mixture_settings(
+        mixtures,
+        mixed,
+        model=name,
+        kind=kind,
+        classes=classes,
+        bounds=bounds,
+        seed=seed,
+        rarefaction=rarefaction,
+        provenance=provenance,
+    )
     write_super_learner(
         directory_out,
         settings,

@@ -64,7 +64,7 @@ class Presence:
     rare_length_E: Floats
 
     @classmethod
-    def of(cls, table: FeatureTable, tree: TreeNode) -> "Presence":
+    def from_table(cls, table: FeatureTable, tree: TreeNode) -> "Presence":
         """Find the branches above the features of every sample.
 
         Parameters
@@ -145,7 +145,24 @@ class Products:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float32 [N, N]."""
+        """Compute the distances between all samples of a table.
+
+        Parameters
+        ----------
+        table
+            Its samples become rows and columns.
+        tree
+            Its tips are the features of the table.
+        metric
+            ``unweighted``.
+        parameters
+            None: the metric has none.
+
+        Yields
+        ------
+        Values
+            Distances, float32 [N, N].
+        """
         samples = len(table.sample_ids)
         if samples == 1:
             yield np.zeros((1, 1), dtype=np.float32)
@@ -164,11 +181,24 @@ class Products:
         start: int,
         stop: int,
     ) -> Iterator[Striped]:
-        """Yield a range of the stripes of a distance matrix: in memory, or in temporary files."""
+        """Compute a range of the stripes of a distance matrix.
+
+        Parameters
+        ----------
+        table, tree, metric, parameters
+            As for `compute`.
+        start, stop
+            The first stripe, and the one after the last.
+
+        Yields
+        ------
+        Striped
+            The stripes, in memory or in temporary files.
+        """
         assert metric == UNWEIGHTED
         assert not parameters
         assert tree is not None
-        presence = Presence.of(table, tree)
+        presence = Presence.from_table(table, tree)
         samples = len(table.sample_ids)
         LOG.info(
             "%d branches of many samples, %d of few",

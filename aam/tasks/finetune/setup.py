@@ -247,15 +247,37 @@ class FinetuneSetup:
         code: str,
         origin: Mapping[str, str] = {},
     ) -> "FinetuneSetup":
-        """Open the inputs of the stage; `code` is the digest of its code.
+        """Open the inputs of the stage.
 
-        `origin` says which settings and files models are made of (`aam.util.provenance`).
+        Parameters
+        ----------
+        cfg
+            Settings of the stage: a slice of `aam.config.slices`.
+        inputs
+            Paths by name: tokens, samples and folds, and the pretrained model where there is one.
+        runtime
+            Threads, memory and a work folder. It never changes a result.
+        code
+            Digest of the code of the stage. Checkpoints of other code are not continued.
+        origin
+            Which settings and files models are made of (`aam.util.provenance`).
+
+        Returns
+        -------
+        FinetuneSetup
+            What all models of the task share.
+
+        Raises
+        ------
+        InputError
+            A file is damaged, or does not belong to the others.
         """
         assert runtime.work is not None, "fine-tuning needs a work folder"
         settings = Finetuning.model_validate(cfg["finetuning"])
         options = step_options(Optimization.model_validate(cfg["optimization"]))
         threads = threads_of_a_model(runtime.threads)
-        store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+        store = SampleStore.open(inputs["samples"])
+        tokens = TokenStore.open(inputs["tokens"])
         length_bp = tokens.tokens.shape[1]
         precision: str = options.precision
         if precision == AUTO and settings.start == "pretrained":
