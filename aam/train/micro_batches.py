@@ -6,6 +6,7 @@ Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, M m
 import operator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import torch
@@ -77,8 +78,12 @@ class MicroBatches:
         """
 
         def half(limit: int | None, sizes: list[int], fewest: int) -> int | None:
-            largest = min([max(sizes, default=0), *([] if limit is None else [limit])])
-            return limit if largest <= fewest else max(fewest, -(-largest // 2))
+            largest = max(sizes, default=0)
+            if limit is not None:
+                largest = min(largest, limit)
+            if largest <= fewest:
+                return limit
+            return max(fewest, ceil(largest / 2))
 
         asvs = half(self.asvs, [len(block.tokens_US) for block in batch.asvs], FEWEST_ASVS)
         samples = half(self.samples, [len(block.asv_BA) for block in batch.samples], 1)
