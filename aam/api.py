@@ -8,13 +8,13 @@ import torch
 
 from aam.data.importing.metadata import load_metadata
 from aam.data.table import FeatureTable
-from aam.evaluate.conformal import Calibration, load_calibration
 from aam.inference.bundle import ModelBundle
 from aam.inference.calibrated import with_intervals
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
 from aam.inference.tables import read_table
 from aam.inference.with_baselines import SuperLearner
+from aam.learners.conformal import Calibration, load_calibration
 from aam.util.errors import first_names, problem
 
 
@@ -91,7 +91,7 @@ class Model:
         pandas.DataFrame
             Index `sample-id`, in the order of the table. The columns of
             `aam.inference.ensemble.predict_table`, and before `unseen_asvs` what the calibration
-            adds (see `aam.evaluate.conformal.Calibration`): of numbers `lower` and `upper`; of
+            adds (see `aam.learners.conformal.Calibration`): of numbers `lower` and `upper`; of
             classes `likeliest` and `prediction_set`, classes joined by "|". `predicted` is the
             class chosen with all classes counting alike; probabilities are calibrated to how
             frequent classes are in training, and `likeliest` has the highest of them. `sd` is of

@@ -16,10 +16,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aam.bench.tables import markdown_table
-from aam.evaluate.baselines.problem import Problem
-from aam.evaluate.baselines.registry import baselines_of, predict_baselines
-from aam.evaluate.labels import row_label
-from aam.evaluate.predictions import mean_recall
+from aam.data.predictions import mean_recall
+from aam.learners.baselines.problem import Problem
+from aam.learners.baselines.registry import baselines_of, predict_baselines
+from aam.report.labels import row_label
 from benchmarks.labels import read_problem
 
 TASKS = {

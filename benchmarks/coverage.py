@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from aam.data.predictions import PROBABILITY
 from aam.evaluate.bootstrap import (
     LEVEL,
     LIMITS,
@@ -33,7 +34,6 @@ from aam.evaluate.bootstrap import (
     resampled_weights,
     t_interval,
 )
-from aam.evaluate.predictions import PROBABILITY
 
 GROUPS = (10, 12, 15, 20, 40)
 CORRELATIONS = (0.0, 0.4, 0.8)

@@ -28,8 +28,8 @@ from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run, markdown_table
 from aam.bench.timing import medians
 from aam.bench.variants import ALONE, BATCH, ORDER, usual
-from aam.evaluate.figures import speed
-from aam.evaluate.labels import quantity
+from aam.report.figures import speed
+from aam.report.labels import quantity
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError

@@ -17,8 +17,8 @@ from matplotlib.ticker import LogLocator
 from scipy.optimize import nnls
 
 from aam.bench.tables import machine, markdown_table, page
-from aam.evaluate.figures.style import GREY, colors, saved_figure
-from aam.evaluate.labels import plain, quantity
+from aam.report.figures.style import GREY, colors, saved_figure
+from aam.report.labels import plain, quantity
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
 from benchmarks.worklog import read_work

@@ -26,22 +26,22 @@ import psutil
 from numpy.typing import NDArray
 from torch import nn
 
+from aam.batches.masking import Masker
 from aam.bench.tables import machine, markdown_table, page
 from aam.bench.timing import median_iqr
 from aam.config.sections.model import ModelSettings
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
-from aam.evaluate.labels import quantity
+from aam.distributed.devices import Devices
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.store import save_model
+from aam.report.labels import quantity
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
-from aam.train.data.masking import Masker
-from aam.train.distributed.devices import Devices
 from aam.train.monitoring.memory import peak_mb
 from aam.util.seeds import generator
 

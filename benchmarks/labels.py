@@ -31,9 +31,9 @@ from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches, read_tree
-from aam.evaluate.baselines.inner import leave_parts_out, search
-from aam.evaluate.baselines.problem import Prediction, Problem, fit_predict
-from aam.evaluate.baselines.registry import baselines_of
+from aam.learners.baselines.inner import leave_parts_out, search
+from aam.learners.baselines.problem import Prediction, Problem, fit_predict
+from aam.learners.baselines.registry import baselines_of
 from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
 

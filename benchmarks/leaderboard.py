@@ -27,9 +27,9 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.table import write_biom
 from aam.data.trees.newick import write_newick
-from aam.evaluate.labels import row_label
-from aam.evaluate.report import CONSTANT
+from aam.evaluate.model_report import CONSTANT
 from aam.evaluate.scores import HEADLINE
+from aam.report.labels import row_label
 from aam.stages.first import PREFERRED
 from aam.util.atomic import atomic_path, read_json, write_text
 

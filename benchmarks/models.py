@@ -25,9 +25,9 @@ from aam.bench.variants import usual
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.metrics import METRICS
-from aam.evaluate.figures.style import GREY, bars, colors, saved_figure, share_axis
-from aam.evaluate.labels import plain, quantity, score, short
 from aam.evaluate.scores import HEADLINE, SCORES, accuracy_table
+from aam.report.figures.style import GREY, bars, colors, saved_figure, share_axis
+from aam.report.labels import plain, quantity, score, short
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem

@@ -25,12 +25,12 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
-from aam.evaluate.baselines.problem import Problem
-from aam.evaluate.baselines.registry import predict_baselines, predict_nested
-from aam.evaluate.predictions import by_baseline
-from aam.evaluate.report import CONSTANT, model_report
+from aam.data.predictions import by_baseline
+from aam.evaluate.model_report import CONSTANT, model_report
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import learners_by_target
+from aam.learners.baselines.problem import Problem
+from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.super_learner import learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut

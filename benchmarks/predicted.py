@@ -14,10 +14,10 @@ from aam.bench.tables import markdown_table
 from aam.bench.timing import Launches
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.evaluate.labels import quantity
+from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
+from aam.report.labels import quantity
 from aam.tasks.pretrain.preparation import prepare
-from aam.train.distributed.devices import AUTO, Devices
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
 

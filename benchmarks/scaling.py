@@ -24,7 +24,7 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore
-from aam.evaluate.labels import quantity
+from aam.report.labels import quantity
 from aam.runtime.run_options import RunOptions
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together

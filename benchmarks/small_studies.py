@@ -25,15 +25,15 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from aam.bench.tables import markdown_table
 from aam.data.folds import units_of
-from aam.evaluate import mixture
-from aam.evaluate import super_learner as super_learner_module
-from aam.evaluate.baselines.problem import Problem
-from aam.evaluate.baselines.registry import predict_baselines, predict_nested
-from aam.evaluate.mixture import Mixture
-from aam.evaluate.predictions import class_names, mean_recall
-from aam.evaluate.report import task_metrics
+from aam.data.predictions import class_names, mean_recall
+from aam.evaluate.model_report import task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.super_learner import Learner, learners_by_target
+from aam.learners import mixture
+from aam.learners import super_learner as super_learner_module
+from aam.learners.baselines.problem import Problem
+from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.mixture import Mixture
+from aam.learners.super_learner import Learner, learners_by_target
 from benchmarks.labels import read_problem
 
 Floats = NDArray[np.float64]

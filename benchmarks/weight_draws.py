@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
-from aam.evaluate.predictions import DRAW
+from aam.data.predictions import DRAW
 from aam.util.errors import problem
 
 SIZES = (1, 2, 3)

@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable
-from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.bundle import SHARES
 from aam.inference.reference import write_reference
 from aam.model.predictor import Predictor

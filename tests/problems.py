@@ -3,8 +3,8 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 from aam.data.nested_folds import blocks_of_folds
-from aam.evaluate.baselines.problem import Problem
-from aam.evaluate.super_learner import WITHOUT, Learner
+from aam.learners.baselines.problem import Problem
+from aam.learners.super_learner import WITHOUT, Learner
 
 
 def predictions_of(observed, predicted, fold, shares=None, classes=()) -> pd.DataFrame:

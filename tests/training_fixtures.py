@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches.dataset import BatchDataset
+from aam.batches.masking import Masker
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.data.target import Target
+from aam.distributed.devices import Devices
 from aam.inference.outputs import Outputs, decoded, raw_outputs
 from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
@@ -17,9 +20,6 @@ from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.data.dataset import BatchDataset
-from aam.train.data.masking import Masker
-from aam.train.distributed.devices import Devices
 from aam.train.options import step_options
 
 LABELLED = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])

@@ -23,7 +23,7 @@ from aam.bench.variants import (
     usual,
     variants,
 )
-from aam.evaluate.labels import quantity
+from aam.report.labels import quantity
 from aam.runtime.run_options import RunOptions
 from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv

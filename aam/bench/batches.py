@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from aam.batches.dataset import BatchDataset
 from aam.data.vocabulary import PAD
+from aam.distributed.shards import joined
 from aam.model.batch import AsvBlock, Batch, Masked
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.shards import joined
 from aam.train.micro_batches import MicroBatches
 from aam.util.errors import problem
 

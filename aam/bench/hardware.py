@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from aam.bench import roofline
+from aam.distributed.devices import Devices, has_fast_bf16
 from aam.train.compilation import compile_blocks
-from aam.train.distributed.devices import Devices, has_fast_bf16
 
 
 def device(request: Mapping[str, Any]) -> dict[str, Any]:

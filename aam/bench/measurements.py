@@ -15,10 +15,10 @@ from aam.bench.batches import NaiveDataset
 from aam.bench.timing import Launches, StepTimes
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.distributed.devices import Devices
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.preparation import prepare
 from aam.train.compilation import is_compiled
-from aam.train.distributed.devices import Devices
 from aam.train.monitoring.memory import peak_mb
 from aam.train.options import StepOptions, set_up, step_options
 from aam.train.step import batches, learning_rate, train_step

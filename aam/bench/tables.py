@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from aam.evaluate.labels import quantity
+from aam.report.labels import quantity
 from aam.util.provenance import provenance
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aam.config.sections.execution import Optimization
-from aam.train.distributed.devices import AUTO
+from aam.distributed.devices import AUTO
 from aam.train.options import step_options
 
 ORDER = "order"

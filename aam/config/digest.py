@@ -16,7 +16,7 @@ NEUTRAL = frozenset(
         "aam.train.monitoring.tensorboard",
         "aam.train.monitoring.watch",
         "aam.runtime.entry",
-        "aam.train.distributed.launch",
+        "aam.distributed.launch",
         "aam.runtime.run_options",
     }
 )

@@ -14,7 +14,7 @@ class Figure:
     """One SVG."""
 
     draw: str
-    """A module of `aam.evaluate.figures` and a function of inputs, settings and the `path`."""
+    """A module of `aam.report.figures` and a function of inputs, settings and the `path`."""
     place: str
     """The path below `figures/`, without its ending."""
     title: str
@@ -50,7 +50,7 @@ class Plot:
     def modules(self) -> list[str]:
         """The modules that draw, for the digest of the code: the script names them by words."""
         drawing = {figure.draw.split(".")[0] for figure in self.figures}
-        return [f"aam.evaluate.figures.{name}" for name in sorted(drawing)]
+        return [f"aam.report.figures.{name}" for name in sorted(drawing)]
 
     def describe(self, model: str) -> str:
         """Return what is drawn, and of what, in words with wildcards; `model` names a model."""

@@ -1,1 +1,1 @@
-"""Metrics, baselines and figures."""
+"""What scores predictions: metrics, intervals, tests between learners, reports of a task."""

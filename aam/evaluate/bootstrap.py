@@ -21,7 +21,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from aam.evaluate.predictions import class_codes, class_names, class_probabilities, numbers
+from aam.data.predictions import class_codes, class_names, class_probabilities, numbers
 from aam.evaluate.structure import unit_codes
 
 RESAMPLES = 2000

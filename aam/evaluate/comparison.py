@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from aam.data.predictions import numbers
 from aam.evaluate.metrics import fold_scores
-from aam.evaluate.predictions import numbers
 
 Comparison = dict[str, float | int | None]
 

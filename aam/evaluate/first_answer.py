@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from aam.evaluate.predictions import by_target
-from aam.evaluate.report import CONSTANT
-from aam.evaluate.super_learner import Learner, learners_by_target
+from aam.data.predictions import by_target
+from aam.evaluate.model_report import CONSTANT
 from aam.evaluate.task_report import NO_NESTED
+from aam.learners.super_learner import Learner, learners_by_target
 
 PREFERRED = "svm_clr"
 """The baseline that stands in the place of the model, where the task has it."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
-from aam.evaluate.predictions import LEAST_PROBABILITY, class_codes, mean_recall
+from aam.data.predictions import LEAST_PROBABILITY, class_codes, mean_recall
 
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
@@ -160,7 +160,7 @@ def calibration_metrics(
     observed
         Names of the true classes, [N].
     calibrated, constant
-        Probabilities, [N, C], as `aam.evaluate.conformal.calibrated_probabilities` returns them.
+        Probabilities, [N, C], as `aam.learners.conformal.calibrated_probabilities` returns them.
     classes
         Names of the columns, [C].
 

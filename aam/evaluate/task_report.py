@@ -8,10 +8,10 @@ import pandas as pd
 from aam.data.confounding import confounders
 from aam.data.folds import units_of
 from aam.data.metadata import metadata_column
-from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.predictions import GROUP, PROBABILITY, TARGET, by_baseline, by_target
-from aam.evaluate.report import model_report
-from aam.evaluate.super_learner import WITHOUT, learners_by_target
+from aam.data.predictions import GROUP, PROBABILITY, TARGET, by_baseline, by_target
+from aam.evaluate.model_report import model_report
+from aam.learners.conformal import cross_intervals, interval_report
+from aam.learners.super_learner import WITHOUT, learners_by_target
 from aam.util.seeds import seed_of
 
 INTERVALS = (

@@ -20,10 +20,10 @@ from torch import nn
 
 from aam.config.digest import code_digest
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.inference.embed import embed_asvs
 from aam.model.encoder import Encoder
 from aam.model.store import read_tensors, write_tensors
-from aam.train.distributed.devices import Devices
 
 logger = logging.getLogger(__name__)
 VERSION = 1

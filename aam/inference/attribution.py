@@ -17,12 +17,12 @@ from torch import Tensor
 from aam.data.samples import SampleStore
 from aam.data.target import MEDIAN, QUANTILES, Target
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import asvs_of
 from aam.model.batch import Batch, SampleBlock
 from aam.model.kernel_head import ABSENT, KernelHead, KernelPart, log_reads
 from aam.model.predictor import Predictor
-from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
 
 POINTS = (4, 16)

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 import torch
 
+from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import untokenize
-from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.cautions import warn_of_long_branches
 from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference

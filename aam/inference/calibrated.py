@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from aam.data.predictions import PROBABILITY
 from aam.data.target import Target
-from aam.evaluate.conformal import QUANTILE_COLUMNS, Calibration
-from aam.evaluate.predictions import PROBABILITY
+from aam.learners.conformal import QUANTILE_COLUMNS, Calibration
 
 ADDED = ("lower", "upper", "likeliest", "prediction_set")
 """Columns that the calibration adds, as far as the kind of target has them."""

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from torch.nn.functional import pad
 
+from aam.batches.collate import asv_blocks, bucket
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
 from aam.model.store import AGAIN, load_config, rebuilt
 from aam.nn.attention import AttentionBackend
-from aam.train.data.collate import asv_blocks, bucket
-from aam.train.distributed.devices import Devices
 from aam.util.manifest import fitting
 
 TOKENS_ON_CPU = 1 << 13

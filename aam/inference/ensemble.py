@@ -15,13 +15,13 @@ from aam.data.same_reads import sequences_as_read
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
 from aam.inference.tables import rarefied, unseen_share
-from aam.train.distributed.devices import Devices
 
 logger = logging.getLogger(__name__)
 

@@ -15,13 +15,13 @@ from aam.data.same_reads import (
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.data.vocabulary import tokenize, untokenize
-from aam.evaluate.conformal import Calibration, load_calibration
-from aam.evaluate.kept_mixture import FINGERPRINTS
-from aam.evaluate.super_learner import MODEL, SETTINGS
 from aam.inference.calibrated import with_intervals
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
 from aam.inference.tables import rarefied, read_table, unseen_share
 from aam.inference.with_baselines import SuperLearner
+from aam.learners.conformal import Calibration, load_calibration
+from aam.learners.kept_mixture import FINGERPRINTS
+from aam.learners.super_learner import MODEL, SETTINGS
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 

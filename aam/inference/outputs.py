@@ -13,14 +13,14 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
+from aam.data.predictions import at_temperature
 from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
-from aam.evaluate.predictions import at_temperature
+from aam.distributed.devices import Devices
 from aam.inference.embed import embed_asvs, embed_samples, sample_batches
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
-from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
 
 

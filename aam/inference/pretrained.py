@@ -15,13 +15,13 @@ import torch
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES
 from aam.data.table import FeatureTable
+from aam.distributed.devices import Devices
 from aam.inference.embed import embed_samples, load_encoder
 from aam.inference.tables import rarefied
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, rebuilt
-from aam.train.distributed.devices import Devices
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from aam.config.sections.task import ON_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
+from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
-from aam.evaluate.baselines.problem import Problem, landmarks_of
-from aam.evaluate.baselines.registry import predict_baselines
-from aam.evaluate.mixture import Mixture
-from aam.evaluate.predictions import PROBABILITY, QUANTILE
-from aam.evaluate.super_learner import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.inference.kept_reads import KeptReads
+from aam.learners.baselines.problem import Problem, landmarks_of
+from aam.learners.baselines.registry import predict_baselines
+from aam.learners.mixture import Mixture
+from aam.learners.super_learner import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import check_manifest, fitting

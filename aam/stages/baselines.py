@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
+from aam.data.predictions import TARGET, write_predictions
 from aam.data.table import on_same_features, read_biom
 from aam.data.trees.branches import branches, read_tree
-from aam.evaluate.baselines.problem import Problem, landmarks_of
-from aam.evaluate.baselines.registry import predict_baselines, predict_nested
-from aam.evaluate.predictions import TARGET, write_predictions
+from aam.learners.baselines.problem import Problem, landmarks_of
+from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.unifrac.store import distance_rows, read_ids
 from aam.util.parquet import write_table
 
@@ -55,7 +55,7 @@ def fit_baselines(
     bounds
         Least and largest number that can be predicted; None: no bound.
     baselines
-        Names of the methods, as in `aam.evaluate.baselines.registry`. None: all that suit the
+        Names of the methods, as in `aam.learners.baselines.registry`. None: all that suit the
         task.
     seed
         Seed of the methods that draw.

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from aam.data.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.importing.sequences import feature_sequences
@@ -18,6 +17,7 @@ from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
 from aam.data.study import on_task, sentences
 from aam.data.table import FeatureTable
+from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.util.atomic import write_text
 from aam.util.log import duration, has_console
 

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.data.folds import CATEGORY, TEST, read_folds
+from aam.data.predictions import read_results
 from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
-from aam.evaluate.predictions import read_results
 from aam.inference.attribution import (
     NO_ASVS,
     chosen_samples,
@@ -20,7 +21,6 @@ from aam.inference.attribution import (
     explained_names,
 )
 from aam.inference.bundle import fold_models
-from aam.train.distributed.devices import Devices
 from aam.util.atomic import write_json, write_tsv
 from aam.util.seeds import generator
 

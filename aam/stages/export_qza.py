@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from aam.evaluate.predictions import PROBABILITY, class_names
+from aam.data.predictions import PROBABILITY, class_names
 from aam.unifrac.store import distance_rows, read_faith_pd
 from aam.util.qiime2 import write_artifact
 

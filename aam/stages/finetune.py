@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 
 from aam.config.digest import code_digest
+from aam.data.predictions import write_predictions
 from aam.data.table import read_biom
-from aam.evaluate.predictions import write_predictions
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation

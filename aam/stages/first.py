@@ -8,10 +8,10 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
+from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.first_answer import PREFERRED, leading_baseline
-from aam.evaluate.labels import KERNEL_MACHINE, row_label
-from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.task_report import task_report
+from aam.report.labels import KERNEL_MACHINE, row_label
 from aam.util.atomic import write_json
 
 LABELS = {PREFERRED: KERNEL_MACHINE}

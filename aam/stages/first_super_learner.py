@@ -8,11 +8,11 @@ import pandas as pd
 
 from aam.data.folds import read_folds, units_of
 from aam.data.importing.sequences import load_sequences
+from aam.data.predictions import GROUP, read_predictions
 from aam.data.same_reads import fingerprint_samples
 from aam.data.table import read_biom
 from aam.evaluate.first_answer import learners_of_first_answer
-from aam.evaluate.kept_mixture import mix_targets, mixture_settings, write_super_learner
-from aam.evaluate.predictions import GROUP, read_predictions
+from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
 
@@ -62,7 +62,7 @@ def keep_baselines(
     rarefaction
         Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
     directory_out
-        Folder to write: see `aam.evaluate.kept_mixture`.
+        Folder to write: see `aam.learners.kept_mixture`.
     digest_out
         JSON file to write, with a digest that stands for the folder.
     provenance

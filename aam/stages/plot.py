@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.predictions import read_predictions, read_results
+from aam.data.predictions import read_predictions, read_results
 from aam.util.atomic import read_json
 
 
@@ -24,7 +24,7 @@ def draw_figures(
     Parameters
     ----------
     draw
-        By the name of a figure the function that draws it: a module of `aam.evaluate.figures` and
+        By the name of a figure the function that draws it: a module of `aam.report.figures` and
         a name in it, as the table `aam.config.figures` has them.
     records
         Files by the parameter of a drawing function that gets their content.
@@ -36,7 +36,7 @@ def draw_figures(
     given = {**settings, **{name: _content(name, path) for name, path in records.items()}}
     for figure, path in figures_out.items():
         module, function = draw[figure].split(".")
-        draw_figure = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        draw_figure = getattr(import_module(f"aam.report.figures.{module}"), function)
         names = inspect.signature(draw_figure).parameters.keys() - {"path"}
         draw_figure(**{name: given[name] for name in names}, path=path)
 

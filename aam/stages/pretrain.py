@@ -5,13 +5,13 @@ from pathlib import Path
 
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
+from aam.distributed import launch
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
 from aam.tasks.pretrain.run import devices_of, train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
-from aam.train.distributed import launch
 from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest

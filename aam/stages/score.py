@@ -8,8 +8,8 @@ import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.evaluate.predictions import by_target, read_predictions, write_predictions
-from aam.evaluate.report import task_metrics
+from aam.data.predictions import by_target, read_predictions, write_predictions
+from aam.evaluate.model_report import task_metrics
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.task_report import task_report
 from aam.util.atomic import write_json

@@ -14,27 +14,27 @@ import pandas as pd
 from aam import __version__
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
-from aam.data.duration import OF_NETWORKS, Work, expected_parts
+from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.evaluate.labels import capitalize
-from aam.evaluate.page.cautions import (
+from aam.evaluate.scores import of_each_target
+from aam.report.duration import OF_NETWORKS, Work, expected_parts
+from aam.report.labels import capitalize
+from aam.report.page.cautions import (
     Caution,
     list_encoder_cautions,
     list_prediction_cautions,
     list_rarefaction_cautions,
 )
-from aam.evaluate.page.details import encoder_sentences
-from aam.evaluate.page.methods import MethodsText, methods_text
-from aam.evaluate.page.networks import network_sentences
-from aam.evaluate.page.render import EncoderSection, PageFigure, Results, caption, page
-from aam.evaluate.page.reports import is_baseline
-from aam.evaluate.page.result_tables import Table, in_training
-from aam.evaluate.page.sections import TRAINING, TaskFiles, task_sections
-from aam.evaluate.page.sentences.left_out import describe_left_out
-from aam.evaluate.predictions import read_results
-from aam.evaluate.scores import of_each_target
-from aam.evaluate.summary import closing_lines, summary_page, terminal_lines
+from aam.report.page.details import encoder_sentences
+from aam.report.page.methods import MethodsText, methods_text
+from aam.report.page.networks import network_sentences
+from aam.report.page.render import EncoderSection, PageFigure, Results, caption, page
+from aam.report.page.reports import is_baseline
+from aam.report.page.result_tables import Table, in_training
+from aam.report.page.sections import TRAINING, TaskFiles, task_sections
+from aam.report.page.sentences.left_out import describe_left_out
+from aam.report.summary import closing_lines, summary_page, terminal_lines
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 

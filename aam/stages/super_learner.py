@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from aam.data.folds import read_folds, units_of
-from aam.evaluate import super_learner as mixing
-from aam.evaluate.kept_mixture import mix_targets, mixture_settings, write_super_learner
-from aam.evaluate.predictions import by_target, read_predictions
+from aam.data.predictions import by_target, read_predictions
+from aam.learners import super_learner as mixing
+from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.util.atomic import write_json
 from aam.util.provenance import file_digest, settings_digest
 
@@ -69,7 +69,7 @@ def keep_super_learner(
     rarefaction
         Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
     directory_out
-        Folder to write: see `aam.evaluate.kept_mixture`.
+        Folder to write: see `aam.learners.kept_mixture`.
     digest_out
         JSON file to write, with a digest that stands for the folder.
     provenance

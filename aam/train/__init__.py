@@ -1,1 +1,1 @@
-"""Batches, tasks, checkpoints and the one training loop."""
+"""The one training loop and what it needs: steps, checkpoints, memory, precision, progress."""

@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from torch import nn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from aam.train.distributed import sharded
-from aam.train.distributed.devices import Devices
+from aam.distributed import sharded
+from aam.distributed.devices import Devices
 from aam.train.host_copy import HostCopy
 from aam.train.monitoring.memory import MB, is_out_of_memory
 from aam.util.atomic import atomic_path, remove

@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 
 from aam.config.sections.execution import Clipping
-from aam.train.distributed.devices import Devices
+from aam.distributed.devices import Devices
 
 LEAST_WEIGHTS = 1e-3
 """Norm that a unit's weights are taken to have at least: those that start at 0 could not learn."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Training
+from aam.distributed.devices import Devices
 from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import CACHE
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices
 from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback

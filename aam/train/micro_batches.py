@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from aam.batches.collate import bucket
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
 from aam.model.encoder import Recompute
-from aam.train.data.collate import bucket
 
 FEWEST_ASVS = 16
 """ASVs below which a block is not split: it would save nothing that counts."""

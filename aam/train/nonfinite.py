@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aam.train.data.dataset import BatchDataset, parent_shares
-from aam.train.distributed.devices import Devices
+from aam.batches.dataset import BatchDataset, parent_shares
+from aam.distributed.devices import Devices
 from aam.train.options import StepOptions
 from aam.util.errors import InputError, first_names, problem
 

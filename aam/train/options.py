@@ -10,10 +10,10 @@ from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
+from aam.distributed.devices import AUTO, Devices, hardware, has_tf32
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
-from aam.train.distributed.devices import AUTO, Devices, hardware, has_tf32
 from aam.train.optimizer import make_optimizer
 
 logger = logging.getLogger(__name__)

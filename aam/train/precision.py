@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import AUTO, Devices, hardware
-from aam.train.distributed.shards import own_shard
+from aam.batches.dataset import BatchDataset
+from aam.distributed.devices import AUTO, Devices, hardware
+from aam.distributed.shards import own_shard
 from aam.train.micro_batches import MicroBatches
 from aam.train.step_memory import StepMemory, fit_to_memory, measure_step
 from aam.util.errors import InputError

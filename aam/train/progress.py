@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from aam.distributed import sharded
+from aam.distributed.devices import Devices
 from aam.train.checkpoint import Checkpoints, NotSaved
-from aam.train.distributed import sharded
-from aam.train.distributed.devices import Devices
 from aam.train.early_stopping import EarlyStopping
 from aam.util.errors import InputError
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Training
+from aam.distributed.devices import Devices
+from aam.distributed.shards import shard_of
 from aam.model.batch import Batch
 from aam.train.clipping import clip_gradients
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices
-from aam.train.distributed.shards import shard_of
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.optimizer import set_rate, warmup_cosine
 from aam.train.options import StepOptions

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from aam.batches.dataset import BatchDataset
 from aam.data.samples import places_of
+from aam.distributed.devices import Devices
+from aam.distributed.shards import own_shard
 from aam.model.batch import Batch
 from aam.model.encoder import Recompute
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices
-from aam.train.distributed.shards import own_shard
 from aam.train.micro_batches import MicroBatches
 from aam.train.monitoring import memory
 from aam.train.monitoring.memory import MB

@@ -23,7 +23,7 @@ TRAINING = {
 LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
 FOLDS = {"aam.data.splits", "aam.data.targets", "aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
-SCORES = {"aam.evaluate.metrics", "aam.evaluate.conformal", "aam.evaluate.task_report"}
+SCORES = {"aam.evaluate.metrics", "aam.learners.conformal", "aam.evaluate.task_report"}
 TASKS = {"aam.config.sections.finetuning", "aam.config.sections.task", "aam.config.losses"}
 
 
@@ -112,7 +112,7 @@ def test_what_a_stage_imports() -> None:
         imported = digest.imported_modules(f"aam.stages.{stage}")
         layers = {name.split(".")[1] for name in imported if "." in name}
         assert stage in TRAINING or not layers & LEARNING, stage
-        figures = [name for name in imported if name.startswith("aam.evaluate.figures")]
+        figures = [name for name in imported if name.startswith("aam.report.figures")]
         assert stage.startswith("plot") or not figures, "a colour costs figures only"
     for stage, others in {
         "pretrain": FOLDS | SCORES | TASKS | {"aam.data.folds"},
@@ -129,6 +129,6 @@ def test_what_a_stage_imports() -> None:
 def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:
     script = SCRIPTS / "plot.py"
     before = {name: digest.script_digest(script, *plot.modules) for name, plot in PLOTS.items()}
-    edit(package / "evaluate" / "figures" / "distances.py", "BINS = 45", "BINS = 46")
+    edit(package / "report" / "figures" / "distances.py", "BINS = 45", "BINS = 46")
     after = {name: digest.script_digest(script, *plot.modules) for name, plot in PLOTS.items()}
     assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}

@@ -146,8 +146,8 @@ def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
     known = {*plot.inputs, *settings[plot.settings], "path"}
     for figure in plot.figures:
         module, function = figure.draw.split(".")
-        assert f"aam.evaluate.figures.{module}" in plot.modules
-        draw = getattr(import_module(f"aam.evaluate.figures.{module}"), function)
+        assert f"aam.report.figures.{module}" in plot.modules
+        draw = getattr(import_module(f"aam.report.figures.{module}"), function)
         assert inspect.signature(draw).parameters.keys() <= known
         assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
 

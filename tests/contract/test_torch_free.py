@@ -17,7 +17,7 @@ STAGES = (
 
 def test_the_stages_of_the_first_answers_import_no_torch() -> None:
     modules = [f"aam.stages.{stage}" for stage in STAGES]
-    modules += [f"aam.evaluate.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
+    modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -9,9 +9,9 @@ import torch
 from stage_calls import call
 
 import aam
+from aam.distributed.devices import Devices
 from aam.stages.explain import explain_task
 from aam.tasks.finetune.recipes import RECIPES
-from aam.train.distributed.devices import Devices
 from aam.util.atomic import read_json
 
 NEAR = {"rtol": 1e-3, "atol": 1e-3}

@@ -8,11 +8,11 @@ import torch
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.data.target import Target
+from aam.distributed.devices import Devices
 from aam.model.batch import TARGET
 from aam.model.heads import Thresholds
 from aam.model.losses import TargetLoss
 from aam.model.predictor import Predictor
-from aam.train.distributed.devices import Devices
 from aam.train.options import set_up, step_options
 from aam.train.step import batches, train_step
 from aam.train.step_memory import StepMemory, measure_step

@@ -12,7 +12,7 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
-from aam.evaluate.report import task_metrics
+from aam.evaluate.model_report import task_metrics
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree

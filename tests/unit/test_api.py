@@ -12,13 +12,13 @@ from skbio.metadata import SampleMetadata
 
 import aam
 from aam.api import Model
+from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
-from aam.evaluate.conformal import Calibration, load_calibration
-from aam.evaluate.predictions import CROSS_VALIDATION, write_predictions
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Share, decoded, raw_outputs
+from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.stages.predict import predict_table

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from aam.evaluate.page.details import trains_networks
-from aam.evaluate.page.verdicts import is_stopped
+from aam.report.page.details import trains_networks
+from aam.report.page.verdicts import is_stopped
 from aam.util.atomic import read_json
 
 pytestmark = pytest.mark.workflow

@@ -10,6 +10,13 @@ from aam.config.sections.training import Training
 
 Fusion = Literal["concat", "attention"]
 
+BUDGET_CORES = 2
+"""Cores that `budget_minutes` counts on."""
+BUDGET_FOLDS = 5
+"""Folds that `budget_minutes` is meant for."""
+BUDGET_SAMPLES = 500
+"""Labelled samples up to which `budget_minutes` is meant as it stands."""
+
 SET_BY_AUTO = tuple(
     "epochs batch_size optimizer learning_rate trained_layers asv_dropout class_weights".split()
 )
@@ -67,6 +74,24 @@ class Finetuning(Training):
     def has_budget(self) -> bool:
         """Whether `budget_minutes` changes anything."""
         return self.encoder == "auto" and self.start != "scratch"
+
+    def budget_s(self, folds: int, samples: int) -> float:
+        """Return the seconds that fine-tuning by `auto` may take on `BUDGET_CORES` cores.
+
+        Parameters
+        ----------
+        folds
+            Number of folds.
+        samples
+            Number of labelled samples.
+
+        Returns
+        -------
+        float
+            Seconds, in proportion to the folds, and to the samples beyond `BUDGET_SAMPLES`.
+        """
+        for_all_folds_s = 60.0 * self.budget_minutes * folds / BUDGET_FOLDS
+        return for_all_folds_s * max(1.0, samples / BUDGET_SAMPLES)
 
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]

@@ -14,8 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from aam.batches.asv_dropout import AsvDropout
+from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
+from aam.distributed.devices import Devices
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decoded, mean_reads, raw_outputs
 from aam.model.batch import TARGET
@@ -23,9 +26,6 @@ from aam.model.fusion import Vocabulary
 from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.train.data.asv_dropout import AsvDropout
-from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
-from aam.train.distributed.devices import Devices
 from aam.util.seeds import seed_of
 
 PREVALENCE = 0.01

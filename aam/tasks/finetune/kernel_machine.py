@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.data.predictions import mean_recall, temperature_of
 from aam.data.target import Target
-from aam.evaluate.predictions import mean_recall, temperature_of
 from aam.inference.outputs import known_reads
 from aam.model.kernel_head import KernelHead
 from aam.model.predictor import Predictor

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import torch
 
 from aam.config.sections.finetuning import Finetuning
+from aam.distributed.world import release_device
 from aam.runtime.run_options import RunOptions
-from aam.train.distributed.world import release_device
 from aam.train.monitoring.memory import budget_mb
 from aam.util import log
 from aam.util.errors import InputError

@@ -6,10 +6,10 @@ Shape suffixes: L labelled samples, C columns or classes, Q quantiles.
 import numpy as np
 import pandas as pd
 
+from aam.data.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED
 from aam.data.target import QUANTILES
-from aam.evaluate.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED
-from aam.evaluate.super_learner import WITHOUT
 from aam.inference.outputs import Outputs
+from aam.learners.super_learner import WITHOUT
 from aam.tasks.finetune.recipe_mixture import MixedRecipes
 from aam.tasks.finetune.setup import FinetuneSetup
 

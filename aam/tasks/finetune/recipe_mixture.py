@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, blocks_of_folds
-from aam.evaluate.mixture import Mixture
 from aam.inference.outputs import Outputs, Share, mean_outputs
+from aam.learners.mixture import Mixture
 from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.setup import FinetuneSetup
 

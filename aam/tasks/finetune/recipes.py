@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aam.config.sections.finetuning import Finetuning
-from aam.data.duration import CORES, budget_seconds
+from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
 from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, inner_fits
 from aam.model.asv_encoders import Architecture
@@ -66,7 +65,7 @@ def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     settings = setup.settings
     folds = sorted(set(labelled.fold.tolist()) - {TEST})
     labels = int((labelled.fold != TEST).sum())
-    left = CORES * budget_seconds(settings.budget_minutes, len(folds), labels)
+    left = BUDGET_CORES * settings.budget_s(len(folds), labels)
     shape = setup.make_encoder(folds[0], 0).shape
     sizes = [int(labelled.training(fold, settings.labels, settings.seed).sum()) for fold in folds]
     cost_of_folds: dict[str, float] = {}

@@ -17,11 +17,11 @@ from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import AUTO, Devices
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
 from aam.tasks.finetune.parallel import threads_of_a_model
-from aam.train.distributed.devices import AUTO, Devices
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
 from aam.util.provenance import settings_digest

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from aam.config.metrics import FAITH_PD
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.distributed.shards import BatchShard, encode_sharded, summed
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
@@ -23,7 +24,6 @@ from aam.model.heads import (
     distance_head,
     pairwise_error,
 )
-from aam.train.distributed.shards import BatchShard, encode_sharded, summed
 from aam.train.micro_batches import MicroBatches
 from aam.train.options import step_options
 from aam.util.seeds import seed_of

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.batches.dataset import BatchDataset, number_of_batches
+from aam.batches.masking import Masker
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
@@ -15,8 +17,6 @@ from aam.tasks.pretrain.starts import StartingModel, begin
 from aam.tasks.pretrain.studies import divided
 from aam.tasks.pretrain.true_distances import batch_targets, room, stored_targets
 from aam.tasks.pretrain.validation import HeldOut
-from aam.train.data.dataset import BatchDataset, number_of_batches
-from aam.train.data.masking import Masker
 from aam.util.seeds import seed_of
 
 

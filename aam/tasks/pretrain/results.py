@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from aam.distributed.devices import Devices
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples
 from aam.model.flops import step_flops
@@ -19,7 +20,6 @@ from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
-from aam.train.distributed.devices import Devices
 from aam.train.monitoring.memory import peak_mb
 from aam.train.progress import Progress
 from aam.util.parquet import write_table

@@ -8,11 +8,11 @@ import torch
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
+from aam.distributed.world import World
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared
 from aam.train.checkpoint import Checkpoints
-from aam.train.distributed.devices import KERNELS, MORE_KERNELS, Devices
-from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
 from aam.train.monitoring.memory import budget_mb

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.batches.dataset import BatchDataset
 from aam.config.metrics import FAITH_PD
 from aam.data.sequences import read_fasta
 from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, read_weights
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.data.dataset import BatchDataset
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aam.batches.distances import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
 from aam.train.batch_norm import some_of
-from aam.train.data.distances import load_matrices, pair_variances
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.unifrac.in_batch import BatchDistances
 

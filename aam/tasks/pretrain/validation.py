@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from aam.batches.collate import asv_blocks
+from aam.batches.masking import Masker
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.distributed.devices import Devices
 from aam.inference.embed import asv_batches, asvs_of, embed_samples
 from aam.model.batch import AsvBlock
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.batch_norm import recalibrate_batch_norm, some_of
-from aam.train.data.collate import asv_blocks
-from aam.train.data.masking import Masker
-from aam.train.distributed.devices import Devices
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator
 

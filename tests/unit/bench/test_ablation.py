@@ -12,11 +12,11 @@ from aam.bench.ablation import COLUMNS, Ablation, run_ablation, steps_request
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.timing import StepTimes
 from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
+from aam.distributed import devices
 from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.stages.benchmark_speed import measure_speed
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.distributed import devices
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()

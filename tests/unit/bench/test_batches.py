@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches.collate import assemble
+from aam.batches.masking import Masker
 from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.data.collate import assemble
-from aam.train.data.masking import Masker
 from aam.util.errors import InputError
 
 ROWS = np.array([4, 17, 0, 9, 12])

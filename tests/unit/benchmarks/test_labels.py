@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from problems import problem_of
 
-from aam.evaluate.baselines.problem import Problem
+from aam.learners.baselines.problem import Problem
 from benchmarks import labels
 from benchmarks.labels import UNLABELLED, curves, keep_labels
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from aam.evaluate.predictions import DRAW
+from aam.data.predictions import DRAW
 from aam.util.errors import InputError
 from benchmarks.weight_draws import errors_of_sets, main
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from aam.batches.dataset import number_of_batches
 from aam.config import slices
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.sections.training import Pretraining
-from aam.train.data.dataset import number_of_batches
 from aam.util.errors import InputError
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 5}}

@@ -2,7 +2,7 @@ import pytest
 from qiime_artifacts import artifact
 
 from aam.data.importing.taxonomy import load_taxonomy
-from aam.evaluate.labels import taxon_name
+from aam.report.labels import taxon_name
 from aam.util.errors import InputError
 
 TEXT = (

@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 
 from aam.config.configuration import load
 from aam.config.slices import describe
-from aam.data import duration
 from aam.data.splits import labelled
 from aam.data.study import (
     columns_of,
@@ -20,6 +19,7 @@ from aam.data.study import (
     sentences,
 )
 from aam.data.table import FeatureTable
+from aam.report import duration
 
 SAMPLES = 60
 IDS = [f"s{i}" for i in range(SAMPLES)]

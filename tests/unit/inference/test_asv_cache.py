@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize
+from aam.distributed import devices as devices_module
+from aam.distributed.devices import Devices
 from aam.inference import asv_cache
 from aam.inference.asv_cache import (
     AsvEmbeddings,
@@ -18,8 +20,6 @@ from aam.inference.asv_cache import (
     sequence_keys,
 )
 from aam.inference.embed import embed_asvs
-from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import Devices
 
 SEQUENCE = st.text(alphabet="ACGTN", min_size=1, max_size=12)
 

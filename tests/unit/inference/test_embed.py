@@ -4,9 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.batches.collate import assemble, bucket
 from aam.inference import embed
 from aam.inference.embed import asvs_of, embed_asvs, embed_samples, sample_batches
-from aam.train.data.collate import assemble, bucket
 
 
 def rounded_up(number: int) -> int:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches.collate import assemble
 from aam.data.target import QUANTILES, Target
 from aam.inference import embed
 from aam.inference.asv_cache import embed_asvs_cached
@@ -9,7 +10,6 @@ from aam.inference.embed import embed_samples
 from aam.inference.outputs import decoded, raw_outputs
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.train.data.collate import assemble
 
 AGES = np.array([["28", "1"], ["52", "9"], ["30", "4"]])
 VOCABULARY = Vocabulary(("host", "season"), (("cat", "dog"), ("wet",)))

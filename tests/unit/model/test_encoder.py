@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches import collate
+from aam.batches.collate import assemble
 from aam.data.vocabulary import PAD
 from aam.model.batch import SampleBlock
-from aam.train.data import collate
-from aam.train.data.collate import assemble
 
 
 def test_a_batch_has_each_asv_once_unpadded_and_points_to_asvs_and_counts_of_the_store(

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.batches import collate
+from aam.batches.collate import assemble
+from aam.batches.masking import Masker
 from aam.config.sections.model import ModelSettings
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import MASK, PAD
 from aam.model.asv_encoders import ENCODERS
 from aam.model.build import set_dropout
-from aam.train.data import collate
-from aam.train.data.collate import assemble
-from aam.train.data.masking import Masker
 
 properties = settings(deadline=None, max_examples=8)
 ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)

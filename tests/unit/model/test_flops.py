@@ -3,12 +3,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from aam.batches.collate import assemble
+from aam.batches.dataset import EmbeddingDataset
+from aam.batches.masking import Masker
 from aam.model.build import set_dropout
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.data.collate import assemble
-from aam.train.data.dataset import EmbeddingDataset
-from aam.train.data.masking import Masker
 
 ROWS = np.array([4, 17, 0, 9, 12, 3])
 

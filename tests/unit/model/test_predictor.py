@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches import collate
+from aam.batches.collate import assemble
 from aam.data.target import Target
 from aam.model.batch import CATEGORIES, Batch
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import EMBEDDING, TARGET, Predictor, load_predictor
 from aam.model.store import load_weights
-from aam.train.data import collate
-from aam.train.data.collate import assemble
 
 WORDS = [["gut"], ["skin"], ["gut"], ["tongue"]]
 NUMBERS = [["28"], ["52"], ["28"], ["52"]]

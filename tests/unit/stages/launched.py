@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from aam.distributed import launch
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.parallel import in_processes
-from aam.train.distributed import launch
 from aam.util.errors import InputError
 
 

@@ -14,11 +14,11 @@ from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 from aam.config.figures import PLOTS
+from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate import conformal
-from aam.evaluate.conformal import cross_intervals, interval_report
-from aam.evaluate.predictions import read_predictions
-from aam.evaluate.report import target_report
+from aam.evaluate.model_report import target_report
+from aam.learners import conformal
+from aam.learners.conformal import cross_intervals, interval_report
 from aam.stages import summary
 from aam.stages.baselines import fit_baselines
 from aam.stages.benchmark_accuracy import gather_accuracy

@@ -13,7 +13,7 @@ import pytest
 from problems import nested_of
 from stage_calls import as_outputs
 
-from aam.evaluate.predictions import read_predictions, write_predictions
+from aam.data.predictions import read_predictions, write_predictions
 from aam.stages.first import score_baselines
 
 SETTINGS = {

@@ -18,13 +18,13 @@ import aam
 from aam.api import Model
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
+from aam.data.predictions import by_baseline, read_predictions
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.conformal import Calibration
 from aam.evaluate.first_answer import learners_of_first_answer
-from aam.evaluate.labels import KERNEL_MACHINE
-from aam.evaluate.predictions import by_baseline, read_predictions
-from aam.evaluate.recalibration import Recalibration
-from aam.evaluate.super_learner import super_learner
+from aam.learners.conformal import Calibration
+from aam.learners.recalibration import Recalibration
+from aam.learners.super_learner import super_learner
+from aam.report.labels import KERNEL_MACHINE
 from aam.stages.first import score_baselines
 from aam.stages.first_super_learner import keep_baselines
 from aam.stages.predict_first import predict_by_baselines
@@ -35,7 +35,7 @@ FRESH = """
 import sys
 import aam
 import numpy as np
-from aam.evaluate.recalibration import Recalibration
+from aam.learners.recalibration import Recalibration
 fixed = Recalibration(slope=1.5, intercept_C=np.array([0.3, -0.3]))
 Recalibration.fit = lambda *args, **settings: fixed
 folder, table, sequences, found = sys.argv[1:]

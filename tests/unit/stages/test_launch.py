@@ -14,11 +14,11 @@ import torch
 from stage_calls import as_outputs
 
 from aam.config.sections.execution import Runtime
+from aam.distributed import launch
+from aam.distributed.world import World
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.distributed import launch
-from aam.train.distributed.world import World
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import provenance

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aam.config.sections.finetuning import Finetuning
-from aam.evaluate.predictions import read_predictions
+from aam.data.predictions import read_predictions
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp

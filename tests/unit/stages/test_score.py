@@ -10,9 +10,9 @@ import pytest
 from problems import nested_of
 from stage_calls import as_outputs
 
+from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate import task_report
 from aam.evaluate.bootstrap import bootstrap_intervals
-from aam.evaluate.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
 from aam.stages.score import score_model
 from aam.util.errors import InputError

@@ -14,17 +14,17 @@ from stage_calls import call
 import aam
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
+from aam.data.predictions import read_predictions, write_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
-from aam.evaluate.conformal import Calibration
-from aam.evaluate.predictions import read_predictions, write_predictions
-from aam.evaluate.recalibration import Recalibration
-from aam.evaluate.super_learner import Learner, learners_by_target
-from aam.evaluate.super_learner import super_learner as mixture_of
 from aam.inference.bundle import ModelBundle, write_bundle
 from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
+from aam.learners.conformal import Calibration
+from aam.learners.recalibration import Recalibration
+from aam.learners.super_learner import Learner, learners_by_target
+from aam.learners.super_learner import super_learner as mixture_of
 from aam.model.predictor import Predictor
 from aam.stages.super_learner import keep_super_learner
 from aam.util.atomic import read_json, write_json
@@ -34,7 +34,7 @@ FRESH = """
 import sys
 import aam
 import numpy as np
-from aam.evaluate.recalibration import Recalibration
+from aam.learners.recalibration import Recalibration
 fixed = Recalibration(slope=1.5, intercept_C=np.array([0.3, -0.3]))
 Recalibration.fit = lambda *args, **settings: fixed
 folder, table, sequences, found = sys.argv[1:]
@@ -144,7 +144,7 @@ def test_samples_of_training_are_marked(study, kept, augmented, caplog):
 def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch):
     given = study["table"], study["paths"]["sequences"]
     plain = aam.load(kept).predict(*given, threads=1)
-    problem = "aam.evaluate.baselines.problem"
+    problem = "aam.learners.baselines.problem"
     number = int((study["folds"]["fold"] >= 0).sum())
     monkeypatch.setattr(f"{problem}.MOST_SAMPLES", number - 1)
     monkeypatch.setattr(f"{problem}.LANDMARKS", number)

@@ -139,7 +139,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
 
 def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path, monkeypatch):
     # In bf16 the rounding of one CPU makes more of Faith's PD being scaled by other samples.
-    monkeypatch.setattr("aam.train.distributed.devices.has_fast_bf16", lambda: False)
+    monkeypatch.setattr("aam.distributed.devices.has_fast_bf16", lambda: False)
     store, names = study.tiny.store, study.tiny.tokens.feature_ids
     path, *files = (tmp_path / name for name in ("tree.nwk", "unweighted.parquet", "pd.parquet"))
     tree = random_tree(names, np.random.default_rng(0))

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.data.folds import TEST
 from aam.inference.asv_cache import module_digest
 from aam.inference.embed import embed_samples
@@ -13,7 +14,6 @@ from aam.model.predictor import load_predictor
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import cross_validation, recipes, train_fold
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
-from aam.train.data.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.util.atomic import write_json
 
 FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])

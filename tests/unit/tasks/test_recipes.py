@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
-from aam.data import duration
+from aam.config.sections import finetuning
 from aam.data.folds import TEST
 from aam.inference.outputs import Outputs
 from aam.model.predictor import load_predictor
@@ -44,7 +44,7 @@ def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
         found[minutes] = list(affordable_recipes(setup(budget_minutes=minutes * 5 / 6)))
     assert found == {0.9: ALL[:1], 1.0: ALL[:2], 3.6: ALL[:2], 3.8: ALL}
     # Twice as many samples as the budget is for.
-    monkeypatch.setattr(duration, "SAMPLES", 9)
+    monkeypatch.setattr(finetuning, "BUDGET_SAMPLES", 9)
     assert list(affordable_recipes(setup(budget_minutes=1.9 * 5 / 6))) == ALL
 
 

@@ -6,13 +6,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.batches.masking import Masker
+from aam.distributed.devices import Devices
 from aam.inference import embed
 from aam.inference.embed import asvs_of, embed_samples
 from aam.tasks.pretrain import validation
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut, PairMoments
-from aam.train.data.masking import Masker
-from aam.train.distributed.devices import Devices
 
 HELD_OUT = np.array([2, 13, 15, 16, 18, 19])
 TRAINING = np.array([0, 1, 3, 4, 5])

@@ -6,13 +6,13 @@ import pytest
 import safetensors.torch
 import torch
 
+from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.model.build import set_dropout
 from aam.runtime.run_options import RunOptions
 from aam.train import step_memory
 from aam.train.checkpoint import Checkpoints
-from aam.train.data.dataset import BatchDataset
 from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.loop import fit
 from aam.train.micro_batches import MicroBatches

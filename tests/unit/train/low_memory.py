@@ -13,8 +13,8 @@ import torch
 from together import start, train
 from torch.multiprocessing import ProcessExitedException
 
+from aam.distributed.world import World
 from aam.train import loop, step_memory
-from aam.train.distributed.world import World
 
 HELD, BUDGET = 100.0, 145.0
 

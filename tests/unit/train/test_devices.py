@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from aam.distributed import devices as devices_module
+from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices, has_tf32
+from aam.distributed.world import claimed
 from aam.model.batch import TARGET, Batch
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.run import devices_of
-from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import KERNELS, MORE_KERNELS, Devices, has_tf32
-from aam.train.distributed.world import claimed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aam.batches.collate import assemble
+from aam.batches.masking import Masker
 from aam.data.vocabulary import MASK
-from aam.train.data.collate import assemble
-from aam.train.data.masking import Masker
-from aam.train.distributed.devices import _strategy
-from aam.train.distributed.shards import shard_of
-from aam.train.distributed.world import World
+from aam.distributed.devices import _strategy
+from aam.distributed.shards import shard_of
+from aam.distributed.world import World
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")

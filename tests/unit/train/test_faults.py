@@ -18,9 +18,9 @@ import pytest
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from aam.batches.distances import load_matrices
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints, NotSaved
-from aam.train.data.distances import load_matrices
 from aam.train.loop import WORKERS_LOST, TimeIsUp, WorkerDied
 from aam.train.monitoring import monitor
 from aam.unifrac import store

@@ -11,9 +11,9 @@ from aam.bench.timing import Launches
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.data.target import Target
+from aam.distributed.devices import Devices
 from aam.model.batch import TARGET
 from aam.model.predictor import Predictor
-from aam.train.distributed.devices import Devices
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
 

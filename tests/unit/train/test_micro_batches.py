@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.batches.collate import bucket
+from aam.distributed.shards import shard_of
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.data.collate import bucket
-from aam.train.distributed.shards import shard_of
 from aam.train.micro_batches import MicroBatches
 
 LIMITS = st.none() | st.integers(1, 40)

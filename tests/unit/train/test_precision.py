@@ -6,9 +6,9 @@ import time
 import pytest
 import torch
 
+from aam.distributed import devices as devices_module
+from aam.distributed.devices import Devices, hardware, has_tf32
 from aam.train import precision
-from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import Devices, hardware, has_tf32
 from aam.train.loop import TimeIsUp
 from aam.train.micro_batches import MicroBatches
 from aam.train.precision import PrecisionChoice, faster, precision_of_encoder

@@ -7,12 +7,12 @@ import safetensors.torch
 import torch
 from torch.nn.attention import SDPBackend
 
+from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
+from aam.distributed.devices import Devices, _Autocast, hardware
 from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite, options
 from aam.train.checkpoint import Checkpoints
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed.devices import Devices, _Autocast, hardware
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.options import LEVELS, step_options
 from aam.util.errors import InputError
@@ -270,7 +270,7 @@ def test_a_kernel_of_attention_that_the_machine_lacks_is_recorded_and_said_once(
 
 
 def test_tf32_that_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):
-    monkeypatch.setattr("aam.train.distributed.devices.has_tf32", lambda device: False)
+    monkeypatch.setattr("aam.distributed.devices.has_tf32", lambda device: False)
     monkeypatch.setattr("aam.train.options.has_tf32", lambda device: False)
     _, progress = train(devices=Devices("tf32", 1), precision="tf32")
     assert progress.report["optimization"]["precision"] == "fp32"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Pretraining
+from aam.distributed import devices as devices_module
+from aam.distributed.devices import KERNELS, MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.model.build import set_dropout
 from aam.train import step_memory
-from aam.train.data.dataset import BatchDataset
-from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import KERNELS, MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
 from aam.train.optimizer import make_optimizer
 from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size

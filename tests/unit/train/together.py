@@ -24,8 +24,13 @@ import torch
 from torch.multiprocessing import start_processes
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from aam.batches.dataset import BatchDataset
+from aam.batches.masking import Masker
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
+from aam.distributed import devices as devices_module
+from aam.distributed.devices import Devices
+from aam.distributed.world import World
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.runtime.run_options import RunOptions
@@ -33,11 +38,6 @@ from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import precision
 from aam.train.checkpoint import Checkpoints
-from aam.train.data.dataset import BatchDataset
-from aam.train.data.masking import Masker
-from aam.train.distributed import devices as devices_module
-from aam.train.distributed.devices import Devices
-from aam.train.distributed.world import World
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
 from aam.train.options import step_options

@@ -8,7 +8,7 @@ from aam.util.machine import accelerated
 
 STAGES = (
     "simulate, import_tree, unifrac, unifrac_part, baselines, plot; "
-    "import aam.evaluate.figures.importance"
+    "import aam.report.figures.importance"
 )
 
 

@@ -1,0 +1,246 @@
+"""One batch shared by several processes: each encodes a shard, and all see all pairs of samples.
+
+Every process evaluates the whole loss on embeddings that were gathered with gradients. Backward,
+what one process needs of another's embeddings is summed over all processes, so that the gradients
+that each ends with belong to the sum of W equal losses; their mean over the processes, which DDP
+and FSDP take, is then the gradient of the loss.
+
+Shape suffixes: W processes, U ASVs, S positions, B samples, A of one, M masked, R rows, D width.
+"""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.functional import pad
+
+from aam.distributed.devices import Devices
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
+from aam.model.encoder import Encoded, Encoder
+from aam.util.seeds import seed_of
+
+
+@dataclass(kw_only=True)
+class BatchShard(Batch):
+    """What one process encodes of a batch, and where it finds what the others do.
+
+    The distances and the values are those of the whole batch. All shards of a batch have blocks of
+    the same shapes; where there is nothing left to encode a row is repeated and never used.
+    """
+
+    asv_U: Tensor
+    """Place of each distinct ASV of the batch among the gathered ones, process after process."""
+    sample_B: Tensor
+    """The same of each sample, in the order of the batch."""
+    masked_nucleotides: int
+    """Number of masked nucleotides of the whole batch."""
+
+    @property
+    def size(self) -> int:
+        """Number of samples of the whole batch."""
+        return len(self.sample_B)
+
+
+def own_shard(batch: Batch, devices: Devices) -> Batch:
+    """Return the part of a batch that this process encodes.
+
+    Parameters
+    ----------
+    batch
+        The whole batch.
+    devices
+        The processes.
+
+    Returns
+    -------
+    Batch
+        The batch itself in a single process, otherwise a `BatchShard`.
+    """
+    return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
+
+
+def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
+    """Return what one of several processes encodes of a batch.
+
+    It takes every W-th row of each block of ASVs, and every W-th sample, in blocks as large as
+    before.
+
+    Parameters
+    ----------
+    batch
+        The whole batch, on the host.
+    rank
+        Number of the process, from 0.
+    processes
+        Number of processes, W.
+
+    Returns
+    -------
+    BatchShard
+        On the host, with the distances and values of the whole batch.
+    """
+    groups = [
+        joined(batch.samples[first : first + processes])
+        for first in range(0, len(batch.samples), processes)
+    ]
+    samples = [_sample_shard(group, rank, processes) for group in groups]
+    return BatchShard(
+        asvs=[_asv_shard(block, rank, processes) for block in batch.asvs],
+        samples=samples,
+        order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
+        distances=batch.distances,
+        values=batch.values,
+        asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
+        sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
+        masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),
+    )
+
+
+def _rows(number: int, rank: int, processes: int) -> Tensor:
+    """Return every W-th of some rows; the first one where there is none left."""
+    row = torch.arange(rank, -(-number // processes) * processes, processes)
+    return torch.where(row < number, row, 0)
+
+
+def _places(numbers: Iterable[int], processes: int) -> Tensor:
+    """Return where each row of some blocks lies among the gathered shards of all processes."""
+    own = [-(-number // processes) for number in numbers]
+    parts = []
+    before = 0
+    for number, part in zip(numbers, own, strict=True):
+        row = torch.arange(number)
+        parts.append(row % processes * sum(own) + before + row // processes)
+        before += part
+    return torch.cat(parts)
+
+
+def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
+    masked = block.masked
+    if masked is not None:
+        own_M = masked.asv_M % processes == rank
+        asv_M = masked.asv_M[own_M] // processes
+        masked = Masked(asv_M, masked.position_M[own_M], masked.base_M[own_M])
+    return AsvBlock(block.tokens_US[_rows(len(block.tokens_US), rank, processes)], masked)
+
+
+def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
+    own = _rows(len(block.asv_BA), rank, processes)
+    return changed(block, operator.itemgetter(own))
+
+
+def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
+    """Return blocks of samples as one.
+
+    Parameters
+    ----------
+    blocks
+        Blocks of the same batch.
+    asvs
+        Width that the samples are padded to; None: that of the richest sample.
+
+    Returns
+    -------
+    SampleBlock
+        All samples, in the order of the blocks.
+    """
+    width = asvs or max(block.asv_BA.shape[1] for block in blocks)
+
+    def padded(parts: list[Tensor]) -> Tensor:
+        return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
+
+    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
+    return SampleBlock(
+        asv_BA=padded([block.asv_BA for block in blocks]),
+        present_BA=padded([block.present_BA for block in blocks]),
+        counts_BA=padded([block.counts_BA for block in blocks]),
+        # All blocks of a batch have masks, or none has.
+        count_mask_BA=padded(masks) if masks else None,
+    )
+
+
+class _Gathered(torch.autograd.Function):
+    """The rows of all processes, one after the other; backward their summed gradients.
+
+    The one of `torch.distributed.nn` has no backward pass on CPUs.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, shard_ND: Tensor) -> Tensor:
+        all_ND = shard_ND.new_empty(dist.get_world_size() * len(shard_ND), *shard_ND.shape[1:])
+        dist.all_gather_single(all_ND, shard_ND.contiguous())
+        return all_ND
+
+    @staticmethod
+    def backward(ctx: Any, gradient_ND: Tensor) -> Tensor:
+        number = len(gradient_ND) // dist.get_world_size()
+        own_ND = gradient_ND.new_empty(number, *gradient_ND.shape[1:])
+        dist.reduce_scatter_single(own_ND, gradient_ND.contiguous())
+        return own_ND
+
+
+def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
+    """Return the embeddings of all samples of the batch, and the `nucleotides` of this shard.
+
+    Each process draws dropout masks of its own, so that a run in W processes is repeatable, but not
+    the same as one in another number of them.
+
+    Parameters
+    ----------
+    encoder
+        The encoder; all processes have the same weights.
+    shard
+        What this process encodes.
+
+    Returns
+    -------
+    Encoded
+        `sample_BD` is that of the whole batch.
+    """
+    seed = torch.initial_seed()
+    torch.manual_seed(seed_of("process", seed, dist.get_rank()))
+    encoded = [
+        encoder._block(encoder.asv, block.tokens_US, block.masked, encoder.backend)
+        for block in shard.asvs
+    ]
+    own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
+    asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
+    own_BD = encoder.encode_samples(asv_UD, shard)[0]
+    sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
+    # Every process computes what follows in the same way.
+    torch.manual_seed(seed)
+    nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
+    return Encoded(sample_BD, nucleotides, [])
+
+
+class _Summed(torch.autograd.Function):
+    """The sum over all processes, and of their gradients: that of torch is deprecated."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        total = value.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _Summed.apply(gradient)
+
+
+def summed(value: Tensor) -> Tensor:
+    """Return the sum of a value over all processes, with gradients.
+
+    Parameters
+    ----------
+    value
+        Value of this process.
+
+    Returns
+    -------
+    torch.Tensor
+        The same in all processes.
+    """
+    return _Summed.apply(value)

@@ -1,0 +1,326 @@
+"""The scores of one task."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.data.folds import units_of
+from aam.data.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
+from aam.evaluate import metrics
+from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate.comparison import Comparison, compare, compare_with_guessing, holm
+from aam.evaluate.scores import HEADLINE
+from aam.evaluate.structure import Structure
+from aam.learners.conformal import calibrated_probabilities, fit_recalibration
+from aam.learners.super_learner import Learner, super_learner
+from aam.util.seeds import seed_of
+
+logger = logging.getLogger(__name__)
+
+CONSTANT = ("median", "majority")
+"""Baselines that look at nothing: no mixture needs them, and no test is against them."""
+
+
+def task_metrics(
+    kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
+) -> dict[str, Any]:
+    """Score predictions of one target, whatever their fold, in plain types: None where undefined.
+
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        One row per sample. Classes with an order have it in the columns of probabilities, the
+        lowest first.
+    labels
+        Columns of the metadata, by sample ID, within whose values is scored too.
+    """
+    assert predictions["sample-id"].is_unique
+    if kind == "regression":
+        score = "mae"
+        values = (
+            pd.to_numeric(predictions["observed"]) - pd.to_numeric(predictions["predicted"])
+        ).abs()
+        scores = _score_numbers(predictions)
+    else:
+        score = "accuracy"
+        values = predictions["observed"].astype(str) == predictions["predicted"].astype(str)
+        scores = _score_classes(predictions, is_ordinal=kind == "ordinal")
+    folds = metrics.means_by_label(score, values, predictions["fold"])
+    if kind == "regression":
+        for name, found in _correlate_by_fold(predictions).items():
+            folds[name] |= found
+    return {
+        "n": len(predictions),
+        **scores,
+        "folds": folds,
+        f"{score}_by": {
+            name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
+            for name, column in labels.items()
+        },
+    }
+
+
+def _score_numbers(predictions: pd.DataFrame) -> dict[str, Any]:
+    """Return the scores of numbers."""
+    return metrics.regression_metrics(
+        pd.to_numeric(predictions["observed"]),
+        pd.to_numeric(predictions["predicted"]),
+        predictions["fold"],
+    )
+
+
+def _correlate_by_fold(predictions: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the explained variance and the correlation of numbers in each fold, by its name."""
+    by_fold = {}
+    for name, part in predictions.groupby("fold"):
+        found = _score_numbers(part)
+        by_fold[str(name)] = {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+    return by_fold
+
+
+def _score_classes(predictions: pd.DataFrame, *, is_ordinal: bool) -> dict[str, Any]:
+    """Return the scores of classes, those of each class, and the confusion."""
+    observed = predictions["observed"]
+    predicted = predictions["predicted"]
+    names = class_names(predictions)
+    shares_NC = class_probabilities(predictions, names)
+    return {
+        **metrics.classification_metrics(
+            observed, predicted, shares_NC, names, predictions["fold"], ordinal=is_ordinal
+        ),
+        "per_class": metrics.per_class_table(observed, predicted, shares_NC, names),
+        "confusion": metrics.confusion(observed, predicted, names),
+    }
+
+
+def target_report(
+    kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
+) -> dict[str, Any]:
+    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any.
+
+    Of classes there are also the scores of calibrated probabilities and of a constant, and in
+    `calibration` what all scored rows together calibrate by. A column `group` says which samples
+    belong together.
+    """
+    is_test = predictions["fold"].to_numpy() < 0
+    names = class_names(predictions)
+    if names:
+        calibrated_NC, constant_NC = calibrated_probabilities(predictions, names)
+    reports: dict[str, dict[str, Any]] = {}
+    for name, rows in (("", ~is_test), ("test", is_test)):
+        part = predictions[rows]
+        if not len(part):
+            continue
+        reports[name] = task_metrics(kind, part, labels)
+        if names:
+            reports[name] |= metrics.calibration_metrics(
+                part["observed"], calibrated_NC[rows], constant_NC[rows], names
+            )
+            if not name:
+                reports[name]["calibration"] = fit_recalibration(part, names).plain(names)
+    return {**reports.pop(""), **reports}
+
+
+@dataclass(frozen=True)
+class TaskScoring:
+    """By what the methods of a task are scored, and what they are compared with."""
+
+    kind: str
+    labels: Mapping[str, pd.Series]
+    """Columns of the metadata to score within, by sample ID."""
+    group: pd.Series
+    """Group of each sample, by sample ID."""
+    groups_N: NDArray[np.object_]
+    """Groups of the samples of fold 0 and above, in the order of the model's predictions."""
+    structure: Structure
+    rivals: Mapping[str, pd.DataFrame]
+    """Predictions of the baselines to compare with, by their names."""
+    seed: int
+
+    def score(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
+        """Return the scores of a method, and log the headline score."""
+        together = units_of(self.group).loc[predictions["sample-id"]].to_numpy()
+        scores = target_report(self.kind, predictions.assign(**{GROUP: together}), self.labels)
+        headline = HEADLINE[self.kind]
+        logger.info("%s: %s %.4g", name, headline, scores[headline])
+        return scores
+
+    def compare(self, own: pd.DataFrame, other: pd.DataFrame) -> Comparison:
+        """Return the comparison of two methods on the samples of fold 0 and above."""
+        return compare(
+            self.kind, _scored(own), _scored(other), independent=self.structure.independent
+        )
+
+    def score_and_compare(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
+        """Return the scores of a method, their intervals, and how it compares with others."""
+        rows = _scored(predictions)
+        comparisons = {
+            rival: self.compare(predictions, table) for rival, table in self.rivals.items()
+        }
+        return {
+            **self.score(name, predictions),
+            "guessing": compare_with_guessing(self.kind, rows),
+            "bootstrap": bootstrap_intervals(self.kind, rows, self.groups_N, self.seed),
+            "comparisons": holm(comparisons),
+        }
+
+
+def model_report(
+    cfg: Mapping[str, Any],
+    own: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    labels: Mapping[str, pd.Series],
+    group: pd.Series,
+    *,
+    nested: pd.DataFrame,
+    learners: Mapping[str, Learner],
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
+
+    Parameters
+    ----------
+    cfg
+        The slice `score`.
+    own, others
+        Cross-validated predictions of the model, and of every baseline by its name.
+    labels, group
+        Columns of the metadata to score within, and the group of each sample, by sample ID.
+    nested
+        Nested predictions of the model.
+    learners
+        The baselines that a super learner mixes, with their nested predictions.
+
+    Returns
+    -------
+    tuple
+        The report, whose keys are those of `metrics.json` in `docs/reference/artifacts.md`, and the
+        predictions of the method whose score leads: the super learner where there is one.
+    """
+    model = cfg["names"]["model"]
+    scoring = _prepare_scoring(cfg, own, others, labels, group)
+    report = scoring.score_and_compare(model, own)
+    report["structure"] = scoring.structure.plain()
+    if UNNESTED in own:
+        unnested = own.assign(predicted=own[UNNESTED])
+        report["unnested"] = _score_unnested(scoring.kind, own, unnested)
+    report["draws"] = _score_draws(scoring.kind, own)
+    report["baselines"] = _score_baselines(scoring, others, guess=report["guessing"]["score"])
+    # Baselines that know all labels would hide what the model does with few.
+    if not learners or cfg["labels"] < 1:
+        return report, own
+    report["super_learner"], mixed = _score_super_learner(
+        scoring, model, Learner(own, nested), learners
+    )
+    return report, mixed
+
+
+def _prepare_scoring(
+    cfg: Mapping[str, Any],
+    own: pd.DataFrame,
+    others: Mapping[str, pd.DataFrame],
+    labels: Mapping[str, pd.Series],
+    group: pd.Series,
+) -> TaskScoring:
+    """Return by what the methods of a task are scored; the parameters are of `model_report`."""
+    groups_N = group.loc[_scored(own)["sample-id"]].to_numpy()
+    return TaskScoring(
+        kind=cfg["kind"],
+        labels=labels,
+        group=group,
+        groups_N=groups_N,
+        structure=Structure.read(groups_N, cfg["structure"]),
+        rivals={name: table for name, table in others.items() if name not in CONSTANT},
+        # The seed names no model: all models of a task are resampled alike.
+        seed=seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"]),
+    )
+
+
+def _score_baselines(
+    scoring: TaskScoring, baselines: Mapping[str, pd.DataFrame], guess: float
+) -> dict[str, dict[str, Any]]:
+    """Return the scores of every baseline; `guess` is the headline score of guessing."""
+    reports = {name: scoring.score(name, table) for name, table in baselines.items()}
+    if scoring.kind == "regression":
+        return reports
+    # The majority of the other folds is right less often than one guess in K: see
+    # `compare_with_guessing`.
+    for constant in CONSTANT:
+        if constant in reports:
+            reports[constant][HEADLINE[scoring.kind]] = guess
+    return reports
+
+
+def _score_super_learner(
+    scoring: TaskScoring, model: str, own: Learner, learners: Mapping[str, Learner]
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Score the mixture of a model and the baselines.
+
+    Parameters
+    ----------
+    scoring
+        By what methods are scored.
+    model, own
+        Name and predictions of the model.
+    learners
+        Predictions of the baselines, by their names.
+
+    Returns
+    -------
+    tuple
+        What `super_learner` of a report holds, and the predictions of the mixture.
+    """
+    units = units_of(scoring.group)
+    mixed = super_learner({model: own, **learners}, units)
+    predictions = mixed.predictions
+    report = {
+        **scoring.score_and_compare(f"super learner with {model}", predictions),
+        **mixed.mixture.plain(),
+        "unnested": _score_unnested(scoring.kind, predictions, mixed.unnested),
+        "chosen": {
+            "score": _headline(scoring.kind, mixed.chosen),
+            "learners": {str(fold): learner for fold, learner in mixed.names.items()},
+            "comparison": scoring.compare(predictions, mixed.chosen),
+        },
+    }
+    without = super_learner(learners, units).predictions
+    report["without_own"] = {
+        **scoring.score(f"super learner without {model}", without),
+        "comparison": scoring.compare(predictions, without),
+    }
+    return report, predictions
+
+
+def _headline(kind: str, predictions: pd.DataFrame) -> float:
+    """Return the headline score of the rows of fold 0 and above."""
+    return float(task_metrics(kind, _scored(predictions))[HEADLINE[kind]])
+
+
+def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of fold 0 and above."""
+    return predictions[predictions["fold"] >= 0]
+
+
+def _score_unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
+    """Return the headline score with weights whose models saw the fold, and how far it is off."""
+    score = _headline(kind, unnested)
+    return {"score": score, "difference": score - _headline(kind, nested)}
+
+
+def _score_draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:
+    """Return mean and standard deviation of the headline score over single networks."""
+    names = [name for name in predictions if str(name).startswith(DRAW)]
+    if not names:
+        return None
+    scores = [_headline(kind, predictions.assign(predicted=predictions[name])) for name in names]
+    return {
+        "models": len(scores),
+        "mean": float(np.mean(scores)),
+        "sd": float(np.std(scores, ddof=1)),
+    }

@@ -1,0 +1,90 @@
+"""Log-ratios of features and of clades, and an elastic net on them.
+
+Shape suffixes: N samples, P features, E branches of the tree.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.linear_model import ElasticNetCV, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from aam.learners.baselines.inner import leave_one_part_out, leave_parts_out, search
+from aam.learners.baselines.problem import (
+    PREVALENCE,
+    Prediction,
+    Problem,
+    fit_predict,
+    frequent_reads,
+)
+
+LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
+"""Candidate weights of data against penalty in the elastic net of classes; most penalty first."""
+PSEUDOCOUNT = 0.5
+
+
+def elastic_net(task: Problem) -> Prediction:
+    """Predict with a penalty that is chosen by leaving out whole training folds."""
+    task = task.of_landmarks()
+    if task.regression:
+        cv: Any = leave_parts_out(task, parts=3)
+        ratios = (0.1, 0.5, 0.9)
+        model = ElasticNetCV(l1_ratio=ratios, alphas=30, eps=0.01, cv=cv, max_iter=1000, tol=1e-3)
+    else:
+        logistic = LogisticRegression(
+            C=LOGISTIC_COSTS[0],
+            l1_ratio=0.5,
+            solver="saga",
+            class_weight="balanced",
+            max_iter=100,
+            tol=1e-3,
+            random_state=task.random_state("elastic_net"),
+        )
+        model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
+    reads_NP = frequent_reads(task)
+    scaled = make_pipeline(FunctionTransformer(centred_log_ratios), StandardScaler(), model)
+    return fit_predict(task, scaled, reads_NP)
+
+
+def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
+    """Return log(reads + 0.5), less its mean over the features of a sample.
+
+    Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
+
+    Parameters
+    ----------
+    reads_NP
+        Reads of N samples and P features.
+
+    Returns
+    -------
+    numpy.ndarray
+        Natural logarithms, float64 [N, P].
+    """
+    logs_NP = np.log(reads_NP.toarray() + PSEUDOCOUNT)
+    return logs_NP - logs_NP.mean(axis=1, keepdims=True)
+
+
+def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
+    """Return a function that makes log-reads of clades from reads of features.
+
+    It returns log(reads + 0.5) below each branch, times the root of the branch's length, [N, E],
+    for the branches that lead to reads in enough training samples. As balances of the tree do
+    (PhILR: Silverman et al. 2017, doi:10.7554/eLife.21887), it lets related features count
+    together, and long branches more.
+
+    Parameters
+    ----------
+    task
+        The samples, whose training samples decide which branches are taken, and their tree.
+    """
+    reads_TE = (task.counts[task.train] @ task.above).tocsc()
+    prevalence_E = np.diff(reads_TE.indptr) / len(task.train)
+    chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
+    above_FE = task.above[:, chosen]
+    root_E = np.sqrt(task.lengths[chosen])
+    return lambda reads_NF: np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E

@@ -1,0 +1,185 @@
+"""All baselines, on the folds of a task; the training folds alone decide everything.
+
+Shape suffixes: T samples to predict, C classes.
+"""
+
+import dataclasses
+import logging
+import os
+import warnings
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from aam.data.folds import units_of
+from aam.data.nested_folds import inner_fits
+from aam.data.predictions import PROBABILITY
+from aam.learners.baselines import log_ratios, on_pairs, on_reads
+from aam.learners.baselines.problem import NOWHERE, Predictor, Problem
+from aam.util.machine import end_with
+
+BASELINES: dict[str, tuple[Predictor, str]] = {
+    "median": (on_reads.constant, "numbers"),
+    "majority": (on_reads.constant, "classes"),
+    "random_forest": (on_reads.random_forest, "both"),
+    "random_forest_median": (on_reads.random_forest_median, "numbers"),
+    "extra_trees": (on_reads.extra_trees, "both"),
+    "gradient_boosting": (on_reads.gradient_boosting, "both"),
+    "elastic_net": (log_ratios.elastic_net, "both"),
+    "svm_clr": (on_pairs.svm_clr, "both"),
+    "svm_clades": (on_pairs.svm_clades, "both"),
+    "svm_unifrac": (on_pairs.svm_unifrac, "both"),
+    "knn_unifrac": (on_pairs.knn_unifrac, "both"),
+}
+"""By name: what predicts, and which targets it is for."""
+
+
+def baselines_of(task: Problem) -> dict[str, Predictor]:
+    """Return the baselines for the kind of target that are asked for, by name.
+
+    Parameters
+    ----------
+    task
+        The labelled samples; the constant is among its baselines whether asked for or not.
+    """
+    suited = ("both", "numbers" if task.regression else "classes")
+    return {
+        name: predict
+        for name, (predict, targets) in BASELINES.items()
+        if targets in suited
+        and (task.asked is None or name in task.asked or predict is on_reads.constant)
+    }
+
+
+def predict_baselines(
+    task: Problem, threads: int, folds: Collection[int] | None = None
+) -> pd.DataFrame:
+    """Predict the samples of some folds from all others, with every baseline.
+
+    Parameters
+    ----------
+    task
+        The labelled samples. Those of fold -1 are predicted from all folds, and no fold from them.
+    threads
+        Processes at a time; the table is the same for any number.
+    folds
+        Folds to predict; None: all of them, -1 included.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `row` (of `task`), `fold`, `baseline`, `observed`, `predicted` and the probabilities, sorted
+        by baseline, then `row`.
+    """
+    chosen = np.unique(task.fold).tolist() if folds is None else folds
+    parts = [dataclasses.replace(task, held_out=fold) for fold in chosen]
+    names = list(baselines_of(task))
+    tables = [
+        pd.concat(predictions).sort_index().reset_index(names="row")
+        for predictions in zip(*_fit_all(parts, names, threads), strict=True)
+    ]
+    for name, table in zip(names, tables, strict=True):
+        table.insert(1, "fold", task.fold[table["row"]])
+        table.insert(2, "baseline", name)
+        table.insert(3, "observed", task.target[table["row"]])
+    return pd.concat(tables, ignore_index=True)
+
+
+def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
+    """Predict samples by baselines that saw neither their labels nor those of another block.
+
+    The weights of a mixture for a block are fitted to these predictions of all other samples; see
+    `aam.data.nested_folds`.
+
+    Parameters
+    ----------
+    task
+        The labelled samples; those of fold -1 take no part.
+    threads
+        Processes at a time; the table is the same for any number.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `row` (of `task`), `without` (the block), `baseline`, `predicted` and the probabilities,
+        sorted by baseline, then `without` and `row`. The constants are left out.
+    """
+    row_names = pd.RangeIndex(len(task.group)).astype(str)
+    unit_N = units_of(pd.Series(task.group, row_names)).to_numpy(np.str_)
+    # With landmarks a fit takes minutes, and a fifth of the samples is enough to fit weights to.
+    fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
+    names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
+    if not fits or not names:
+        columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]
+        return pd.DataFrame(columns=columns)
+    last = int(task.fold.max())
+    parts = []
+    for number, fit in enumerate(fits, start=1):
+        # The number is that of no other fold, because the draws of a baseline depend on it.
+        held_out = last + number
+        fold = np.where(fit.is_training_N, task.fold, NOWHERE)
+        fold[fit.rows] = held_out
+        parts.append(dataclasses.replace(task, fold=fold, held_out=held_out))
+    tables = []
+    for fit, predictions in zip(fits, _fit_all(parts, names, threads), strict=True):
+        for name, table in zip(names, predictions, strict=True):
+            for block, rows in fit.predicted.items():
+                part = table.loc[rows].reset_index(names="row")
+                part.insert(1, "without", block)
+                part.insert(2, "baseline", name)
+                tables.append(part)
+    rank = {name: number for number, name in enumerate(names)}
+    nested = pd.concat(tables, ignore_index=True)
+    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(rank)))
+    return nested.iloc[order].reset_index(drop=True)
+
+
+def _fit_all(
+    parts: Sequence[Problem], names: Sequence[str], threads: int
+) -> list[list[pd.DataFrame]]:
+    """Return the predictions of each part by each baseline, in processes of their own."""
+    # Threads would wait for each other, as much of a search is Python: processes do not.
+    # With landmarks one fold at a time is fitted, since its matrices alone take gigabytes.
+    processes = min(threads, len(parts)) if parts[0].landmarks is None else 1
+    at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
+    predictions = at_a_time(delayed(_fit_fold)(part, names) for part in parts)
+    if processes > 1:
+        # The work of a process is counted when it has ended.
+        get_reusable_executor().shutdown()
+    return predictions
+
+
+def _fit_fold(part: Problem, names: Sequence[str]) -> list[pd.DataFrame]:
+    """Predict the held-out fold with each of the baselines, by row."""
+    # Training samples that are all alike teach every method the same; some refuse them.
+    are_alike = len(np.unique(part.target[part.train])) == 1
+    predictors = baselines_of(part)
+    tables = []
+    # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
+    # gives: its loops are short, and threads that wait for a busy core spin.
+    with threadpool_limits(1), warnings.catch_warnings():
+        # A weak penalty may need more steps; how well it predicts by then decides about it.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        # A class of few samples may be missing in a part that is left out.
+        for message in ("y_pred contains classes not in y_true", "A single label was found"):
+            warnings.filterwarnings("ignore", message=message)
+        for name in names:
+            logging.getLogger(__name__).info("fold %d: %s", part.held_out, name)
+            predict = on_reads.constant if are_alike else predictors[name]
+            values, probabilities_TC = predict(part)
+            if part.regression:
+                values = np.clip(values, *part.bounds)
+            columns = _probability_columns(part)
+            table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
+            table.insert(0, "predicted", values)
+            tables.append(table)
+    return tables
+
+
+def _probability_columns(task: Problem) -> list[str]:
+    return [PROBABILITY + name for name in task.classes]

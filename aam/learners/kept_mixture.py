@@ -1,0 +1,164 @@
+"""A super learner as a directory, for other tables: `aam.inference.with_baselines` reads it."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from aam.data.folds import read_folds
+from aam.data.predictions import CROSS_VALIDATION, TARGET, class_names, write_predictions
+from aam.data.same_reads import Fingerprints
+from aam.data.table import on_same_features, read_biom, write_biom
+from aam.learners.mixture import Mixture
+from aam.learners.super_learner import (
+    FOLDS,
+    FORMAT,
+    MODEL,
+    SEQUENCES,
+    SETTINGS,
+    TREE,
+    Learner,
+    super_learner,
+)
+from aam.util.atomic import atomic_path, write_json
+from aam.util.manifest import write_manifest
+
+FINGERPRINTS = "fingerprints.safetensors"
+"""File of a super learner without models: what recognizes the reads of its training samples."""
+
+
+def mix_targets(
+    learners: Mapping[str, Mapping[str, Learner]], units: pd.Series
+) -> tuple[dict[str, Mixture], pd.DataFrame]:
+    """Mix the learners of every target.
+
+    Parameters
+    ----------
+    learners
+        By target ("" where there is one) and name. A learner that is alone is not mixed.
+    units
+        Which samples belong together, as `aam.data.folds.units_of` returns it.
+
+    Returns
+    -------
+    tuple
+        The mixture for other tables, by target, and the cross-validated predictions, with a column
+        `target` where there are several.
+    """
+    mixtures: dict[str, Mixture] = {}
+    parts = []
+    for target, named in learners.items():
+        if len(named) > 1:
+            mixed = super_learner(named, units)
+            mixture = mixed.mixture
+            table = mixed.predictions
+        else:
+            mixture = Mixture.equal(list(named))
+            table = next(iter(named.values())).predictions
+        mixtures[target] = mixture
+        parts.append(table.assign(**{TARGET: target}) if target else table)
+    return mixtures, pd.concat(parts, ignore_index=True)
+
+
+def mixture_settings(
+    mixtures: Mapping[str, Mixture],
+    mixed: pd.DataFrame,
+    *,
+    model: str | None,
+    kind: str,
+    classes: Sequence[str] | None,
+    bounds: Sequence[float | None],
+    seed: int,
+    rarefaction: Mapping[str, Any],
+    provenance: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return what the settings of a directory say of its mixture.
+
+    Parameters
+    ----------
+    mixtures
+        The mixture for other tables, by target.
+    mixed
+        The cross-validated predictions of the mixture.
+    model
+        Name of the model among the learners; None: there is none.
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    classes
+        Classes in their order; None: those of the predictions.
+    bounds
+        Least and largest number that can be predicted; None: no bound.
+    seed
+        Seed of the baselines that draw.
+    rarefaction
+        Depth, seed and views of the draws of another table.
+    provenance
+        Where the mixture comes from (`aam.util.provenance`).
+
+    Returns
+    -------
+    dict
+        The content of `SETTINGS`.
+    """
+    return {
+        "format": FORMAT,
+        "model": model,
+        "classes": classes or class_names(mixed),
+        "kind": kind,
+        "bounds": bounds,
+        "seed": seed,
+        "rarefaction": rarefaction,
+        "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
+        "provenance": dict(provenance),
+    }
+
+
+def write_super_learner(
+    directory: Path,
+    settings: Mapping[str, Any],
+    predictions: pd.DataFrame,
+    *,
+    folds: Path,
+    tree: Path,
+    sequences: Path,
+    views: Sequence[Path],
+    models: Path | None = None,
+    fingerprints: Fingerprints | None = None,
+) -> None:
+    """Write the directory that `SuperLearner.load` reads, atomically.
+
+    Parameters
+    ----------
+    directory
+        Folder to write.
+    settings
+        Content of `super_learner.json`: what the baselines and the rarefaction of another table
+        take, the mixtures, and the name of the model, None where there is none.
+    predictions
+        The cross-validated ones of the mixture, which intervals are learned from.
+    folds, tree, sequences, views
+        Files of the study: those of the task's folds, of its tree and ASVs, and of its rarefied
+        tables.
+    models
+        Directory of the fine-tuned models; None: baselines are mixed alone.
+    fingerprints
+        Reads of the training samples, which are recognized by them later. None: the models do it.
+    """
+    labelled = read_folds(folds)
+    sample_ids = [*labelled.index[labelled["fold"] >= 0]]
+    with atomic_path(directory) as partial:
+        partial.mkdir()
+        if models is not None:
+            shutil.copytree(models, partial / MODEL)
+        shutil.copyfile(folds, partial / FOLDS)
+        shutil.copyfile(tree, partial / TREE)
+        shutil.copyfile(sequences, partial / SEQUENCES)
+        for view, reads in enumerate(on_same_features(map(read_biom, views), sample_ids)):
+            write_biom(partial / f"view{view}.biom", reads, {})
+        if fingerprints is not None:
+            fingerprints.write(partial / FINGERPRINTS)
+        write_predictions(partial / CROSS_VALIDATION, predictions)
+        write_json(partial / SETTINGS, settings)
+        write_manifest(partial)

@@ -1,0 +1,169 @@
+"""Weights of several methods that are mixed, by how well they predict what they never saw.
+
+Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from aam.data.predictions import at_temperature, class_codes, temperature
+
+RIDGE = 2.0
+"""Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
+SMOOTH = 0.01
+"""Part of the mean error of the best method below which an error counts as its square."""
+LEAST_SHARE = 1e-3
+"""What a smaller probability counts as where its logarithm is taken."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Weights of methods, and the temperatures that their probabilities are scaled by."""
+
+    weights: Mapping[str, float]
+    """None below zero, of sum one."""
+    temperatures: Mapping[str, float]
+    """1 where numbers are predicted."""
+
+    @classmethod
+    def fit(
+        cls,
+        values: Mapping[str, Floats],
+        observed: NDArray[Any],
+        classes: Sequence[str],
+        unit: NDArray[Any],
+    ) -> "Mixture":
+        """Learn the mixture of least absolute error, or of least log loss with classes balanced.
+
+        The weights are pulled towards equal ones, the more so the fewer groups there are.
+
+        Parameters
+        ----------
+        values
+            Predicted numbers [N, 1], or probabilities [N, C], by method.
+        observed
+            Numbers, or names of classes, [N].
+        classes
+            Names of the classes; none where numbers are predicted.
+        unit
+            Group of each sample, [N].
+
+        Returns
+        -------
+        Mixture
+            Without any samples that of equal weights.
+        """
+        if not len(observed):
+            return cls.equal(list(values))
+        strength = RIDGE / len(np.unique(unit))
+        if not classes:
+            error_NM = np.stack([observed - value_NC[:, 0] for value_NC in values.values()], axis=1)
+            weight_M = _weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
+            return cls(_named(values, weight_M), dict.fromkeys(values, 1.0))
+        scales = {
+            name: temperature(observed, share_NC, classes, strength)
+            for name, share_NC in values.items()
+        }
+        scaled = [at_temperature(share_NC, scales[name]) for name, share_NC in values.items()]
+        code = class_codes(observed, classes)
+        share_NM = np.stack([share_NC[np.arange(len(code)), code] for share_NC in scaled], axis=1)
+        importance_N = 1.0 / np.bincount(code, minlength=len(classes))[code]
+        weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
+        return cls(_named(values, weight_M), scales)
+
+    @classmethod
+    def equal(cls, names: Sequence[str]) -> "Mixture":
+        """Return a mixture of equal weights, for want of predictions to fit others to.
+
+        Parameters
+        ----------
+        names
+            Names of the methods.
+        """
+        return cls(dict.fromkeys(names, 1.0 / len(names)), dict.fromkeys(names, 1.0))
+
+    def plain(self) -> dict[str, dict[str, float]]:
+        """Return weights and temperatures as JSON has them."""
+        return {"weights": dict(self.weights), "temperatures": dict(self.temperatures)}
+
+    def apply(self, values: Mapping[str, Floats]) -> Floats:
+        """Return the mixed numbers, or probabilities, [N, C].
+
+        Parameters
+        ----------
+        values
+            What each method predicts, [N, C] by name.
+        """
+        parts = []
+        for name, weight in self.weights.items():
+            value_NC = values[name]
+            if value_NC.shape[1] > 1:
+                value_NC = at_temperature(value_NC, self.temperatures[name])
+            parts.append(weight * value_NC)
+        return np.sum(parts, axis=0)
+
+
+def _named(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:
+    return dict(zip(values, map(float, weight_M), strict=True))
+
+
+def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool) -> Floats:
+    """Return the weights of methods, [M], by least penalized loss on the simplex.
+
+    The loss is the mean absolute error, smooth near 0, or the mean log loss. The penalty is the
+    squared distance from equal weights. SciPy's SLSQP starts from the best single method.
+
+    Parameters
+    ----------
+    fit_NM
+        Errors of each method, or probabilities that it gives to the observed classes.
+    importance_N
+        How much each sample counts.
+    strength
+        Strength of the pull towards equal weights.
+    are_shares
+        Whether `fit_NM` holds probabilities.
+    """
+    methods = fit_NM.shape[1]
+    equal_M = np.full(methods, 1.0 / methods)
+    share_N = importance_N / importance_N.sum()
+    # The best method sets the scale: one that is far off would hide how the others differ.
+    smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
+
+    def loss(weight_M: Floats) -> tuple[float, Floats]:
+        mixed_N = fit_NM @ weight_M
+        if are_shares:
+            sure_N = np.maximum(mixed_N, LEAST_SHARE)
+            slope_N = np.where(mixed_N > LEAST_SHARE, -1.0 / sure_N, 0.0)
+            return float(share_N @ -np.log(sure_N)), (share_N * slope_N) @ fit_NM
+        error_N = np.sqrt(mixed_N**2 + smooth**2)
+        return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM
+
+    # From equal weights no step would be short enough where a method is far off.
+    start_M = min(np.eye(methods), key=lambda alone_M: loss(alone_M)[0])
+    unit = max(loss(start_M)[0], 1e-12)
+
+    def penalized(weight_M: Floats) -> tuple[float, Floats]:
+        value, slope_M = loss(weight_M)
+        away_M = weight_M - equal_M
+        penalty = strength * methods * float(away_M @ away_M)
+        return value / unit + penalty, slope_M / unit + 2 * strength * methods * away_M
+
+    minimum = minimize(
+        penalized,
+        start_M,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * methods,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        options={"maxiter": 200, "ftol": 1e-9},
+    )
+    weight_M = np.clip(minimum.x, 0.0, None)
+    return weight_M / weight_M.sum()

@@ -1,0 +1,276 @@
+"""About how long a run takes, from shapes alone, and how fast a core of this machine is."""
+
+import copy
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from aam.config.names import name_models
+from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
+from aam.config.sections.training import Pretraining
+from aam.data.nested_folds import ring_size
+from aam.data.rarefaction import too_deep
+from aam.data.table import FeatureTable
+
+PRODUCT = 768
+"""Rows of a square product in fp32, which is timed here to learn how fast a core is."""
+PRODUCT_SPEED = 1e11
+"""Operations per second of a core of the machine of reference in such a product."""
+STEP = 0.176
+"""Core-seconds of a step, idle cores counted, by ten runs on seven studies."""
+OPERATION = 2.5e-11
+"""Core-seconds of an operation of the blocks, by the same runs."""
+START = 5.0
+"""Seconds before the first step of a training run."""
+BASELINES = 0.17
+"""Seconds of all baselines per labelled sample, with `BASELINE_FOLDS` folds."""
+BASELINE_FOLDS = 5
+EXPLAINED = 1.0
+"""Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
+samples, half of it where the encoder is `kernel`."""
+OTHERS = 15.0
+"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: with
+one task about 25 in a study of 202 samples."""
+OTHERS_PER_TASK = 10.0
+"""Seconds of the same that each task adds."""
+FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
+"""Passes of a pretraining where the samples are many."""
+LEAST_SAVED = 0.2
+"""Share of the time that a change has to save to be worth a word."""
+LEAST_SAVED_S = 30.0
+"""Seconds that it has to save, too."""
+OF_NETWORKS = ("pretraining", "fine-tuning", "explaining")
+"""Kinds of parts that a run without networks lacks."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run."""
+
+    kind: Literal["pretraining", "fine-tuning", "explaining", "baselines", "others"]
+    what: str
+    """What it is called."""
+    seconds: float
+    """On two cores like these."""
+
+
+def core_speed() -> float:
+    """Return the speed of a core here over the one of reference, by the best of five products."""
+    one_PP = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
+    times = [time.thread_time()]
+    with threadpool_limits(1):
+        for _ in range(5):
+            one_PP @ one_PP
+            times.append(time.thread_time())
+    return 2.0 * PRODUCT**3 / min(np.diff(times)) / PRODUCT_SPEED
+
+
+def expected_parts(
+    cfg: Mapping[str, Any], work: "Work", labels: Mapping[str, tuple[int, int]]
+) -> list[Part]:
+    """Return the parts of a run, from the one that takes longest on.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.describe`.
+    work
+        What the table and this machine make of it.
+    labels
+        The labelled samples and the folds, by task.
+    """
+    parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
+    for task, (labelled, folds) in labels.items():
+        seconds = START + BASELINES * labelled * folds / BASELINE_FOLDS
+        parts.append(Part("baselines", f"baselines of {task}", seconds))
+    labels_of_models = name_models(cfg["models"])
+    for name, model in cfg["models"].items():
+        label = labels_of_models[name]
+        parts.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
+        for task, section in cfg["tasks"].items():
+            named = f"{task} with {label}"
+            finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
+            parts.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
+            if section["explained"]:
+                explaining_s = work.explaining_s(section, *labels[task])
+                parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
+    return sorted(parts, key=lambda part: -part.seconds)
+
+
+def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
+    """Return lines of configuration that make a run faster, and the slice that they lead to.
+
+    Parameters
+    ----------
+    cfg
+        The slice `aam.config.slices.describe`.
+    work
+        What the table and this machine make of it.
+
+    Returns
+    -------
+    lines : list of str
+        Lines of YAML, none where nothing would be faster.
+    changed : dict
+        The slice `cfg` with these changes.
+    """
+    lines = []
+    changed = copy.deepcopy(dict(cfg))
+    lasting = [
+        model["pretraining"]
+        for model in changed["models"].values()
+        if model["pretraining"]["epochs"] is None and work.pretraining_passes(model) > FEW_PASSES
+    ]
+    if lasting:
+        lines.append(f"pretraining: {{epochs: {FEW_PASSES}}}")
+        for settings in lasting:
+            settings["epochs"] = FEW_PASSES
+    tasks = changed["tasks"].values()
+    if tasks and all(map(_can_be_kernel, tasks)):
+        lines.append("finetuning: {encoder: kernel}")
+        for task in tasks:
+            task["finetuning"]["encoder"] = "kernel"
+    return lines, changed
+
+
+def is_worth_it(seconds: float, faster_s: float) -> bool:
+    """Return whether a faster run saves enough to be worth a word.
+
+    Parameters
+    ----------
+    seconds, faster_s
+        Expected seconds of the run as it is, and of the faster one.
+    """
+    return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
+
+
+def _can_be_kernel(task: Mapping[str, Any]) -> bool:
+    """Return whether a kernel machine alone can take the place of what `auto` trains."""
+    settings = Finetuning.model_validate(task["finetuning"])
+    obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
+    return settings.encoder == "auto" and settings.start == "pretrained" and obstacle is None
+
+
+def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
+    return OTHERS + OTHERS_PER_TASK * len(labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What the work of a training follows from: the table and this machine."""
+
+    prevalence_F: NDArray[np.float64]
+    """Share of the samples that have each ASV."""
+    samples: int
+    length_bp: int
+    cores: float
+    """Cores in those of the machine of reference."""
+
+    @classmethod
+    def of_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
+        """Return the work that a table makes on this machine, whose speed is measured.
+
+        Parameters
+        ----------
+        cfg
+            The slice `aam.config.slices.describe`.
+        table
+            Raw counts, before rarefaction.
+        longest_bp
+            Length of the longest sequence.
+
+        Raises
+        ------
+        InputError
+            No sample has as many reads as the rarefaction depth.
+        """
+        prevalence_F, samples = _prevalence(table, cfg["depth"])
+        length_bp = min(longest_bp, cfg["max_length_bp"])
+        return cls(prevalence_F, samples, length_bp, BUDGET_CORES * core_speed())
+
+    def training_s(
+        self, shape: Mapping[str, Any], passes: float, rows: float, batch_size: int
+    ) -> float:
+        """Return the seconds that train a whole model.
+
+        Parameters
+        ----------
+        shape
+            Architecture of the encoder.
+        passes
+            Passes over the rows; a part of one counts as that part.
+        rows
+            Rows of a pass.
+        batch_size
+            Rows of a step.
+        """
+        steps = passes * math.ceil(rows / batch_size)
+        distinct = (1 - (1 - self.prevalence_F) ** min(batch_size, rows)).sum() * steps
+        tokens = shape["asv_layers"] * math.ceil(self.length_bp / shape["patch_bp"]) * distinct
+        tokens += shape["sample_layers"] * self.prevalence_F.sum() * passes * rows
+        operations = 6.0 * 12 * shape["width"] ** 2 * tokens
+        return float(STEP * steps + OPERATION * operations) / self.cores
+
+    def pretraining_s(self, model: Mapping[str, Any]) -> float:
+        """Return the seconds of a pretraining, a slice of `aam.config.slices.pretrain`."""
+        settings = Pretraining.model_validate(model["pretraining"])
+        learned = self.samples * (1 - settings.held_out)
+        # A validation, and the embedding of all samples, are forward passes: a third of a step.
+        validated = settings.validations * (self.samples - learned)
+        passes = (self.samples + validated) / 3 / learned + self.pretraining_passes(model)
+        return START + self.training_s(model["model"], passes, learned, settings.batch_size)
+
+    def pretraining_passes(self, model: Mapping[str, Any]) -> int:
+        """Return the passes of a pretraining over its training samples."""
+        settings = Pretraining.model_validate(model["pretraining"])
+        learned = self.samples * (1 - settings.held_out)
+        return settings.passes(math.ceil(learned / settings.batch_size))
+
+    def finetuning_s(
+        self, model: Mapping[str, Any], settings: Mapping[str, Any], labelled: int, folds: int
+    ) -> float:
+        """Return the seconds of a fine-tuning; with the encoder `auto` the budget.
+
+        Parameters
+        ----------
+        model
+            A slice of `aam.config.slices.pretrain`.
+        settings
+            The section `finetuning` of the task.
+        labelled, folds
+            Numbers of labelled samples and of folds.
+        """
+        if settings["encoder"] == "auto":
+            return START + Finetuning.model_validate(settings).budget_s(folds, labelled)
+        if settings["encoder"] not in ("full", "partial"):
+            return START
+        shape = model["model"]
+        trained = shape if settings["encoder"] == "full" else {**shape, "asv_layers": 0}
+        # Nested predictions are made by some more models.
+        passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
+        rows = labelled * (1 - 1 / folds)
+        return START + self.training_s(trained, passes, rows, settings["batch_size"])
+
+    def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
+        """Return the seconds that explain a task."""
+        samples = min(labelled, folds * task["explained"])
+        share = 0.5 if task["finetuning"]["encoder"] == "kernel" else 1.0
+        return START + share * EXPLAINED * samples / self.cores
+
+
+def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], int]:
+    """Return the part of the samples that have each ASV at a depth, [F], and their number."""
+    rows = np.flatnonzero(table.reads >= depth)
+    if not rows.size:
+        raise too_deep(table.sample_ids, table.reads, depth)
+    kept = table.counts[rows].astype(np.float64)
+    # This is the prevalence as if reads were put back after each draw, which is near enough.
+    reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
+    kept.data = 1 - np.exp(-depth * kept.data / reads)
+    return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)

@@ -1,0 +1,62 @@
+"""Headline scores of models and baselines as bars."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from aam.evaluate.scores import HEADLINE, label_models
+from aam.report.figures.style import BLUE, GREY, bars, saved_panels, share_axis
+from aam.report.labels import plain, row_label, score, short
+
+
+def draw(accuracy: pd.DataFrame, path: Path) -> None:
+    """Draw the headline scores of models and baselines, one panel per task.
+
+    Parameters
+    ----------
+    accuracy
+        What `aam.evaluate.scores.accuracy_table` returns.
+    path
+        The figure to write.
+    """
+    labels = label_models(accuracy.loc[accuracy["role"] == "model", "name"])
+    shown = [labels.get(name, name) for name in accuracy["name"]]
+    accuracy = accuracy.assign(name=shown)
+    tasks = list(dict.fromkeys(accuracy["task"]))
+    row_in = 1.1 + 0.3 * int(accuracy["task"].value_counts().max())
+    with saved_panels(path, len(tasks), row_in) as (_, all_axes):
+        for axes, task in zip(all_axes, tasks, strict=True):
+            part = accuracy[accuracy["task"] == task]
+            headline_bars(axes, part["kind"].iloc[0], part.to_dict("records"))
+            axes.set_title(f"{short(plain(task), 30)} (n={part['n'].iloc[0]})")
+
+
+def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
+    """Draw a bar per method, and say which end is better.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    kind
+        Kind of the task.
+    rows
+        `name`, `role` and scores of each method, the first on top.
+    """
+    rows = list(rows)
+    headline = HEADLINE[kind]
+    bars(
+        axes,
+        [short(row_label(row["name"], row["role"]), 32) for row in rows],
+        [row[headline] for row in rows],
+        [score(row[headline]) for row in rows],
+        [BLUE if row["role"] == "model" else GREY for row in rows],
+        errors=[row["mae_fold_sd"] for row in rows] if kind == "regression" else None,
+    )
+    if kind == "regression":
+        axes.set_xlabel("MAE ± sd over folds (lower is better)")
+    else:
+        share_axis(axes, "balanced accuracy (higher is better)")

@@ -1,0 +1,217 @@
+"""Training curves of one run, or of the runs of all folds."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from aam.report.figures.style import BLACK, GREY, colors, saved_panels, tell
+from aam.report.labels import OTHER_METRICS, plain, quantity
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one pair of axes shows."""
+
+    title: str
+    label: str
+    pattern: str
+    """Pattern of the names of what it shows."""
+    scale: float = 1.0
+    """Factor from the recorded unit to the one of the label."""
+    least_top: float | None = None
+    """The axis begins at zero and ends here or higher; None: it fits the values."""
+    noisy: bool = False
+    """A running median is drawn over the values, which are faint."""
+
+
+PANELS = (
+    Panel("Loss", "loss", r"loss|.*_loss"),
+    Panel("Distances between held-out samples", "Pearson r, predicted and true", r".*_pearson"),
+    Panel("Masked nucleotides of held-out samples", "accuracy", r"nucleotide_.*accuracy.*"),
+    Panel("Learning rate", "learning rate", "learning_rate", least_top=0.0),
+    Panel("Gradient", "norm before clipping", "gradient_norm", noisy=True),
+    Panel("Throughput", "samples per s", "samples_per_s", least_top=0.0, noisy=True),
+    Panel("Memory", "GiB", r"memory_mb|peak_memory_mb", scale=2**-10, least_top=0.0),
+    Panel("Waiting for data", "% of the time", "loading_share", 100.0, least_top=10.0, noisy=True),
+)
+LEAST_SMOOTHED = 30
+"""Points of a run from which on a running median says more than they do."""
+
+NAMES = {
+    "loss": "total",
+    "nucleotide_accuracy": "model",
+    "nucleotide_baseline_accuracy": "most frequent base",
+    "nucleotide_accuracy_unseen_asvs": "model, ASVs not in training",
+    **OTHER_METRICS,
+    "memory_mb": "process",
+    "peak_memory_mb": "peak on the device",
+}
+
+
+def draw(history: pd.DataFrame, path: Path) -> None:
+    """Draw what was recorded: losses, quality on held-out samples, what the run took.
+
+    Parameters
+    ----------
+    history
+        `name`, `split`, `epoch` and `value` of each record; NaN was not measured. Where several
+        runs are in one table, `fold`, `recipe` and `model` tell them apart.
+    path
+        The figure to write.
+    """
+    history = history.dropna(subset=["value"])
+    parts = []
+    for panel in PANELS:
+        part = history[history["name"].str.fullmatch(panel.pattern)]
+        if len(part):
+            parts.append((panel, part.assign(value=part["value"] * panel.scale)))
+    columns = 3 if len(parts) == 3 else 2
+    row_in = 2.7 if parts else 0.3
+    with saved_panels(path, len(parts) or 1, row_in, 0.2, columns=columns) as (_, all_axes):
+        if not parts:
+            # The recipe `kernel` is fitted at once.
+            all_axes[0].set_title("Nothing was trained step by step.")
+            all_axes[0].set_axis_off()
+        for axes, (panel, part) in zip(all_axes, parts, strict=False):
+            _draw_panel(axes, panel, part)
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What the curves of a panel have in common."""
+
+    names: list[str]
+    """Names of what was recorded, the loss first."""
+    keys: list[str]
+    """Columns that tell the curves apart: `name` and `split`, then those of a run."""
+    runs: int
+    """Number of runs: of folds, recipes and models."""
+    recipes: list[str]
+    has_splits: bool
+    """Whether there are both training and validation samples."""
+    is_smoothed: bool
+    """Whether running medians are drawn over the values."""
+
+    @classmethod
+    def from_records(cls, panel: Panel, part: pd.DataFrame) -> "_Contents":
+        """Return what the records of a panel have in common."""
+        of_run = [key for key in ("fold", "recipe", "model") if key in part]
+        runs = part.groupby(of_run).ngroups if of_run else 1
+        names = sorted(part["name"].unique(), key=lambda name: (name != "loss", name))
+        return cls(
+            names=names,
+            keys=["name", "split", *of_run],
+            runs=runs,
+            recipes=sorted(part["recipe"].unique()) if "recipe" in part else [],
+            has_splits=part["split"].nunique() > 1,
+            is_smoothed=panel.noisy and len(part) >= LEAST_SMOOTHED * runs,
+        )
+
+    def label(self, name: str, split: str, recipe: str | None) -> str:
+        """Return what the legend says of a curve."""
+        measured = name.removesuffix("_loss").removesuffix("_pearson")
+        words = [NAMES.get(measured, plain(measured))]
+        if self.has_splits:
+            words.append(split)
+        if recipe is not None:
+            words.append(recipe)
+        return ", ".join(words)
+
+    def color(self, name: str, recipe: str | None) -> Any:
+        """Return the colour of a curve: one for each name, or for each name and recipe."""
+        position = self.names.index(name)
+        if recipe is not None:
+            number = position * len(self.recipes) + self.recipes.index(recipe)
+            return colors(7)[number % 7]
+        palette = [BLACK, *colors(6)] if self.names[0] == "loss" else colors(7)
+        if "baseline" in name or position >= len(palette):
+            return GREY
+        return palette[position]
+
+
+def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
+    """Draw the curves of all runs, and scale and label the axes."""
+    contents = _Contents.from_records(panel, part)
+    names = contents.names
+    labelled: set[str] = set()
+    part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
+    for key, line in part.groupby(contents.keys, sort=False):
+        name = str(key[0])
+        split = str(key[1])
+        recipe = str(line["recipe"].iloc[0]) if len(contents.recipes) > 1 else None
+        label = contents.label(name, split, recipe)
+        shown_label = None if label in labelled else label
+        drawn = _draw_curve(axes, contents, line, contents.color(name, recipe), shown_label)
+        fold = f", fold {line['fold'].iloc[0]}" if "fold" in line else ""
+        tell(drawn, [f"{label}{fold}: {quantity(line['value'].iloc[-1])} at the end"])
+        labelled.add(label)
+    _scale(axes, panel, part["value"].to_numpy())
+    title = panel.title
+    if contents.is_smoothed:
+        title += ", running median"
+    if contents.runs > 1:
+        title += f", {part['fold'].nunique()} folds"
+    axes.set(title=title, xlabel="epoch", ylabel=panel.label, xlim=(0, None))
+    if len(labelled) > 1:
+        if panel.label == "accuracy":
+            # The legend gets room below the curves.
+            low, high = axes.get_ylim()
+            axes.set_ylim(max(0.0, low - 0.35 * (high - low)), high)
+        axes.legend()
+
+
+def _draw_curve(
+    axes: Axes, contents: _Contents, line: pd.DataFrame, color: Any, label: str | None
+) -> list[Line2D]:
+    """Draw one quantity of one run over its epochs.
+
+    Parameters
+    ----------
+    axes
+        Where to draw.
+    contents
+        What the curves of the panel have in common.
+    line
+        Records of one name, split and run.
+    color
+        Colour of the curve.
+    label
+        What the legend says of it; None: nothing.
+    """
+    is_baseline = "baseline" in str(line["name"].iloc[0])
+    is_validation = line["split"].iloc[0] == "validation"
+    value = line["value"]
+    if contents.is_smoothed:
+        faint = 0.4 / contents.runs
+        axes.plot(line["epoch"], value, color=GREY, alpha=faint, linewidth=0.7)
+        width = max(5, len(value) // 15)
+        value = value.rolling(width, center=True, min_periods=1).median()
+    is_dashed = is_baseline or (is_validation and contents.has_splits)
+    has_markers = is_validation and not is_baseline
+    return axes.plot(
+        line["epoch"],
+        value,
+        color=color,
+        linestyle="--" if is_dashed else "-",
+        marker="o" if has_markers else None,
+        markersize=3,
+        alpha=1.0 if contents.runs == 1 else 0.55,
+        linewidth=1.4 if contents.runs == 1 else 0.9,
+        label=label,
+    )
+
+
+def _scale(axes: Axes, panel: Panel, values: NDArray[np.float64]) -> None:
+    """Take logarithms where values differ much, else begin at zero where the panel says so."""
+    if panel.label in ("loss", "norm before clipping") and 0 < 20 * values.min() < values.max():
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+    elif panel.least_top is not None:
+        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.set_ylim(0, max(panel.least_top, axes.get_ylim()[1]))

@@ -1,0 +1,166 @@
+"""The most important ASVs of a task, on the part of the tree that leads to them.
+
+Shape suffixes: A ASVs in the order of the tree, C explained outputs.
+"""
+
+import itertools
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from aam.config.names import AAM
+from aam.data.trees.branches import read_tree
+from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
+from aam.evaluate.scores import of_each_target
+from aam.report.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
+from aam.report.labels import plain, quantity, short, taxon_name
+from aam.report.page.sentences.importances import explain_hidden_importances
+from aam.report.page.verdicts import is_stopped
+from aam.util.scikit_bio import TreeNode
+
+SENTENCE_IN = 0.8
+"""Height of a figure that is a sentence."""
+SHOWN_OUTPUTS = 12
+"""Most outputs whose directions are shown: those with the largest."""
+
+
+def draw(
+    importance: pd.DataFrame,
+    tree: Path,
+    check: Mapping[str, Any],
+    report: Mapping[str, Any],
+    path: Path,
+) -> None:
+    """Draw the tree, the direction per output where there are several, and the importance.
+
+    A task with a red light, of several targets one that has no other, gets a sentence instead.
+
+    Parameters
+    ----------
+    importance
+        An `importance.tsv`, of which the first rows are shown.
+    tree
+        The tree of the study, a Newick file.
+    check
+        An `importance_check.json`.
+    report
+        The `metrics.json` of the task.
+    path
+        The figure to write.
+    """
+    if all(is_stopped(one) for one in of_each_target([report])):
+        _write_sentence(path)
+        return
+    importance = importance.head(MOST_IMPORTANT)
+    pruned = read_tree(tree, importance["feature-id"].tolist())
+    pruned.prune()
+    names = [node.name for node in pruned.postorder() if node.is_tip()]
+    table = importance.set_index("feature-id").loc[names]
+    columns = direction_columns(importance)
+    several = len(columns) > 1
+    widths = (3.0, 0.5 + 0.2 * min(len(columns), SHOWN_OUTPUTS), 3.6) if several else (3.0, 4.0)
+    height = max(3.0, 1.6 + 0.19 * len(names))
+    grid: dict[str, Any] = {"columns": len(widths), "width_ratios": widths, "sharey": True}
+    with saved_figure(path, height, **grid) as (_, panels):
+        _draw_tree(panels[0], pruned)
+        if several:
+            _draw_directions(panels[1], table[columns])
+        _draw_bars(panels[-1], table, check)
+        # Matplotlib labels the first of shared axes alone, and the labels belong right of the tree.
+        panels[1].tick_params(axis="y", left=False, labelleft=True)
+        panels[1].set_yticks(range(len(names)), _labels(table))
+        panels[0].tick_params(axis="y", left=False, labelleft=False)
+        panels[-1].tick_params(axis="y", left=False)
+        panels[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _write_sentence(path: Path) -> None:
+    """Save a figure that says why there is none."""
+    with saved_figure(path, SENTENCE_IN) as (_, (axes,)):
+        axes.set_axis_off()
+        axes.set_title(
+            "\n".join(textwrap.wrap(explain_hidden_importances(), 90)), fontweight="normal"
+        )
+
+
+def _labels(table: pd.DataFrame) -> list[str]:
+    """Return shortened IDs; or the name of the taxon with the first letters of the ID."""
+    if TAXON not in table:
+        return [short(name, 16) for name in table.index]
+    taxa = table[TAXON].fillna("").map(taxon_name)
+    pairs = zip(taxa, table.index, strict=True)
+    return [f"{short(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
+
+
+def _draw_tree(axes: Axes, tree: TreeNode) -> None:
+    """Draw tips at places 0, 1, … and a branch in the middle of those that it divides into.
+
+    Negative lengths count as 0.
+    """
+    end: dict[int, float] = {}
+    for node in tree.preorder():
+        above, length = (0.0, 0.0) if node.parent is None else (end[id(node.parent)], node.length)
+        end[id(node)] = above + max(length or 0.0, 0.0)
+    right = max(end.values())
+    height_of: dict[int, float] = {}
+    tips = itertools.count()
+    for node in tree.postorder():
+        below = [height_of[id(child)] for child in (node.children or [])]
+        height = (below[0] + below[-1]) / 2 if below else float(next(tips))
+        height_of[id(node)] = height
+        stop = end[id(node)]
+        start = stop if node.parent is None else end[id(node.parent)]
+        axes.plot([start, stop], [height, height], color=BLACK, linewidth=0.9)
+        if below:
+            axes.plot([stop, stop], [below[0], below[-1]], color=BLACK, linewidth=0.9)
+        else:
+            axes.plot([stop, right], [height, height], color=GREY, lw=0.6, ls=":")
+    axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("branch length")
+    axes.set_title("Tree")
+
+
+def _draw_directions(axes: Axes, direction: pd.DataFrame) -> None:
+    by_size = direction.abs().max().sort_values(ascending=False, kind="stable").index
+    kept = [name for name in direction.columns if name in set(by_size[:SHOWN_OUTPUTS])]
+    values_AC = direction[kept].to_numpy(float)
+    largest = float(np.abs(values_AC).max()) or 1.0
+    outputs = [plain(name.removeprefix(f"{DIRECTION}:")) for name in kept]
+    texts = [
+        f"{direction.index[row]}\n{'raises' if value > 0 else 'lowers'} {outputs[column]}"
+        for (row, column), value in np.ndenumerate(values_AC)
+    ]
+    cells(axes, values_AC, "RdBu", (-largest, largest), texts)
+    labels = [short(name, 16) for name in outputs]
+    axes.set_xticks(range(len(kept)), labels, rotation=90)
+    axes.grid(visible=False)
+    axes.set_title("Direction\nblue raises")
+
+
+def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> None:
+    size = table["importance"].to_numpy(float)
+    single = DIRECTION in table
+    if single:
+        raises = table[DIRECTION].to_numpy(float) >= 0
+        colors = np.where(raises, BLUE, VERMILION).tolist()
+        handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
+        # The legend stands above the bars, as it would hide some of them inside.
+        title = short(plain(check["outputs"][0]), 24)
+        axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
+    taxa = (table[TAXON].fillna("") + "\n") if TAXON in table else [""] * len(size)
+    shown = zip(taxa, table.index, size, strict=True)
+    tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in shown))
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
+    axes.set_xlabel("mean size of attribution")
+    agreement = quantity(check["gradients"])
+    axes.set_title(f"{AAM} alone, {check['samples']} samples\nagreement with removal {agreement}")

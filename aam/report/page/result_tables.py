@@ -1,0 +1,170 @@
+"""The tables of the page."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from aam.evaluate.scores import HEADLINE, MAIN, SCORES, label_models
+from aam.report.labels import DASH, TESTS, interval, p_value, row_label, score
+from aam.report.page.reports import is_baseline, model_label
+
+IN_TRAINING = "in_training"
+"""Column of predictions for other tables: `id`, `reads`, or empty."""
+MOST_ROWS = 2000
+"""Rows of a table that a page holds; its file has all."""
+
+
+UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
+"""Note to a table of scores some of which are missing."""
+UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
+"""Note to a table of tests some of which are missing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of texts, under a title; `left_out` rows are in its `file` alone."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int = 0
+    file: str | None = None
+    marked: Collection[int] = ()
+    """Numbers of rows that stand out: samples of another table that were in training."""
+    note: str = ""
+    """What a reader has to know about its cells."""
+
+
+def score_table(rows: pd.DataFrame, kind: str, reports: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the scores of the models and baselines of a task.
+
+    Parameters
+    ----------
+    rows
+        Rows of an `accuracy_table`.
+    kind
+        Kind of the task.
+    reports
+        The reports of the task, one per model.
+    """
+    labels = _label_rows(reports)
+    body = []
+    for row in rows.to_dict("records"):
+        bounds = {HEADLINE[kind]: (row["headline_low"], row["headline_high"])}
+        cells = [interval(row[name], *bounds.get(name, (None, None))) for name in MAIN[kind]]
+        name = labels.get(row["name"], row["name"])
+        body.append([row_label(name, row["role"]), *cells])
+    title = "Scores, the best first"
+    if rows["headline_low"].notna().any():
+        title += "; in brackets 95 % intervals"
+    header = ["method", *(SCORES[name] for name in MAIN[kind])]
+    return Table(title, header, body, note=_note_dashes(body, UNDEFINED))
+
+
+def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
+    """Yield a table per column of `report_by`: values down, models and baselines across.
+
+    Parameters
+    ----------
+    reports
+        The reports of a task, one per model.
+    """
+    regression = reports[0]["kind"] == "regression"
+    name = "mae" if regression else "accuracy"
+    label = "MAE" if regression else "Accuracy"
+    key = f"{name}_by"
+    for column, values in reports[0][key].items():
+        across = {model_label(report): report[key][column] for report in reports}
+        for baseline, scores in reports[0]["baselines"].items():
+            across[row_label(baseline, "baseline")] = scores[key][column]
+        rows = []
+        for value, own in values.items():
+            cells = [score(part[value][name]) for part in across.values()]
+            rows.append([value, str(own["n"]), *cells])
+        title = f"{label} within each {column}"
+        header = [column, "n", *across]
+        yield Table(title, header, rows, note=_note_dashes(rows, UNDEFINED))
+
+
+def _label_rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what people read instead of the names of models and their super learners.
+
+    Of a page without networks the names in files are the ones to read.
+    """
+    networks = [report for report in reports if not is_baseline(report)]
+    labels = label_models(report["model"] for report in networks)
+    return labels | {report["model"]: model_label(report) for report in networks}
+
+
+def _note_dashes(rows: Iterable[Sequence[str]], note: str) -> str:
+    """Return a note where cells of a table are dashes, else nothing."""
+    return note if any(DASH in row for row in rows) else ""
+
+
+def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
+    """Return the difference of a method to every baseline, with the paired tests.
+
+    Parameters
+    ----------
+    name
+        What the page calls the method.
+    report
+        Its scores, with one comparison or more.
+    kind
+        Kind of the task.
+    """
+    comparisons = report["comparisons"]
+    is_number = kind == "regression"
+    label = "MAE" if is_number else "balanced accuracy"
+    better = "lower" if is_number else "higher"
+    tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
+    rows = []
+    for baseline, found in comparisons.items():
+        folds_won = round(found["folds_won"] * found["folds"])
+        p_values = [p_value(found[key]).removeprefix("p = ").removeprefix("p ") for key in tests]
+        rows.append(
+            [
+                row_label(baseline, "baseline"),
+                f"{found['difference']:+.3g}",
+                f"{folds_won} of {found['folds']}",
+                *p_values,
+            ]
+        )
+    title = f"{name} minus each baseline: {label}, mean of the folds ({better} is better); p-values"
+    header = ["baseline", "difference", "better in folds", *(TESTS[key] for key in tests)]
+    return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
+
+
+def prediction_table(title: str, frame: pd.DataFrame) -> Table:
+    """Return the predictions for another table; samples that were in training are marked."""
+    table = from_frame(title, frame, "predict")
+    if IN_TRAINING not in frame:
+        return table
+    is_seen = in_training(frame)[: len(table.rows)]
+    marked = {row for row, seen in enumerate(is_seen) if seen}
+    return replace(table, marked=marked)
+
+
+def in_training(frame: pd.DataFrame) -> list[bool]:
+    """Return of each sample of a table of predictions whether training had it."""
+    if IN_TRAINING not in frame:
+        return [False] * len(frame)
+    return (frame[IN_TRAINING].fillna("") != "").tolist()
+
+
+def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
+    """Return a table of a file; numbers have four digits."""
+    shown = frame.head(MOST_ROWS)
+    columns = [_format_column(shown[name]) for name in shown]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    left_out = len(frame) - len(shown)
+    return Table(title, list(map(str, shown)), rows, left_out=left_out, file=file)
+
+
+def _format_column(values: pd.Series) -> list[str]:
+    """Return the cells of a column; those that are missing are empty."""
+    if pd.api.types.is_float_dtype(values):
+        return [f"{value:.4g}" if pd.notna(value) else "" for value in values]
+    return values.fillna("").astype(str).tolist()

@@ -1,0 +1,118 @@
+"""Sentences of the lights that limit the trust in a result."""
+
+from collections.abc import Mapping, Sequence
+
+from aam.report.labels import percent, plain, score
+
+
+def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
+    """Say that other columns of the metadata tell what is predicted.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns.
+    what
+        What is predicted, in words.
+    exactly
+        Whether they tell it for every sample, or for nearly every one.
+    """
+    samples = "every sample" if exactly else "nearly every sample"
+    if len(columns) == 1:
+        return (
+            f"The column {columns[0]} tells {what} of {samples}: models may have learned that "
+            "column instead, and no score can show the difference."
+        )
+    return (
+        f"The columns {', '.join(columns)} each tell {what} of {samples}: models may have learned "
+        "one of those instead, and no score can show the difference."
+    )
+
+
+def warn_of_better_baseline(label: str) -> str:
+    """Say that a simpler method is significantly better; `label` is what the page calls it."""
+    return f"Worse than the best baseline, {label}: use that one."
+
+
+def warn_of_missing_groups() -> str:
+    """Say that nothing is known of samples that belong together."""
+    return (
+        "No column of groups is set (folds.groups): where one person or site gave several samples, "
+        "the scores are too good. If every sample is from another one, set folds.groups: false."
+    )
+
+
+def warn_of_few_groups(groups: int, column: str) -> str:
+    """Say that the scores rest on few groups, which are values of a column."""
+    return f"Only {groups} groups (values of {plain(column)}): others may give other scores."
+
+
+def warn_of_few_samples(n: int) -> str:
+    """Say that the scores rest on few samples."""
+    return f"Only {n} samples: others may give other scores."
+
+
+def warn_of_low_coverage(kind: str, owner: str, level: float, coverage: float) -> str:
+    """Say that intervals or sets are too narrow.
+
+    Parameters
+    ----------
+    kind
+        Kind of the task.
+    owner
+        The method whose predictions they are of.
+    level, coverage
+        The share of samples for which they should hold, and for which they do.
+    """
+    is_number = kind == "regression"
+    what = "intervals" if is_number else "sets"
+    truth = "observed value" if is_number else "true class"
+    return (
+        f"{percent(level)} prediction {what} of {owner} contain the {truth} in only "
+        f"{percent(coverage, 1)} of samples: they are too {'narrow' if is_number else 'small'}."
+    )
+
+
+def warn_of_useless_probabilities(owner: str, losses: Mapping[str, tuple[float, float]]) -> str:
+    """Say that probabilities tell less than how frequent classes are.
+
+    Parameters
+    ----------
+    owner
+        The method whose probabilities they are.
+    losses
+        By the name of a loss its value for calibrated probabilities, and for the class frequencies.
+    """
+    shown = ", ".join(
+        f"{name} {score(value)} against {score(constant)}"
+        for name, (value, constant) in losses.items()
+    )
+    return (
+        f"Calibrated probabilities of {owner} are worse than how frequent the classes are: {shown}."
+    )
+
+
+def warn_of_weak_encoder(model: str, r: float) -> str:
+    """Say that the encoder of a model learned little; `r` is a correlation of distances."""
+    return (
+        f"The encoder of {model} predicts the distances of held-out samples with a correlation of "
+        f"only {score(r)}."
+    )
+
+
+def warn_of_dropped_samples(dropped: int, share: float) -> str:
+    """Say how many samples rarefaction lost, and which share of all that is."""
+    return f"{dropped} samples, {percent(share)}, have too few reads for the rarefaction depth."
+
+
+def warn_of_unseen_reads(table: str, share: float) -> str:
+    """Say which share of the reads in another table is of ASVs that are new to the models."""
+    return f"{percent(share)} of the reads in {table} are of ASVs that training never saw."
+
+
+def warn_of_known_samples(table: str, seen: int, n: int) -> str:
+    """Say how many of the `n` samples in another table are no new ones."""
+    return (
+        f"{seen} of the {n} samples in {table} were in training, by their ID or their reads: what "
+        "is predicted for them says nothing about new samples. They are marked in the table."
+    )

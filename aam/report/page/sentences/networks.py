@@ -1,0 +1,92 @@
+"""Sentences of a page without networks: why it has none, and what they add elsewhere."""
+
+from collections.abc import Iterable, Sequence
+
+from aam.report.labels import amount, capitalize, percent
+from aam.util.log import duration
+
+
+def announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: float | None) -> str:
+    """Say what a page of first answers lacks, and how long the rest takes.
+
+    Parameters
+    ----------
+    models
+        What the page calls the models that are still to be trained.
+    tasks
+        Names of all tasks.
+    seconds
+        How long their training takes, where it is known.
+    """
+    names = " and ".join(models)
+    time = "" if seconds is None else f" in about {duration(seconds)} on two cores like these"
+    follows = f"{names} follows: its encoder is"
+    if len(models) > 1:
+        follows = f"{names} follow: their encoders are"
+    return (
+        f"These answers are from methods that take seconds. {follows} pretrained without labels "
+        f"and then fine-tuned to {', '.join(tasks)}{time}. The page report.html will have these "
+        f"answers with {names} among the methods."
+    )
+
+
+def explain_no_networks() -> str:
+    """Say why a page is without networks, and how they are asked for."""
+    return (
+        "AAM itself, a neural network, was not trained, because the configuration says models: {}. "
+        "With models: {base: {}} it is pretrained and fine-tuned to each task, which takes minutes "
+        "to hours; the results on this page stay as they are."
+    )
+
+
+def name_unanswered_tasks(tasks: Sequence[str]) -> str:
+    """Say which tasks have no answer without networks."""
+    if len(tasks) == 1:
+        return f"Task {tasks[0]} has no baselines: only networks answer it."
+    return f"Tasks {', '.join(tasks)} have no baselines: only networks answer them."
+
+
+def describe_gain(
+    what: str, labels: int, kind: str, unit: str | None, *, without: float, with_networks: float
+) -> str:
+    """Say what the super learner of a study reached without and with networks.
+
+    Parameters
+    ----------
+    what
+        What was predicted, in words.
+    labels
+        Number of labelled samples.
+    kind
+        Kind of the task.
+    unit
+        Unit of an error, or None.
+    without, with_networks
+        Headline score without and with networks.
+    """
+    study = f"{capitalize(what)} ({labels} labelled samples)"
+    if kind == "regression":
+        return (
+            f"{study}: off by {amount(without, unit)} on average without networks, "
+            f"{amount(with_networks, unit)} with them."
+        )
+    return (
+        f"{study}: right in {percent(without, 1)} of samples without networks, "
+        f"{percent(with_networks, 1)} with them, with every class counting alike."
+    )
+
+
+def introduce_gains(gains: Iterable[str]) -> str:
+    """Say what networks added in studies of a size; `gains` are sentences of `describe_gain`."""
+    return (
+        "What did networks add to the super learner, the mixture of all methods, in studies of "
+        f"about this size? {' '.join(gains)}"
+    )
+
+
+def explain_unmeasured_gain(sizes: Sequence[int]) -> str:
+    """Say that nobody knows what networks add to tasks of so many labelled samples."""
+    return (
+        "What networks add was not measured in studies of about "
+        f"{' or '.join(map(str, sizes))} labelled samples."
+    )

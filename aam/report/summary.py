@@ -1,0 +1,161 @@
+"""Results for those who read text: the summary, and a few lines for a terminal."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from aam.config.names import name_models
+from aam.evaluate.scores import accuracy_table, of_each_target
+from aam.report.labels import score
+from aam.report.page.answers import write_answer, write_short_answer
+from aam.report.page.cautions import Caution, list_cautions
+from aam.report.page.details import encoder_sentences
+from aam.report.page.reports import model_label
+from aam.report.page.verdicts import Verdict, judge_all
+
+
+@dataclass(frozen=True)
+class TaskResults:
+    """A task, or one target of it, with all models that were scored on it."""
+
+    name: str
+    reports: Sequence[Mapping[str, Any]]
+    """One per model."""
+    verdicts: Sequence[Verdict]
+    """The verdict on each report, corrected for all tasks."""
+    scores: pd.DataFrame
+    """Its rows of the `accuracy_table`."""
+
+
+def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
+    """Yield what was found in each task, in the order of the reports.
+
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`: all that a page shows, since verdicts are corrected for their
+        number.
+    """
+    each = of_each_target(reports)
+    judged = judge_all(each)
+    for task, rows in accuracy_table(reports).groupby("task", sort=False):
+        places = [number for number, report in enumerate(each) if report["task"] == task]
+        yield TaskResults(
+            name=str(task),
+            reports=[each[number] for number in places],
+            verdicts=[judged[number] for number in places],
+            scores=rows,
+        )
+
+
+def summary_page(
+    dataset: str,
+    pretraining: Mapping[str, Mapping[str, Any]],
+    tasks: Sequence[Mapping[str, Any]],
+    limits: Sequence[Caution] = (),
+    dropped: Sequence[str] = (),
+    *,
+    networks: Sequence[str] = (),
+    page: str = "report.html",
+) -> str:
+    """Return the answers of a dataset and what limits the trust in them, as Markdown.
+
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
+    limits
+        Cautions that concern all tasks.
+    dropped
+        Sentences on samples and features that were left out.
+    networks
+        Sentences on networks where the results have none.
+    page
+        File of the page with all results, relative to the summary.
+    """
+    parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
+    for task in by_task(tasks):
+        parts.append(f"## {task.name}")
+        for report, verdict in zip(task.reports, task.verdicts, strict=True):
+            several = f"**{model_label(report)}**: " if len(task.reports) > 1 else ""
+            parts.append(several + write_answer(report, verdict))
+            parts += _list_items(one.text for one in list_cautions(report, verdict))
+    if networks:
+        parts += ["## Without networks", *_list_items(networks)]
+    if pretraining or limits:
+        parts.append("## Encoders" if pretraining else "## What limits the trust")
+    parts += _list_items(one.text for one in limits)
+    labels = name_models(pretraining)
+    for name, report in pretraining.items():
+        parts.append(f"**{labels[name]}**: {' '.join(encoder_sentences(report))}")
+    if dropped:
+        parts += ["## Left out", *_list_items(dropped)]
+    return "\n\n".join(parts) + "\n"
+
+
+def terminal_lines(
+    dataset: str, pretraining: Mapping[str, Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the answers of a dataset in a few lines.
+
+    Parameters
+    ----------
+    dataset
+        Name of the dataset.
+    pretraining
+        Contents of `metrics.json` of each pretrained model, by name.
+    tasks
+        Contents of `metrics.json` of each task and model.
+    """
+    lines = [f"Results of {dataset}"]
+    labels = name_models(pretraining)
+    for model, report in pretraining.items():
+        r = report.get("unifrac_pearson")
+        learned = "learned to fill in masked nucleotides"
+        if r is not None:
+            learned = f"predicts UniFrac distances with r {score(r)}"
+        lines.append(f"  encoder of {labels[model]}: {learned}")
+    for task in by_task(tasks):
+        for report, verdict in zip(task.reports, task.verdicts, strict=True):
+            label = model_label(report)
+            lines.append(f"  {task.name}, {label}: {write_answer(report, verdict)}")
+    return lines
+
+
+def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the answer to the first task, its first light, and where the page is.
+
+    Parameters
+    ----------
+    page
+        The page of results, in the folder of the dataset.
+    tasks
+        Contents of `metrics.json`, those of the first task first.
+    """
+    dataset = page.parent.name
+    if not tasks:
+        return [f"{dataset}: open {page} in a browser"]
+    reports = of_each_target(tasks)
+    first = reports[0]
+    verdict = judge_all(reports)[0]
+    light = list_cautions(first, verdict)[0]
+    number = len({report["task"] for report in reports})
+    every = f", which has all {number} tasks" if number > 1 else ""
+    return [
+        f"{dataset}, {first['task']}: {write_short_answer(first, verdict)}",
+        f"Light: {light.light}. {light.text}",
+        f"Page{every}: open {page} in a browser",
+    ]
+
+
+def _list_items(lines: Iterable[str]) -> list[str]:
+    """Return one list of Markdown, or none."""
+    text = "\n".join(f"- {line}" for line in lines)
+    return [text] if text else []

@@ -1,0 +1,182 @@
+"""Batches, who meets in them, and what is left out of them.
+
+Shape suffixes: B samples of a batch, N samples, R rows of a store.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from unifrac_cases import random_tree
+
+from aam.batches.asv_dropout import MASKED, AsvDropout
+from aam.batches.collate import entries_of
+from aam.batches.dataset import BatchDataset, EmbeddingDataset
+from aam.batches.masking import Masker
+from aam.data.trees.newick import write_newick
+from aam.model.predictor import EMBEDDING
+from aam.unifrac.in_batch import BatchDistances
+
+TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
+
+
+@pytest.fixture(scope="module")
+def dataset_of(augmented, new_feed) -> Callable[..., BatchDataset]:
+    def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
+        values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
+        own = {"samples": TRAINING, "values": values, "epochs": 3, "seed": 1, "masker": None}
+        return new_feed(kind, augmented, **{**own, **changes})
+
+    return build
+
+
+def parents_of(store, row: int) -> dict[int, float]:
+    held = slice(store.parent_offsets[row], store.parent_offsets[row + 1])
+    return dict(zip(store.parents[held].tolist(), store.weights[held].tolist(), strict=True))
+
+
+def rows_of_epoch(dataset: BatchDataset, epoch: int) -> list[np.ndarray]:
+    steps = range(epoch * dataset.steps_per_epoch, (epoch + 1) * dataset.steps_per_epoch)
+    return [dataset.rows(step)[0] for step in steps]
+
+
+@pytest.mark.parametrize("batch_size", [2, 4, 64])
+def test_every_training_sample_comes_once_per_epoch_in_a_new_order(dataset_of, batch_size):
+    dataset = dataset_of(batch_size=batch_size)
+    store, orders = dataset.store, []
+    for epoch in range(3):
+        batches = rows_of_epoch(dataset, epoch)
+        sizes = [len(batch) for batch in batches]
+        assert 2 <= min(sizes) <= max(sizes) <= max(batch_size, 3)
+        assert max(sizes) - min(sizes) <= 1
+        orders.append(store.parents[store.parent_offsets[np.concatenate(batches)]].tolist())
+        assert sorted(orders[-1]) == TRAINING.tolist()
+    assert len(dataset) == 3 * dataset.steps_per_epoch
+    assert orders[0] != orders[1] != orders[2]
+
+
+def test_a_batch_is_a_function_of_the_step(dataset_of):
+    forward = [dataset_of(masker=Masker(0.2, 0)) for _ in range(2)]
+    backward = {step: forward[1][step] for step in reversed(range(len(forward[1])))}
+    for step in range(len(forward[0])):
+        here, there = forward[0][step], backward[step]
+        assert torch.equal(here.order_B, there.order_B)
+        assert torch.equal(here.distances["unweighted"], there.distances["unweighted"])
+        assert torch.equal(here.asvs[0].tokens_US, there.asvs[0].tokens_US)
+        assert torch.equal(here.asvs[0].masked.base_M, there.asvs[0].masked.base_M)
+    whole = dataset_of(batch_size=64, masker=Masker(0.5, 0))
+    counts = [[(b.tokens_US == 6).sum().item() for b in whole[step].asvs] for step in range(3)]
+    assert counts[0] != counts[1] != counts[2], "masks change with the epoch"
+
+
+def test_all_rows_but_those_with_a_held_out_parent_are_drawn(dataset_of):
+    dataset = dataset_of(epochs=200)
+    store, drawn = dataset.store, Counter()
+    for step in range(len(dataset)):
+        drawn.update(dataset.rows(step)[0].tolist())
+    parents = [parents_of(store, row) for row in range(len(store.row_view))]
+    allowed = {row for row, own in enumerate(parents) if set(own) <= set(TRAINING.tolist())}
+    assert set(drawn) == allowed
+    assert any(len(parents[row]) == 2 for row in drawn)
+    views = Counter()
+    for row, number in drawn.items():
+        views[int(store.row_view[row])] += number
+    assert set(views) == {-1, 0, 1}
+    assert views[0] == pytest.approx(views[1], rel=0.25)
+
+
+def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
+    dataset = dataset_of(epochs=12)
+    embedding_RD = torch.arange(len(dataset.store.row_view), dtype=torch.float32)[:, None]
+    embedded = dataset_of(EmbeddingDataset, epochs=12, embedding_RD=embedding_RD)
+    mixed = 0
+    for step in range(len(dataset)):
+        rows, view = dataset.rows(step)
+        batch, weights = dataset[step], [parents_of(dataset.store, row) for row in rows]
+        mixed += sum(len(own) == 2 for own in weights)
+        distances = dataset.distances["unweighted"][view]
+        for i, one in enumerate(weights):
+            expected = sum(w * dataset.values["age"][p] for p, w in one.items())
+            np.testing.assert_allclose(batch.values["age"][i], expected, rtol=1e-5)
+            for j, other in enumerate(weights):
+                pairs = [(w * v, p, q) for p, w in one.items() for q, v in other.items()]
+                distance = 0 if i == j else sum(w * float(distances[p, q]) for w, p, q in pairs)
+                found = float(batch.distances["unweighted"][i, j])
+                assert found == pytest.approx(distance, abs=1e-6)
+        assert embedded[step].values[EMBEDDING][:, 0].tolist() == rows.tolist()
+        assert torch.equal(embedded[step].values["age"], batch.values["age"])
+    assert mixed > 5
+
+
+def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
+    """Of mixed rows too: rows are compared one by one."""
+    names = dataset_of().tokens.feature_ids
+    write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
+    metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
+    exact = BatchDistances.of(metrics, tmp_path / "tree.nwk", names, 0.5)
+    dataset = dataset_of(distances={}, exact=exact, epochs=4)
+    mixed = 0
+    for step in range(len(dataset)):
+        rows, batch = dataset.rows(step)[0], dataset[step]
+        mixed += sum(len(parents_of(dataset.store, row)) == 2 for row in rows)
+        entries, distinct, place = entries_of(dataset.store, rows, None, step)
+        reads = np.zeros((len(rows), len(names)), np.int64)
+        sample = np.repeat(np.arange(len(rows)), entries.richness_B)
+        reads[sample, distinct[place]] = entries.counts
+        expected = exact(csr_array(reads))
+        for name in metrics[:2]:
+            np.testing.assert_allclose(batch.distances[name], expected[name], atol=1e-6)
+        np.testing.assert_allclose(batch.values["faith_pd"], expected["faith_pd"], rtol=1e-6)
+        assert list(batch.distances) == metrics[:2]
+    assert mixed > 3
+
+
+@given(
+    richness=st.lists(st.integers(1, 60), min_size=1, max_size=12),
+    fraction=st.sampled_from([0.0, 0.1, 0.5, 0.97]),
+    step=st.integers(0, 10**6),
+)
+@settings(deadline=None, max_examples=60)
+def test_every_sample_keeps_an_asv(richness, fraction, step):
+    kept = AsvDropout(fraction, False, seed=1).kept(np.array(richness), step)
+    left = [part.sum() for part in np.split(kept, np.cumsum(richness)[:-1])]
+    assert len(kept) == sum(richness)
+    assert min(left) >= 1
+    assert fraction or kept.all()
+
+
+def test_asv_dropout_is_a_function_of_seed_and_step_and_of_the_rates_asked_for():
+    richness_B = np.full(40, 500)
+    for fraction in (0.1, 0.5, 0.9):
+        dropout = AsvDropout(fraction, True, seed=3)
+        assert 1 - dropout.kept(richness_B, 5).mean() == pytest.approx(fraction, abs=0.02)
+        assert dropout.count_mask(richness_B, 5).mean() == pytest.approx(MASKED, abs=0.02)
+    for draw in (AsvDropout.kept, AsvDropout.count_mask):
+        at = [(0, 7), (0, 7), (0, 8), (1, 7)]
+        drawn = [draw(AsvDropout(0.5, True, seed), richness_B, step).tobytes() for seed, step in at]
+        assert drawn[0] == drawn[1]
+        assert len(set(drawn)) == 3
+    assert AsvDropout(0.3, False, 0).count_mask(richness_B, 0) is None
+
+
+def test_entries_are_those_of_the_asvs_that_stay(tiny):
+    """Against the samples one after the other."""
+    store, dropout, rows_R = tiny.store, AsvDropout(0.4, True, seed=2), np.array([3, 0, 17, 9, 4])
+    (counts, richness_B, count_mask), distinct_U, place = entries_of(store, rows_R, dropout, 11)
+    before_B = store.offsets[rows_R + 1] - store.offsets[rows_R]
+    stays = np.split(dropout.kept(before_B, 11), np.cumsum(before_B)[:-1])
+    asvs, reads = [], []
+    for row, keep in zip(rows_R, stays, strict=True):
+        held = slice(store.offsets[row], store.offsets[row + 1])
+        asvs += store.asvs[held][keep].tolist()
+        reads += store.counts[held][keep].tolist()
+    assert distinct_U[place].tolist() == asvs
+    assert counts.tolist() == reads
+    assert richness_B.tolist() == [keep.sum() for keep in stays]
+    np.testing.assert_array_equal(count_mask, dropout.count_mask(richness_B, 11))
+    assert 0 < len(asvs) < before_B.sum()

@@ -1,0 +1,286 @@
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from problems import problem_of
+
+from aam.config.sections.task import METHODS
+from aam.learners.baselines import on_pairs, on_reads
+from aam.learners.baselines.on_pairs import laplacian
+from aam.learners.baselines.problem import Problem, frequent_reads, prevalent_reads
+from aam.learners.baselines.registry import (
+    BASELINES,
+    baselines_of,
+    predict_baselines,
+    predict_nested,
+)
+
+ON_READS = [
+    *("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"),
+    *("elastic_net", "svm_clr", "svm_clades"),
+]
+ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
+SAMPLES, FEATURES = 48, 20
+KINDS = ["regression", "classification"]
+
+pytestmark = pytest.mark.usefixtures("few_trees")
+
+
+def problem(kind: str, test: int = 0) -> Problem:
+    """Samples along a gradient, which counts, distances and target follow."""
+    rng = np.random.default_rng(0)
+    # Off the grid: neighbours at the same distance would be told apart by their row.
+    gradient = (rng.permutation(SAMPLES) + 0.3 * rng.random(SAMPLES)) / SAMPLES
+    rates = 40 * np.exp(-8 * (gradient[:, None] - np.linspace(0, 1, FEATURES)) ** 2)
+    target = 100 * gradient
+    fold = np.arange(SAMPLES) % 3
+    fold[:test] = -1
+    classes = {"regression": [], "classification": list("abc"), "ordinal": ["c", "never", *"ba"]}
+    if kind != "regression":
+        target = np.array(["a", "b", "c"])[(target // 34).astype(int)]
+    distances, more = np.abs(gradient[:, None] - gradient), {"kind": kind, "seed": 1}
+    return problem_of(target, rng.poisson(rates), distances, fold, classes[kind], **more)
+
+
+def part(task: Problem, rows: np.ndarray) -> Problem:
+    return dataclasses.replace(
+        task,
+        target=task.target[rows],
+        fold=task.fold[rows],
+        group=task.group[rows],
+        counts=task.counts[rows],
+        distances=task.distances[np.ix_(rows, rows)],
+    )
+
+
+def of(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    return table[table["baseline"] == baseline]
+
+
+def error(table: pd.DataFrame) -> pd.Series:
+    return (table["observed"] - table["predicted"]).abs().groupby(table["baseline"]).mean()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ordinal"])
+def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind):
+    task = problem(kind, test=6)
+    table = predict_baselines(task, threads=1)
+    names = list(baselines_of(task))
+    assert table["baseline"].unique().tolist() == names
+    for name in names:
+        assert of(table, name)["row"].tolist() == list(range(SAMPLES))
+        assert of(table, name)["fold"].tolist() == task.fold.tolist()
+    shares = table.filter(like="probability:")
+    assert shares.columns.tolist() == [f"probability:{name}" for name in task.classes]
+    if kind == "regression":
+        assert names[0] == "median"
+        assert (error(table)[ON_DISTANCES] < 5).all()
+        assert (error(table)[ON_READS] < 12).all()
+        known = task.fold >= 0
+        expected = [np.median(task.target[known & (task.fold != fold)]) for fold in task.fold]
+        assert of(table, "median")["predicted"].tolist() == pytest.approx(expected)
+        return
+    assert names[0] == "majority"
+    assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
+    assert (table["predicted"] == np.array(task.classes)[shares.to_numpy().argmax(1)]).all()
+    right = (table["observed"] == table["predicted"]).groupby(table["baseline"]).mean()
+    assert (right[names[1:]] > 0.8).all()
+    assert right["majority"] < 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
+    task = problem(kind, test=9)
+    first = predict_baselines(task, threads=1)
+    columns = [name for name in first if name != "observed"]
+    for fold in (0, -1):
+        changed = task.target.copy()
+        own = task.fold == fold
+        changed[own] = 1000.0 if kind == "regression" else np.roll(changed[own], 1)
+        second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
+        held_out = first["fold"] == fold
+        pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
+        # Every other fold learns from fold 0, and none from the samples to test.
+        others = first.loc[~held_out, columns].equals(second.loc[~held_out, columns])
+        assert others == (fold == -1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_change_nothing(kind, monkeypatch):
+    # In other processes forests have all their trees.
+    monkeypatch.undo()
+    one, two = (predict_baselines(problem(kind), threads, folds=[0, 1]) for threads in (1, 2))
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_neither_test_samples_nor_the_order_change_anything(kind):
+    task = problem(kind, test=6)
+    table = predict_baselines(task, threads=1)
+    rest = np.flatnonzero(task.fold >= 0)
+    within = table[table["fold"] >= 0].reset_index(drop=True)
+    fewer = predict_baselines(part(task, rest), threads=1)
+    fewer["row"] = rest[fewer["row"]]
+    pd.testing.assert_frame_equal(within, fewer)
+    order = np.random.default_rng(5).permutation(rest)
+    second = predict_baselines(part(task, order), threads=1)
+    second["row"] = order[second["row"]]
+    numbers = ["predicted"] if kind == "regression" else second.filter(like="probab").columns
+    # A forest draws the rows of its trees by their places.
+    for name in set(baselines_of(task)) - {"random_forest", "random_forest_median"}:
+        one, two = (of(rows, name).set_index("row")[numbers] for rows in (within, second))
+        np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("where", "finds", "misses"),
+    [("feature", ON_READS, ON_DISTANCES), ("distances", ON_DISTANCES, ON_READS)],
+)
+def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, finds, misses):
+    rng = np.random.default_rng(2)
+    target, noise = rng.random(90), rng.random(90)
+    counts = rng.poisson(20, (90, 10))
+    place = target if where == "distances" else noise
+    if where == "feature":
+        counts[:, 3] = np.exp(4 * target).astype(int)
+    distances = np.abs(place[:, None] - place)
+    task = problem_of(target, counts, distances, np.arange(90) % 3, seed=1)
+    errors = error(predict_baselines(task, threads=1))
+    assert (errors[finds] < 0.75 * errors["median"]).all()
+    assert (errors[misses] > 0.8 * errors["median"]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("group", ["", "one"])
+def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
+    """A fold of `a` alone, and one of `a` and `b` that nothing within can be chosen by."""
+    values = {"regression": (1.0, 2.0), "classification": ("a", "b")}[kind]
+    task = dataclasses.replace(
+        part(problem(kind), np.arange(12)),
+        target=np.where(np.arange(12) == 11, *values[::-1]),
+        classes=[] if kind == "regression" else ["a", "b"],
+        fold=np.repeat([0, 1], 6),
+        group=np.full(12, group),
+    )
+    table = predict_baselines(task, threads=1)
+    assert len(table) == 12 * len(baselines_of(task))
+    assert (table.loc[table["fold"] == 1, "predicted"] == values[0]).all()
+
+
+def twins(fold: np.ndarray) -> Problem:
+    """Twins share target and place, so one neighbour looks best wherever twins are split."""
+    rng = np.random.default_rng(3)
+    pairs = len(fold)
+    place = np.repeat(rng.random(pairs), 2)
+    distances = np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)
+    target, counts = np.repeat(rng.normal(size=pairs), 2), np.ones((2 * pairs, 2), dtype=np.int64)
+    group = np.repeat(np.arange(pairs), 2).astype(str)
+    return problem_of(target, counts, distances, np.repeat(fold, 2), group=group, seed=1)
+
+
+def test_neighbours_are_chosen_without_looking_within_a_group():
+    task = twins(np.arange(60) % 2)
+    table = of(predict_baselines(task, threads=1), "knn_unifrac")
+    assert not np.isin(table["predicted"].round(6), task.target.round(6)).any()
+
+
+def test_rare_features_are_told_by_the_training_samples_alone():
+    counts = np.zeros((300, 4), dtype=np.int64)
+    counts[:, 0] = 5
+    counts[:2, 1] = 1
+    counts[:1, 2] = 1
+    counts[200:, 3] = 1
+    fold = np.where(np.arange(300) < 200, 1, 0)
+    task = dataclasses.replace(
+        problem("regression"), counts=scipy.sparse.csr_array(counts), fold=fold, held_out=0
+    )
+    assert prevalent_reads(task).toarray().tolist() == counts[:, :2].tolist()
+    # Where all features are rare, the most frequent stay.
+    rare = dataclasses.replace(task, counts=task.counts[:, [2]])
+    assert prevalent_reads(rare).shape == (300, 1)
+
+
+@pytest.mark.parametrize(
+    ("samples", "least"), [(20, 1), (100, 5), (180, 9), (400, 10), (1000, 10), (3000, 30)]
+)
+def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, least):
+    has_read = np.arange(samples)[:, None] < np.arange(1, 41)
+    task = dataclasses.replace(
+        problem("regression"),
+        counts=scipy.sparse.csr_array(has_read.astype(np.int64)),
+        fold=np.zeros(samples, np.int64),
+        held_out=1,
+    )
+    assert frequent_reads(task).shape == (samples, 40 - least + 1)
+
+
+def test_the_kernel_is_scaled_by_the_training_pairs():
+    distances = problem("regression").distances[:12, :12]
+    pairs = [distances[i, j] for i in range(9) for j in range(i)]
+    found = laplacian(distances, np.arange(9), np.arange(9))
+    assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
+    assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3)) == 1).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
+    monkeypatch.setattr(on_pairs, "ROWS_AT_ONCE", 5)
+    own = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
+    task = dataclasses.replace(problem(kind), asked=own)
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 5)
+    columns = task.distances[:, landmarks]
+    few = dataclasses.replace(task, landmarks=landmarks, distances=columns)
+    rows = np.union1d(landmarks, np.flatnonzero(task.fold == 0))
+    found = predict_baselines(few, 1, folds=[0]).set_index(["baseline", "row"])
+    expected = predict_baselines(part(task, rows), 1, folds=[0])
+    expected["row"] = rows[expected["row"]]
+    for name in own:
+        given, wanted = found.loc[name], expected.set_index(["baseline", "row"]).loc[name]
+        assert given.index.tolist() == np.flatnonzero(task.fold == 0).tolist()
+        pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_a_configuration_can_name_every_baseline():
+    assert set(METHODS) == set(BASELINES)
+
+
+def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch):
+    monkeypatch.setattr(on_reads, "ROWS_AT_ONCE", 3)
+    rng = np.random.default_rng(11)
+    train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
+    forest = on_reads.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
+    forest.fit(train, target)
+    found = on_reads.leaf_medians(forest, train, target, rows)
+    for row, value in zip(rows, found, strict=True):
+        weight = np.zeros(40)
+        for tree in forest.estimators_:
+            leaves, own = (tree.apply(values.astype(np.float32)) for values in (train, row[None]))
+            inside = leaves == own
+            weight[inside] += 1 / inside.sum()
+        assert weight[target < value].sum() / weight.sum() < 0.5 + 1e-9
+        assert weight[target <= value].sum() / weight.sum() >= 0.5 - 1e-9
+
+
+def test_nested_predictions_without_a_fold_know_none_of_its_labels():
+    rng = np.random.default_rng(0)
+    target = rng.random(40)
+    reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
+    distances = np.abs(target[:, None] - target)
+    fold = np.arange(40) % 5 - 1
+    asked = ["elastic_net", "knn_unifrac", "gradient_boosting"]
+    task = problem_of(target, reads, distances, fold, asked=asked)
+    first = predict_nested(task, threads=1)
+    changed = dataclasses.replace(task, target=np.where(fold == 1, 9.0, target))
+    second = predict_nested(changed, threads=1)
+    is_without = first["without"] == 1
+    pd.testing.assert_frame_equal(first[is_without], second[is_without])
+    assert not first["predicted"].equals(second["predicted"])
+    assert set(first["baseline"]) == set(asked)
+    for _, part in first.groupby(["baseline", "without"]):
+        without = part["without"].iloc[0]
+        assert part["row"].tolist() == np.flatnonzero((fold >= 0) & (fold != without)).tolist()
+    # A sample is predicted without its own label, too: each part tells it by what it is like.
+    error = np.abs(first["predicted"] - target[first["row"]])
+    assert 1e-4 < error[first["baseline"] == "elastic_net"].mean() < 0.2

@@ -1,0 +1,177 @@
+"""The methods name what was done, and nothing else."""
+
+from typing import Any
+
+import pytest
+from page_reports import classes, guessing, merged, mixed, of_baseline, regression
+
+from aam.report.page.methods import REFERENCES, methods_text
+
+FOLDS = {"column": None, "groups": "host", "stratified": False}
+SETTINGS: dict[str, Any] = {
+    "depth": 1000,
+    "views": 2,
+    "metrics": ["unweighted"],
+    "models": {
+        "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": None}
+    },
+    "tasks": {
+        "age": {
+            "columns": ["host_age"],
+            "kind": "regression",
+            "folds": FOLDS,
+            "importance": True,
+        },
+        "city": {
+            "columns": ["city"],
+            "kind": "classification",
+            "folds": FOLDS,
+            "importance": True,
+        },
+    },
+}
+RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
+
+
+def written(
+    changes: dict[str, Any] | None = None,
+    reports: tuple[dict[str, Any], ...] = (),
+    steps: int = 100,
+) -> str:
+    found = methods_text(
+        merged(SETTINGS, changes or {}),
+        encoders={"base": {"parameters": 1600, "steps": steps}},
+        reports=reports or (regression(),),
+        versions={"aam": "0.1"},
+    )
+    return "\n".join([found.text, *found.references])
+
+
+def model(**changes: Any) -> dict[str, Any]:
+    return {"models": {"base": changes}}
+
+
+def division(**changes: Any) -> dict[str, Any]:
+    return {"tasks": {"age": {"folds": changes}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"changes": {"views": 1}}, "(1 draw)"),
+        ({"changes": {"metrics": ["bray_curtis"]}}, "Distances (Bray-Curtis) were"),
+        ({"changes": division(stratified=True)}, "5-fold cross-validation, stratified by class"),
+        ({"changes": division(groups=None, column="study")}, "each of which leaves out one study"),
+        ({"changes": model(start="other")}, "It began with the weights of other."),
+        ({"steps": 0}, "It was used as it came, without training on this study."),
+        ({"reports": (regression(recipes=RECIPES),)}, "AAM mixes 2 recipes with weights"),
+        ({"reports": (regression(recipes=RECIPES),)}, "all its weights trained further"),
+        ({"reports": (regression(start="scratch"),)}, "trained from scratch"),
+        ({"reports": (regression(evaluation="inductive"),)}, "pretrained per fold, without"),
+        ({"reports": (mixed(regression()),)}, "A super learner mixes AAM and all baselines"),
+        (
+            {"reports": (mixed(regression(), unnested={"score": 4.0}),)},
+            "rest on no model that saw the fold",
+        ),
+        ({"reports": (regression(), classes())}, "and for the 2 tasks ["),
+        ({"reports": (classes(),)}, "Prediction sets are cross-conformal"),
+        ({"reports": (classes(),)}, "Probabilities of classes were calibrated"),
+        (
+            {"reports": (regression(structure={"independent": True}),)},
+            "t intervals with bootstrap standard errors, from draws of samples.",
+        ),
+    ],
+)
+def test_a_sentence_is_there_where_it_was_done(given, part):
+    assert part in written(**given)
+    assert part not in written()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "rarefied to 1000 reads per sample (2 draws)",
+        "host_age (a regression of 200 samples) was predicted in 5-fold",
+        "5-fold cross-validation, samples of one host in one fold",
+        "AAM is here a kernel machine (support vectors",
+        "trained on this study without labels for 100 steps",
+        "integrated gradients",
+        "draws of whole groups of samples",
+        "Prediction intervals are cross-conformal",
+    ],
+)
+def test_the_methods_of_a_common_study_are_named(part):
+    assert part in written()
+
+
+def test_intervals_and_importances_are_named_where_a_task_has_some():
+    without = {"bootstrap": {"mae_fold_mean": None}}
+    none = regression(**without)
+    assert "Intervals of scores" not in written(reports=(none,))
+    assert "draws of whole groups of samples." in written(reports=(none, regression()))
+    # The interval of the model stands in the table of scores.
+    assert "Intervals of scores" in written(reports=(mixed(regression(), **without),))
+    fails = regression(guessing=guessing(9.0, -0.1, 0.5))
+    assert "importance" not in written(reports=(fails,))
+    assert "importance" in written(reports=(fails, regression()))
+    not_explained = {"tasks": {"age": {"importance": False}}}
+    assert "importance" not in written(not_explained, reports=(regression(),))
+
+
+def test_a_task_is_named_by_its_columns_and_kind():
+    several = {"tasks": {"age": {"columns": ["age", "bmi"]}}}
+    assert "age, bmi (a regression of 200 samples) were predicted in" in written(several)
+    text = written(reports=({**classes(), "task": "age", "kind": "ordinal"},))
+    assert "(an ordinal classification of 200 samples) was predicted" in text
+
+
+def test_a_kernel_machine_is_named_where_one_was_used():
+    partial = {"partial": {"score": 5.0, "weight": 1.0}}
+    report = {**regression(), "recipes": partial}
+    assert "kernel machine" not in written(reports=(report,))
+    assert REFERENCES["svm"] not in written(reports=(report,))
+    assert REFERENCES["svm"] in written()
+
+
+def test_encoders_are_called_as_their_models_are():
+    assert "The encoder of AAM is a hierarchical" in written()
+    assert "The encoder of AAM (base) is" in written({"models": {"other": {"width": 8}}})
+
+
+def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_over():
+    found = methods_text(
+        merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
+        encoders={},
+        reports=[regression()],
+        versions={},
+    )
+    assert found.references[0] == REFERENCES["svm"]
+    assert REFERENCES["unifrac"] not in found.references
+    assert REFERENCES["attention"] not in found.references
+    assert "[unifrac, host]" in found.text
+    for number, _ in enumerate(found.references, start=1):
+        assert (
+            f"[{number}]" in found.text
+            or f", {number}]" in found.text
+            or f"[{number}," in found.text
+        )
+
+
+def test_a_dataset_without_tasks_has_methods():
+    found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
+    assert "predicted in" not in found.text
+    assert "t-test" not in found.text
+
+
+def test_without_networks_the_methods_name_none():
+    found = methods_text(
+        {**SETTINGS, "models": {}},
+        encoders={},
+        reports=(of_baseline(mixed(regression())),),
+        versions={"aam": "0.1"},
+    )
+    text = found.text
+    assert "No network was trained; the methods compared with all others are here a kernel" in text
+    assert "A super learner mixes all methods but the constant" in text
+    assert "integrated gradients" not in text
+    assert "AAM mixes" not in text

@@ -1,0 +1,245 @@
+"""The sections of the page: the order of tasks, figures, tables, and the page around them."""
+
+import html
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from page_reports import classes, comparison, guessing, mixed, of_baseline, regression
+
+from aam.evaluate.scores import accuracy_table, is_better, of_each_target
+from aam.report.page.cautions import Caution
+from aam.report.page.methods import MethodsText
+from aam.report.page.render import EncoderSection, PageFigure, Results, TaskSection, page
+from aam.report.page.result_tables import in_training, prediction_table
+from aam.report.page.sections import TaskFiles, task_sections
+
+SVG = '<svg viewBox="0 0 72 72">drawn</svg>'
+TITLES = "Training curves", "Predictions", "Important ASVs"
+FAILS = {"guessing": guessing(9.0, -0.1, 0.5)}
+NETWORK = {"full": {"score": 5.0, "weight": 1.0}}
+
+
+IMPORTANCE = pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]})
+
+
+def files(
+    report: dict[str, Any], importance: pd.DataFrame | None = IMPORTANCE, **changes: Any
+) -> TaskFiles:
+    intervals = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
+    columns = list(report.get("targets", []))
+    if columns:
+        intervals = pd.concat([intervals.assign(target=name) for name in columns])
+    return TaskFiles(
+        report,
+        intervals=intervals,
+        importance=importance,
+        figures=[PageFigure(title, "", SVG) for title in TITLES],
+        **changes,
+    )
+
+
+def sections(*reports: dict[str, Any]) -> list[TaskSection]:
+    return list(task_sections(files(report) for report in reports))
+
+
+def test_tasks_stand_in_the_order_of_the_configuration_on_the_page_and_in_the_table():
+    reports = [{**regression(), "task": name} for name in ("weight", "age", "bmi")]
+    assert [one.name for one in sections(*reports)] == ["weight", "age", "bmi"]
+    assert list(dict.fromkeys(accuracy_table(reports)["task"])) == ["weight", "age", "bmi"]
+
+
+def test_targets_stand_in_the_order_of_the_configuration():
+    # The keys of a file are sorted.
+    targets = {"age": {}, "bmi": {}}
+    report = {**regression(), "task": "body", "column": ["bmi", "age"], "targets": targets}
+    assert [one["task"] for one in of_each_target([report])] == ["body, bmi", "body, age"]
+    assert [one.name for one in sections(report)] == ["body, bmi", "body, age"]
+
+
+def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
+    report = regression(guessing=guessing(9.0, -5.0, 0.03))
+    pages = [sections(report), sections(report, {**report, "model": "other"}, classes())]
+    assert pages[0][0].answer.startswith("Works: ")
+    assert [one.answer.split(":")[0] for one in pages[1]] == ["Doubtful", "Doubtful", "Works"]
+
+
+@pytest.mark.parametrize(
+    ("report", "is_shown"),
+    [
+        (regression(), True),
+        (regression(**FAILS), False),
+        (mixed(regression(**FAILS), guessing=guessing(9.0, -5.0, 0.001)), True),
+        (regression(confounders=[{"column": "run", "score": 1.0, "kind": "exact"}]), False),
+    ],
+)
+def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
+    (section,) = sections(report)
+    tables = [table.title for table in section.tables]
+    sentence = "The ASVs that matter most are not shown"
+    assert ("Important ASVs" in [figure.title for figure in section.figures]) == is_shown
+    assert ("The ASVs that matter most to the AAM model for host age" in tables) == is_shown
+    assert any(text.startswith(sentence) for text in section.sentences) != is_shown
+
+
+@pytest.mark.parametrize("report", [regression(), regression(**FAILS)])
+def test_importances_that_were_not_asked_for_are_a_sentence(report):
+    (section,) = task_sections([files(report, importance=None)])
+    assert not any("matter most" in table.title for table in section.tables)
+    assert sum("importance: false" in text for text in section.sentences) == 1
+    assert not any("matter most" in text for text in section.sentences)
+    assert section.commands == []
+
+
+def test_the_most_important_asvs_get_names_by_commands_where_they_have_no_taxa():
+    report = regression()
+    (section,) = sections(report)
+    (commands,) = section.commands
+    assert "key taxonomy" in commands.text
+    imported, classified = (line.split() for line in commands.lines)
+    fasta = f"finetune/{report['model']}/{report['task']}/importance.fasta"
+    assert imported[imported.index("--input-path") + 1] == fasta
+    reads = classified[classified.index("--i-reads") + 1]
+    assert imported[imported.index("--output-path") + 1] == reads
+    text = html.unescape(page(Results("d", [section], [])))
+    assert all(line in text for line in commands.lines)
+    named = IMPORTANCE.assign(taxon="g__Blautia")
+    for other in (files(report, importance=named), files({**report, **FAILS})):
+        (section,) = task_sections([other])
+        assert section.commands == []
+
+
+@pytest.mark.parametrize(("recipes", "is_shown"), [({}, False), (NETWORK, True)])
+def test_training_curves_are_shown_where_a_network_was_trained(recipes, is_shown):
+    (section,) = sections(regression(recipes=recipes))
+    assert bool(section.training) == is_shown
+
+
+def test_tables_say_whose_they_are():
+    titles = [table.title for table in sections(mixed(regression()))[0].tables]
+    assert "Super learner minus each baseline: MAE, mean of the folds (lower is better)" in str(
+        titles
+    )
+    assert "Cross-validated predictions of the super learner" in titles
+    alone = [table.title for table in sections(regression())[0].tables]
+    assert "Cross-validated predictions of AAM" in alone
+    without = {**regression(), "comparisons": {}}
+    assert not any("minus" in table.title for table in sections(without)[0].tables)
+
+
+def test_a_title_names_intervals_where_there_are_some():
+    without = regression(bootstrap={"mae_fold_mean": None})
+    titles = [sections(report)[0].tables[0].title for report in (regression(), without)]
+    assert titles == [
+        "Scores, the best first; in brackets 95 % intervals",
+        "Scores, the best first",
+    ]
+
+
+def test_models_are_called_aam_by_their_names_only_where_there_are_several():
+    report = mixed(regression())
+    several = sections(report, {**report, "model": "other"})
+    assert [one.model for one in several] == ["AAM (base)", "AAM (other)"]
+    assert [one.model for one in sections(report)] == [""]
+    methods = [
+        {row[0] for row in page_sections[0].tables[0].rows}
+        for page_sections in (sections(report), several)
+    ]
+    assert {"AAM", "super learner", "random forest"} <= methods[0]
+    assert {"AAM (other)", "super learner with AAM (other)", "random forest"} <= methods[1]
+    titles = [table.title for table in several[1].tables]
+    assert "The ASVs that matter most to the AAM (other) model for host age" in titles
+
+
+@pytest.mark.parametrize(("p", "is_noted"), [(0.01, False), (None, True)])
+def test_a_dash_in_a_table_has_a_note(p, is_noted):
+    report = regression(comparisons={"random_forest": comparison(-1.0, p)})
+    table = next(one for one in sections(report)[0].tables if "minus" in one.title)
+    assert ("–" in table.rows[0]) == is_noted
+    assert ("A dash (–): no test is possible" in table.note) == is_noted
+    assert table.rows[0][2] == "4 of 5"
+    (section,) = sections(regression(pearson=None if is_noted else 0.5))
+    assert ("A dash (–): the score is not defined" in section.tables[0].note) == is_noted
+    assert ("A dash (–)" in page(Results("d", [section], []))) == is_noted
+
+
+def test_scores_of_probabilities_are_those_before_calibration():
+    header = sections(classes())[0].tables[0].header
+    assert "Brier score before calibration" in header
+    assert "calibration error before calibration" in header
+
+
+def test_samples_that_were_in_training_are_counted_and_marked():
+    frame = pd.DataFrame({"sample-id": ["a", "b", "c"], "in_training": ["id", None, "reads"]})
+    assert in_training(frame) == [True, False, True]
+    assert in_training(frame[["sample-id"]]) == [False, False, False]
+    assert prediction_table("new", frame).marked == {0, 2}
+    assert prediction_table("new", frame[["sample-id"]]).marked == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "difference", "expected"),
+    [
+        ("regression", -1, True),
+        ("regression", 0, False),
+        ("regression", 1, False),
+        ("classification", 1, True),
+        ("ordinal", -1, False),
+    ],
+)
+def test_an_error_is_better_where_it_is_lower(kind, difference, expected):
+    assert is_better(kind, difference) == expected
+
+
+def study() -> Results:
+    """Return a page of four tasks: one of each verdict, and one that is confounded."""
+    predictions = pd.DataFrame(
+        {"sample-id": ["a", "b"], "predicted": [1.0, 2.0], "in_training": ["id", None]}
+    )
+    confounder = [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    reports = [
+        mixed(regression()),
+        {**classes(guessing=guessing(0.2, 0.1, 0.033)), "task": "doubt"},
+        {**regression(**FAILS), "task": "weight"},
+        {**classes(confounders=confounder), "task": "site"},
+    ]
+    first = files(reports[0], predictions={"new": predictions})
+    return Results(
+        dataset="mouth",
+        tasks=list(task_sections([first, *map(files, reports[1:])])),
+        encoders=[EncoderSection("base", "It is used as it came.")],
+        cautions=[Caution("care", "2 samples have too few reads.")],
+        methods=MethodsText("Counts were rarefied [1].", ["A <work>."]),
+    )
+
+
+def test_a_page_has_the_verdicts_and_marks_what_training_had():
+    text = " ".join(html.unescape(page(study())).split())
+    for words in (
+        "Works: host age is off by 4.0 years",
+        "Doubtful: city is predicted right",
+        "Does not work: host age is off by",
+        "Confounded: city is predicted right",
+        '<span class="light good">Good</span><span>Better than guessing',
+        '<span class="light stop">Stop</span><span>The column plate tells city',
+        '<tr class="seen"><td>a</td>',
+        "<tr><td>b</td>",
+        "Marked rows are samples that were in training.",
+        "<li>A <work>.</li>",
+    ):
+        assert words in text
+    assert text.count('class="light good"') == 1
+
+
+def test_an_answer_without_networks_has_no_importances_and_no_encoders():
+    own = replace(files(of_baseline(regression())), importance=None, figures=[])
+    (section,) = task_sections([own])
+    assert [one.title for one in section.tables][1].startswith("Kernel machine minus each baseline")
+    assert not any("matter most" in one.title for one in section.tables)
+    found = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
+    text = page(found)
+    assert "<li>They follow.</li>" in text
+    assert "AAM" not in text
+    assert 'id="encoders"' not in text
+    assert 'id="networks"' not in page(replace(found, networks=()))
