@@ -238,6 +238,7 @@ def validate(request: Mapping[str, Any]) -> dict[str, float]:
         distances={"unweighted": distances},
         values={},
         masker=Masker(0.15, seed),
+        plotted_pairs=0,
     )
     t0 = time.time()
     with AnonymousMemory() as memory:

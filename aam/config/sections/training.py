@@ -68,6 +68,8 @@ class Pretraining(Training):
     nucleotides."""
     validations: int = Field(8, ge=1, le=100_000)
     """Validations per run, the last after the last step."""
+    plotted_pairs: int = Field(20_000, ge=1, le=1_000_000)
+    """Most pairs of held-out samples whose distances are kept for the figures; scores use all."""
     early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation no longer improves, and keep the best weights; the
     reported correlation is then the one that was selected by. Null: never."""

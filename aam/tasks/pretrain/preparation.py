@@ -100,6 +100,14 @@ def prepare(
     model.start(dataset[0], settings.dropout, learned)
     fixed = replace(masker, seed=seed_of("validation", settings.seed))
     scored = HeldOut(
-        store, read, validation, training, true.distances, true.values, fixed, true.exact
+        store=store,
+        tokens=read,
+        samples=validation,
+        training_samples=training,
+        distances=true.distances,
+        values=true.values,
+        masker=fixed,
+        exact=true.exact,
+        plotted_pairs=settings.plotted_pairs,
     )
     return Prepared(store, tokens, is_held_out, dataset, scored, model, start)

@@ -133,12 +133,12 @@ class HeldOut:
     """Per name the standardized values [N, 1] of all samples."""
     masker: Masker
     """Masks with a fixed seed, which also draws the blocks of samples."""
+    plotted_pairs: int
+    """Most pairs that `recorded_pairs` returns."""
     exact: BatchDistances | None = None
     """Computes the distances of a block once, in place of `distances`."""
     _distances_of_blocks: dict[int, dict[str, NDArray[np.float32]]] = field(default_factory=dict)
     """Distances that `exact` has computed, by the first sample of a block."""
-    plotted_pairs: int = 20_000
-    """Most pairs that `recorded_pairs` returns."""
 
     def blocks(self) -> list[NDArray[np.int64]]:
         """Return the held-out samples in blocks of nearly equal size, the same at every call.

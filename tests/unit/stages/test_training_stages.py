@@ -87,6 +87,13 @@ def test_pretraining_writes_the_tables_of_the_contract(pretrained, study):
     assert error == pytest.approx(read_json(pretrained["metrics"])["unifrac_mae"], abs=1e-5)
 
 
+def test_as_many_pairs_are_kept_for_the_figures_as_are_asked_for(study, pretrained, tmp_path):
+    outputs = study.pretrain(tmp_path, settings={"plotted_pairs": 4})
+    assert len(pd.read_parquet(outputs["pairs"])) == 4
+    scores = read_json(outputs["metrics"])["unifrac_mae"]
+    assert scores == read_json(pretrained["metrics"])["unifrac_mae"]
+
+
 def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
     for _ in range(6 - 1):
         with pytest.raises(TimeIsUp):

@@ -28,6 +28,7 @@ def scored(mixed_lengths) -> HeldOut:
         distances={"unweighted": mixed_lengths.distances},
         values={"faith_pd": np.random.default_rng(0).normal(size=(20, 1)).astype(np.float32)},
         masker=Masker(0.3, 9),
+        plotted_pairs=20_000,
     )
 
 

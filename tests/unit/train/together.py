@@ -100,8 +100,14 @@ def train(case, world):
 
         precision.measure_step = measured
     held_out = HeldOut(
-        *(DATA.store, DATA.tokens, SAMPLES + np.arange(HELD_OUT), dataset.samples),
-        *(dataset.distances, VALUES, Masker(0.2, 1)),
+        store=DATA.store,
+        tokens=DATA.tokens,
+        samples=SAMPLES + np.arange(HELD_OUT),
+        training_samples=dataset.samples,
+        distances=dataset.distances,
+        values=VALUES,
+        masker=Masker(0.2, 1),
+        plotted_pairs=0,
     )
     validation = Validation(
         score=lambda: held_out.score(model, devices),
