@@ -130,7 +130,7 @@ def time_steps(
     measure: Measure,
     folder: Path,
 ) -> None:
-    """Time some groups of modes of one model, and write what was found."""
+    """Time some groups of modes of one model, and write the figures."""
 
     def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
         further = options(cfg, hardware, specification.options)
@@ -139,10 +139,10 @@ def time_steps(
 
     specification = study.specification
     cfg, inputs = study.inputs_for(model)
-    found = run_ablation(measure, cfg, inputs, study.runtime, choose)
+    ablation = run_ablation(measure, cfg, inputs, study.runtime, choose)
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
     outputs = {name: folder / file for name, file in files.items()}
-    found.write(outputs, about_run(cfg, inputs, found.device, study.runtime.threads))
+    ablation.write(outputs, about_run(cfg, inputs, ablation.device, study.runtime.threads))
 
 
 def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:
@@ -172,14 +172,14 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
 def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) -> list[Variant]:
     """Return modes that differ by one option from the configured one, at the largest batch.
 
-    Those that `variants` has are left out.
+    Modes that `variants` lists already are left out.
     """
     first, *others = variants(cfg, hardware)
     base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
-    found = []
+    added = []
     if NAIVE in names and first.mode not in seen:
-        found.append(Variant(OPTION, NAIVE, size, first.mode))
+        added.append(Variant(OPTION, NAIVE, size, first.mode))
     for key in names:
         for value in OPTIONS.get(key, ()):
             mode = replace(base, **{key: value})
@@ -187,8 +187,8 @@ def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) ->
             if mode in seen or (wants_accelerator and not hardware.accelerator):
                 continue
             seen.add(mode)
-            found.append(Variant(OPTION, format_option(key, value), size, mode))
-    return found
+            added.append(Variant(OPTION, format_option(key, value), size, mode))
+    return added
 
 
 def _configuration(specification: Specification) -> Config:

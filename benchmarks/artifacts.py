@@ -34,34 +34,34 @@ RECORDED_KEYS = (
 
 def digests(results: Path) -> dict[str, str]:
     """Return a digest per file, by its path below `results`; of some files a part counts."""
-    found = {}
+    digest_of_file = {}
     for path in sorted(results.rglob("*")):
         if path.is_file() and not set(path.relative_to(results).parts) & set(NO_ARTIFACTS):
             content = _rule(path)(path)
-            found[str(path.relative_to(results))] = hashlib.sha256(content).hexdigest()
-    return found
+            digest_of_file[str(path.relative_to(results))] = hashlib.sha256(content).hexdigest()
+    return digest_of_file
 
 
 def contents(results: Path) -> dict[str, str]:
     """Return a digest per file like `digests`, of everything but the provenance."""
-    found = digests(results)
-    for name in found:
+    digest_of_file = digests(results)
+    for name in digest_of_file:
         path = results / name
         reader = READERS.get(path.suffix)
         if reader is not None and _rule(path) is not _presence:
-            found[name] = hashlib.sha256(reader(path)).hexdigest()
-    return found
+            digest_of_file[name] = hashlib.sha256(reader(path)).hexdigest()
+    return digest_of_file
 
 
-def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
+def differences(expected: dict[str, str], actual: dict[str, str]) -> list[str]:
     """Return a line for every file that is missing, not expected, or not the same."""
     return [
-        *(f"missing: {name}" for name in sorted(expected.keys() - found.keys())),
-        *(f"left over: {name}" for name in sorted(found.keys() - expected.keys())),
+        *(f"missing: {name}" for name in sorted(expected.keys() - actual.keys())),
+        *(f"left over: {name}" for name in sorted(actual.keys() - expected.keys())),
         *(
             f"not the same: {name}"
-            for name in sorted(expected.keys() & found.keys())
-            if expected[name] != found[name]
+            for name in sorted(expected.keys() & actual.keys())
+            if expected[name] != actual[name]
         ),
     ]
 
@@ -109,15 +109,15 @@ def _tensors_content(path: Path) -> bytes:
 
 
 def _biom_content(path: Path) -> bytes:
-    found: list[bytes] = []
+    parts: list[bytes] = []
 
     def add(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
-            found.append(f"{name} {item.shape} {np.asarray(item[()]).tolist()}".encode())
+            parts.append(f"{name} {item.shape} {np.asarray(item[()]).tolist()}".encode())
 
     with h5py.File(path) as file:
         file.visititems(add)
-    return b"".join(found)
+    return b"".join(parts)
 
 
 UNCOMPARED_KEYS = (*RECORDED_KEYS, "provenance", "fingerprint", "settings")

@@ -123,7 +123,7 @@ def _classified(code_N: NDArray[np.int64], noise: list[NDArray[np.float64]]) -> 
     logit_NC[np.arange(len(code_N)), code_N] += 1.2
     share_NC = np.exp(logit_NC) / np.exp(logit_NC).sum(axis=1, keepdims=True)
     names = np.array(CLASSES)
-    columns = {PROBABILITY + name: share_NC[:, place] for place, name in enumerate(CLASSES)}
+    columns = {PROBABILITY + name: share_NC[:, column] for column, name in enumerate(CLASSES)}
     guess_N = names[share_NC.argmax(axis=1)]
     return pd.DataFrame({"observed": names[code_N], "predicted": guess_N, **columns})
 
@@ -226,20 +226,20 @@ def coverage(
     return pd.DataFrame(rows)
 
 
-def markdown(found: pd.DataFrame) -> str:
+def markdown(measured: pd.DataFrame) -> str:
     """Return two tables: the methods by number of groups, and the interval of reports by score.
 
     Each entry is a coverage in percent and its standard error. The first table has the scores of
     `NAMED`, and its last column the designs of the highest correlation alone.
     """
-    named = found[found["score"].isin(NAMED)]
+    named = measured[measured["score"].isin(NAMED)]
     lines = [*_header("groups", "score", *METHODS, f"report, correlation {max(CORRELATIONS)}")]
     for (groups, score), rows in named.groupby(["groups", "score"], sort=True):
         report = rows[(rows["method"] == "report") & (rows["correlation"] == max(CORRELATIONS))]
         cells = [_percent(rows[rows["method"] == method]) for method in METHODS]
         lines.append(_row(groups, score, *cells, _percent(report)))
     lines += ["", *_header("score", *(f"{groups} groups" for groups in GROUPS))]
-    for score, rows in found[found["method"] == "report"].groupby("score", sort=False):
+    for score, rows in measured[measured["method"] == "report"].groupby("score", sort=False):
         cells = [_percent(rows[rows["groups"] == groups]) for groups in GROUPS]
         lines.append(_row(score, *cells))
     return "\n".join(lines)

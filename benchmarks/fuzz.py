@@ -33,7 +33,7 @@ def tried(report: str) -> pd.DataFrame:
     rows = []
     for kind, text in zip(parts[::2], parts[1::2], strict=True):
         # Shares are of all cases, those among them that could not be made, too.
-        passed, invalid = np.sum([[*map(int, found)] for found in CASES.findall(text)], axis=0)
+        passed, invalid = np.sum([[*map(int, counts)] for counts in CASES.findall(text)], axis=0)
         shares = {name: float(share) / 100 for share, name in EVENT.findall(text)}
         counts = {name: round(share * (passed + invalid)) for name, share in shares.items()}
         rows.append({"kind": kind, "tried": passed, "refused": 0, "accepted": 0} | counts)
@@ -49,8 +49,8 @@ def round_of(seed: int, processes: int) -> pd.DataFrame:
     options = {**os.environ, "FUZZ": str(OF_A_ROUND), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=options, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        told = [line for line in done.stdout.splitlines() if len(line) < LONGEST_LINE]
-        sys.exit("\n".join([*told, f"round {seed} failed: the input stands above"]))
+        short_lines = [line for line in done.stdout.splitlines() if len(line) < LONGEST_LINE]
+        sys.exit("\n".join([*short_lines, f"round {seed} failed: the input stands above"]))
     return tried(done.stdout)
 
 
@@ -65,11 +65,11 @@ def main() -> None:
     first = int(rounds[0]["round"].max()) + 1 if rounds else 0
     for seed in range(first, -(-options.of_each // OF_A_ROUND)):
         start = time.perf_counter()
-        found = round_of(seed, options.processes)
-        rounds.append(found.assign(round=seed, seconds=time.perf_counter() - start))
+        cases = round_of(seed, options.processes)
+        rounds.append(cases.assign(round=seed, seconds=time.perf_counter() - start))
         write_tsv(options.table, pd.concat(rounds))
         took = time.perf_counter() - start
-        print(f"round {seed}: {found['tried'].sum():,} inputs in {took:.0f} s", flush=True)
+        print(f"round {seed}: {cases['tried'].sum():,} inputs in {took:.0f} s", flush=True)
     columns = ["tried", "refused", "accepted"]
     sums = pd.concat(rounds).groupby("kind", sort=False)[columns].sum().reset_index()
     print(markdown_table(["kind", *columns], [[*map(str, row)] for row in sums.to_numpy()]))

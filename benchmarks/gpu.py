@@ -141,10 +141,10 @@ def double_batches(lease: Lease, model: str) -> None:
     mode, rows = usual(cfg, hardware), []
     for size in lease.sizes:
         request = steps_request(cfg, inputs, mode, size, lease.study.runtime)
-        found = lease.results(request)
-        if found is None or max(found["sizes"]) < size / 2:
+        results = lease.results(request)
+        if results is None or max(results["sizes"]) < size / 2:
             break
-        rows.append({"batch_size": size, **medians([found])})
+        rows.append({"batch_size": size, **medians([results])})
     if rows:
         write_tsv(lease.folder / f"batches-{model}.tsv", pd.DataFrame(rows))
 
@@ -161,7 +161,7 @@ def train(lease: Lease, model: str, name: str) -> None:
     if granted.get("devices", 1) > max(1, hardware.devices):
         write_json(final, {"failed": f"not run, GPUs here: {hardware.devices}"})
         return
-    found = lease.results(
+    results = lease.results(
         {
             "kind": "training",
             "cfg": {
@@ -174,8 +174,8 @@ def train(lease: Lease, model: str, name: str) -> None:
             "runtime": granted,
         }
     )
-    if found is not None:
-        write_json(final, found)
+    if results is not None:
+        write_json(final, results)
     elif final.name not in lease.results.waiting:
         write_json(final, {"failed": "failed, see the log of `make gpu`"})
 
@@ -210,18 +210,18 @@ def parts(models: Sequence[str], trainings: Sequence[str]) -> dict[str, Callable
         file = training_file(Path(), model, name)
         return str(file), partial(train, model=model, name=name)
 
-    found: dict[str, Callable[[Lease], None]] = {"about.json": describe, "predicted.md": predict}
-    found |= dict(training(model, CONFIGURED) for model in models)
+    parts: dict[str, Callable[[Lease], None]] = {"about.json": describe, "predicted.md": predict}
+    parts |= dict(training(model, CONFIGURED) for model in models)
     timed = partial(time_modes, groups=[ORDER, BATCH])
     for model in models:
-        found[f"{model}-{ORDER}/speed.md"] = partial(timed, model=model)
-        found[f"batches-{model}.tsv"] = partial(double_batches, model=model)
-    found["tests.json"] = run_tests
-    found |= dict(training(models[0], name) for name in trainings if name != CONFIGURED)
+        parts[f"{model}-{ORDER}/speed.md"] = partial(timed, model=model)
+        parts[f"batches-{model}.tsv"] = partial(double_batches, model=model)
+    parts["tests.json"] = run_tests
+    parts |= dict(training(models[0], name) for name in trainings if name != CONFIGURED)
     for group in (OPTION, ALONE):
         for model in models:
-            found[f"{model}-{group}/speed.md"] = partial(time_modes, model=model, groups=[group])
-    return found
+            parts[f"{model}-{group}/speed.md"] = partial(time_modes, model=model, groups=[group])
+    return parts
 
 
 def measure_all(
@@ -308,24 +308,24 @@ def _facts(file: Path) -> str:
 
 def _tests(folder: Path) -> str:
     """Return how many tests passed, and what became of the others."""
-    found = kept_tests.outcomes(folder / "tests.jsonl")
-    if not found:
+    outcomes = kept_tests.outcomes(folder / "tests.jsonl")
+    if not outcomes:
         return WAITS
-    others = {test: said for test, said in found.items() if said != "passed"}
-    lines = [f"- passed: {len(found) - len(others)} of {len(found)}"]
+    others = {test: said for test, said in outcomes.items() if said != "passed"}
+    lines = [f"- passed: {len(outcomes) - len(others)} of {len(outcomes)}"]
     lines += [f"- {test.rpartition('::')[2]}: {said}" for test, said in others.items()]
     return "\n".join(lines)
 
 
 def _trained(folder: Path, models: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the figures of the trainings that are there, by model and name."""
+    """Return the figures of the training runs that have finished, by model and name."""
     files = {(m, name): training_file(folder, m, name) for m in models for name in TRAININGS}
-    return {of: read_json(file) for of, file in files.items() if file.exists()}
+    return {key: read_json(file) for key, file in files.items() if file.exists()}
 
 
 def _trainings(folder: Path, models: Sequence[str]) -> str:
-    found = _trained(folder, models)
-    if not found:
+    trained = _trained(folder, models)
+    if not trained:
         return WAITS
 
     def cell(figures: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -334,7 +334,7 @@ def _trainings(folder: Path, models: Sequence[str]) -> str:
         return "" if not values else f"{first} ({peak[0]})" if peak else first
 
     rows = []
-    for (model, name), figures in found.items():
+    for (model, name), figures in trained.items():
         if "failed" in figures:
             rows.append([model, name, figures["failed"]])
             continue
@@ -342,13 +342,14 @@ def _trainings(folder: Path, models: Sequence[str]) -> str:
         note = f" (lacking: {', '.join(lacking)})" if lacking else ""
         rows.append([model, name + note, *(cell(figures, names) for names in SHOWN.values())])
     text = markdown_table(["model", "training", *SHOWN], rows)
-    has_driver = any(figures.get("gpu_utilisation") is not None for figures in found.values())
+    has_driver = any(figures.get("gpu_utilisation") is not None for figures in trained.values())
     return text if has_driver else f"{text}\n\n{NO_DRIVER}"
 
 
 def _reruns(folder: Path, model: str) -> str:
     """Return whether trainings that were run twice ended with the same weights."""
-    weights = {name: own.get("weights") for (_, name), own in _trained(folder, [model]).items()}
+    runs = _trained(folder, [model])
+    weights = {name: figures.get("weights") for (_, name), figures in runs.items()}
     lines = []
     for name, again in AGAIN.items():
         both = [weights.get(name), weights.get(again)]
@@ -373,8 +374,8 @@ def _speed(folder: Path) -> str:
     file = folder / "speed.md"
     if not file.exists():
         return WAITS
-    found = file.read_text(encoding="utf-8").partition("| group")
-    return "".join(found[1:]).split("## Measured on")[0].replace("\n## ", "\n### ").strip()
+    tables = file.read_text(encoding="utf-8").partition("| group")
+    return "".join(tables[1:]).split("## Measured on")[0].replace("\n## ", "\n### ").strip()
 
 
 def draw(folder: Path, models: Sequence[str], path: Path) -> None:

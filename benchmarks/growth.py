@@ -123,8 +123,12 @@ def measured(studies: Sequence[Path]) -> pd.DataFrame:
             stage = log.relative_to(study / "logs").parts[0].removesuffix(".log")
             work = read_work(log)
             if work is None:
-                got, wanted = "no line on when the stage was at work", "a finished stage's log"
-                raise problem(log, got, wanted, f"run it once more: --forcerun {stage}")
+                raise problem(
+                    log,
+                    "no line on when the stage was at work",
+                    "a finished stage's log",
+                    f"run it once more: --forcerun {stage}",
+                )
             took = (work.seconds, work.cores_s, work.first_mb, work.peak_mb)
             rows.append((stage, study.name, samples, 1, *took))
     columns = ["stage", "dataset", "samples", "jobs", "work_s", "cores_s", "first_mb", "peak_mb"]
@@ -138,15 +142,15 @@ def measured(studies: Sequence[Path]) -> pd.DataFrame:
 
 def fits(table: pd.DataFrame) -> Powers:
     """Return the growth of the quantities of `FITTED`; a stage of one size has none."""
-    found: Powers = {}
+    powers: Powers = {}
     for stage, part in table.groupby("stage", sort=False):
         if part["samples"].nunique() < 2:
             continue
         sizes = part["samples"].tolist()
         for name, (column, least) in FITTED.items():
             constant = float(part["first_mb"].min()) if name == MEMORY else 0.0
-            found[str(stage), name] = fit_power(sizes, part[column].tolist(), constant, least)
-    return found
+            powers[str(stage), name] = fit_power(sizes, part[column].tolist(), constant, least)
+    return powers
 
 
 def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -> str:

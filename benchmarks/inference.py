@@ -88,12 +88,12 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
             asvs = write_study(settings, number, folder)
             request = {**asdict(settings), "model": model, "folder": folder}
             run_in_subprocess("embed", {**request, "cache": None, "fill": cache})
-            found: dict[str, list[dict[str, float]]] = {"empty": [], "filled": []}
+            runs_by_state: dict[str, list[dict[str, float]]] = {"empty": [], "filled": []}
             for _ in range(repeats):
                 for state, path in (("empty", None), ("filled", cache)):
                     result = run_in_subprocess("embed", {**request, "cache": path, "fill": None})
-                    found[state].append(result)
-            for state, runs in found.items():
+                    runs_by_state[state].append(result)
+            for state, runs in runs_by_state.items():
                 seconds = pd.DataFrame(runs)
                 wall_s, iqr = median_iqr(seconds["wall_s"])
                 row = {"samples": number, "asvs": asvs, "cache": state}
@@ -117,9 +117,9 @@ def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.Dat
             asvs = write_study(settings, samples, folder)
             with (folder / "distances").open("wb") as handle:
                 handle.truncate(4 * samples**2)
-            found = run_in_subprocess("validate", {**asdict(settings), "folder": folder})
-        rows.append({"held_out": number, "asvs": asvs, **found})
-        logger.info("%d held-out samples: %.0f MB more", number, found["grown_mb"])
+            result = run_in_subprocess("validate", {**asdict(settings), "folder": folder})
+        rows.append({"held_out": number, "asvs": asvs, **result})
+        logger.info("%d held-out samples: %.0f MB more", number, result["grown_mb"])
     return pd.DataFrame(rows)
 
 

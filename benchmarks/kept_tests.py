@@ -18,12 +18,12 @@ def outcomes(path: Path) -> dict[str, str]:
     """Return what became of each test that has ended, or has ended the process too often."""
     lines = read_lines(path)
     begun = Counter(line["test"] for line in lines if "outcome" not in line)
-    found = {
+    results = {
         test: "failure: ended the process, or took too long"
         for test, times in begun.items()
         if times >= BEGUN_AT_MOST
     }
-    return found | {line["test"]: line["outcome"] for line in lines if "outcome" in line}
+    return results | {line["test"]: line["outcome"] for line in lines if "outcome" in line}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

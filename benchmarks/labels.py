@@ -84,12 +84,12 @@ def keep_labels(task: Problem, number: int, draw: int) -> Problem:
         rng.shuffle(order[len(firsts) :])
     chosen = order[:number]
     has_group = task.group != ""
-    of_chosen = has_group & np.isin(task.group, task.group[chosen])
-    fold = np.where(of_chosen, -1, UNLABELLED)
+    is_chosen_N = has_group & np.isin(task.group, task.group[chosen])
+    fold = np.where(is_chosen_N, -1, UNLABELLED)
     # Whole groups, where there are enough of them, are left out to choose settings by.
     groups = np.where(has_group[chosen], task.group[chosen], chosen.astype(str))
     names = rng.permutation(np.unique(groups))
-    part = {name: place % PARTS for place, name in enumerate(names)}
+    part = {name: position % PARTS for position, name in enumerate(names)}
     fold[chosen] = [part[name] for name in groups]
     return Problem(
         task.kind,
@@ -120,8 +120,8 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
     store = SampleStore.open(results / "views/samples.arrow")
     tokens = TokenStore.open(results / "tokens/asvs.arrow")
     folds = folds[folds.index.isin(store.sample_ids)]
-    place = {sample: row for row, sample in enumerate(store.sample_ids)}
-    rows = np.array([place[sample] for sample in folds.index])
+    row_of_sample = {sample: row for row, sample in enumerate(store.sample_ids)}
+    rows = np.array([row_of_sample[sample] for sample in folds.index])
     ids, matrix = read_distances(results / "unifrac/unweighted/view0.parquet")
     order = {sample: row for row, sample in enumerate(ids)}
     at = [order[sample] for sample in folds.index]
@@ -153,13 +153,15 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = keep_labels(task, number, draw)
-            found = {name: predict(part) for name, predict in baselines_of(task).items()}
-            partner = next(name for name in PARTNERS if name in found)
+            predictions = {name: predict(part) for name, predict in baselines_of(task).items()}
+            partner = next(name for name in PARTNERS if name in predictions)
             for (name, embedding_ND), loss in product(features.items(), losses):
                 way = f"{name}, {loss}"
-                found[way] = linear(part, embedding_ND, loss)
-                found[f"{way} with forest"] = average(part, found[way], found[partner])
-            rows += [(name, number, draw, score(part, one[0])) for name, one in found.items()]
+                predictions[way] = linear(part, embedding_ND, loss)
+                predictions[f"{way} with forest"] = average(
+                    part, predictions[way], predictions[partner]
+                )
+            rows += [(name, number, draw, score(part, one[0])) for name, one in predictions.items()]
     return pd.DataFrame(rows, columns=["way", "labels", "draw", "score"])
 
 

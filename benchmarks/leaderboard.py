@@ -52,16 +52,16 @@ FOREST = row_label("random_forest", "baseline")
 def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
     """Return the labels of a study of the corpus, by sample ID, empty where there is none."""
     parts = metadata["original_id"].str.split(".")
-    found = pd.DataFrame({"environment": metadata["environment"]})
+    labels_of_study = pd.DataFrame({"environment": metadata["environment"]})
     if study == "mackerel":
         site = parts.str[-1]
-        found["site"] = site.where(site.isin(["gill", "skin", "digesta"]), "")
-        found["day"] = metadata["original_id"].str.extract(r"\.s(\d+)\.")[0]
+        labels_of_study["site"] = site.where(site.isin(["gill", "skin", "digesta"]), "")
+        labels_of_study["day"] = metadata["original_id"].str.extract(r"\.s(\d+)\.")[0]
     if study == "westernization":
-        found["town"], found["room"] = parts.str[1], parts.str[3]
-        found["rank"] = found["town"].map(RANKS)
-    found["host"] = metadata["host_subject"].fillna(metadata.index.to_series())
-    return found.fillna("")
+        labels_of_study["town"], labels_of_study["room"] = parts.str[1], parts.str[3]
+        labels_of_study["rank"] = labels_of_study["town"].map(RANKS)
+    labels_of_study["host"] = metadata["host_subject"].fillna(metadata.index.to_series())
+    return labels_of_study.fillna("")
 
 
 def prepare(data: Path, folder: Path) -> None:
@@ -72,10 +72,10 @@ def prepare(data: Path, folder: Path) -> None:
     metadata = metadata.set_index("sample-id").loc[table.sample_ids]
     for study in CORPUS:
         rows = np.flatnonzero(metadata["study"] == study)
-        own = table.of_samples(rows)
+        part = table.of_samples(rows)
         (folder / study).mkdir(parents=True, exist_ok=True)
-        write_biom(folder / study / "table.biom", own, {})
-        write_newick(folder / study / "tree.nwk", cut_to(load_tree(path), own.feature_ids, path))
+        write_biom(folder / study / "table.biom", part, {})
+        write_newick(folder / study / "tree.nwk", cut_to(load_tree(path), part.feature_ids, path))
         text = labels(study, metadata.iloc[rows]).to_csv(sep="\t")
         write_text(folder / study / "metadata.tsv", text)
     for name in LINKED:
@@ -107,13 +107,13 @@ def scores(results: Path) -> pd.DataFrame:
         task, drawn = (task, int(number)) if task and number.isdigit() else (report["task"], 0)
         mixed = report["super_learner"]
         if report.get("is_baseline", False):
-            found = {row_label(PREFERRED, "baseline"): report[name]}
+            scores = {row_label(PREFERRED, "baseline"): report[name]}
         else:
-            found = {"AAM": report[name], f"{SUPER} without AAM": mixed["without_own"][name]}
-        found[SUPER] = mixed[name]
-        found[NOT_NESTED] = mixed["unnested"]["score"]
-        found[CHOSEN] = mixed["chosen"]["score"]
-        found |= {
+            scores = {"AAM": report[name], f"{SUPER} without AAM": mixed["without_own"][name]}
+        scores[SUPER] = mixed[name]
+        scores[NOT_NESTED] = mixed["unnested"]["score"]
+        scores[CHOSEN] = mixed["chosen"]["score"]
+        scores |= {
             row_label(key, "baseline"): values[name]
             for key, values in report["baselines"].items()
             if key not in CONSTANT
@@ -122,17 +122,17 @@ def scores(results: Path) -> pd.DataFrame:
             report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
         )
         interval = mixed["bootstrap"][name] or (None, None)
-        of_task = (
+        guessing = (
             report["n"],
             mixed["guessing"]["score"],
             *interval,
             mixed["intervals"]["coverage"],
         )
-        for learner, value in found.items():
+        for learner, value in scores.items():
             error = value / nothing if regression else (1 - value) / (1 - nothing)
             loss = value if regression else -value
             name_of_task = f"{dataset}, {task}"
-            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, *of_task))
+            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, *guessing))
     columns = [*KEYS, "score", "loss", "error", *OF_TASK]
     return pd.DataFrame(rows, columns=columns)
 

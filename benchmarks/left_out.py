@@ -100,7 +100,7 @@ def compare(
     is_new_F = placement.nearest.differences_Q > 0
     placed = placement.to_tree()
     expected = distances(table, truth)
-    found = distances(table, placed)
+    distances_by_metric = distances(table, placed)
     row: dict[str, float] = {
         "samples": len(table.sample_ids),
         "ASVs": len(table.feature_ids),
@@ -109,9 +109,11 @@ def compare(
         "near reads": near,
     }
     for metric in METRICS:
-        row[f"{metric}: r"], row[f"{metric}: error"] = agreement(found[metric], expected[metric])
-    known = distances(table, placed, ~is_new_F)
-    rivals = {"known ASVs alone": known["unweighted"], **without_tree(table)}
+        row[f"{metric}: r"], row[f"{metric}: error"] = agreement(
+            distances_by_metric[metric], expected[metric]
+        )
+    known_asvs_alone = distances(table, placed, ~is_new_F)
+    rivals = {"known ASVs alone": known_asvs_alone["unweighted"], **without_tree(table)}
     for name, matrix in rivals.items():
         row[f"unweighted, {name}: r"] = agreement(matrix, expected["unweighted"])[0]
     row["weighted_normalized, Bray-Curtis: r"] = agreement(
@@ -169,9 +171,11 @@ def development_rows(data: Path, second: Path | None) -> pd.DataFrame:
         expected = distances(part, build_tree(sequences, 2, None))
         row: dict[str, float | str] = {"study": study}
         for name, tree in trees.items():
-            found = distances(part, place_sequences(tree, sequences).to_tree())
+            distances_by_metric = distances(part, place_sequences(tree, sequences).to_tree())
             for metric in METRICS:
-                row[f"{metric}, {name}: r"] = agreement(found[metric], expected[metric])[0]
+                row[f"{metric}, {name}: r"] = agreement(
+                    distances_by_metric[metric], expected[metric]
+                )[0]
         rows.append(row)
         print(rows[-1], flush=True)
     return pd.DataFrame(rows)

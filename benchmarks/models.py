@@ -64,12 +64,15 @@ def settings(config: Config, dataset: str) -> dict[str, Any]:
     common = [
         name
         for name in resolved(config, "unifrac", dataset=dataset).metrics
-        if not METRICS[name].per_sample and all(name in own["distances"] for own in training)
+        if not METRICS[name].per_sample
+        and all(name in section["distances"] for section in training)
     ]
     if not common:
         got, wanted = "models that learn different distances", "one at least that all of them learn"
         raise problem("models", got, wanted, "give their `pretraining.distances` one in common")
-    differing = [key for key in ("held_out", "seed") if len({own[key] for own in training}) > 1]
+    differing = [
+        key for key in ("held_out", "seed") if len({section[key] for section in training}) > 1
+    ]
     if differing:
         keys = " and ".join(f"pretraining.{key}" for key in differing)
         got, wanted = f"models that hold out different samples, by {keys}", "the same for all"
@@ -98,8 +101,8 @@ def step_costs(
         for name, model in models.items()
     }
     results = measure_in_turns(measure, requests, cfg["repeats"])
-    measured = {name: medians(found) for name, found in results.items() if found}
-    costs = {name: {key: found[key] for key in COSTS} for name, found in measured.items()}
+    measured = {name: medians(runs) for name, runs in results.items() if runs}
+    costs = {name: {key: figures[key] for key in COSTS} for name, figures in measured.items()}
     return costs, about
 
 
@@ -159,8 +162,8 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
     """Return the table of models with a column `<task>:<score>` per task, its headline score."""
     if not reports:
         return table
-    found = accuracy_table(reports)
-    for task, part in found[found["role"] == "model"].groupby("task", sort=False):
+    accuracy = accuracy_table(reports)
+    for task, part in accuracy[accuracy["role"] == "model"].groupby("task", sort=False):
         headline = HEADLINE[part["kind"].iloc[0]]
         scores = part.set_index("name")[headline]
         table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
@@ -284,7 +287,7 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     table = with_scores(table, reports)
     write_tsv(folder / "models.tsv", table)
     write_tsv(folder / "models_curves.tsv", curves)
-    values = [value for own in files.values() for value in own.values()]
+    values = [value for by_task in files.values() for value in by_task.values()]
     trained_from = {path for v in values for path in (v if isinstance(v, list) else [v])}
     inputs = {"files": sorted(trained_from), "histories": histories, "metrics": metrics}
     about = {

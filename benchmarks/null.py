@@ -82,17 +82,17 @@ def labels_of(group_N: NDArray[np.str_], way: str, rng: np.random.Generator) -> 
     names = np.arange(len(group_N)).astype(str)
     if way.endswith("by group"):
         names = np.where(group_N == "", names, group_N)
-    unit, place_N = np.unique(names, return_inverse=True)
+    unit, unit_N = np.unique(names, return_inverse=True)
     if not way.endswith("by group"):
         # Labels are drawn in the order of the samples.
-        unit, place_N = names, np.arange(len(names))
+        unit, unit_N = names, np.arange(len(names))
     if way.startswith("numbers"):
-        shared_N = rng.normal(size=len(unit))[place_N]
+        shared_N = rng.normal(size=len(unit))[unit_N]
         spread = 0.5 if way.endswith("by group") else 0.0
-        return shared_N + spread * rng.normal(size=len(place_N))
+        return shared_N + spread * rng.normal(size=len(unit_N))
     share = 0.12 if way.startswith("12 %") else 0.5
     is_positive = rng.permutation(len(unit)) < max(round(share * len(unit)), 6)
-    return np.where(is_positive[place_N], "yes", "no")
+    return np.where(is_positive[unit_N], "yes", "no")
 
 
 def claims(task: Problem) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def claims(task: Problem) -> dict[str, Any]:
     for table in (predictions, nested):
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
     learners = learners_by_target(predictions, nested)[""]
-    own = learners.pop(MODEL)
+    model = learners.pop(MODEL)
     baselines = {name: parts[""] for name, parts in by_baseline(predictions).items()}
     del baselines[MODEL]
     cfg = {
@@ -117,11 +117,11 @@ def claims(task: Problem) -> dict[str, Any]:
     group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
     report, _ = model_report(
         cfg,
-        own.predictions,
+        model.predictions,
         baselines,
         {},
         group,
-        nested=own.nested,
+        nested=model.nested,
         learners=learners,
     )
     return claims_of(report, task.kind)
@@ -197,13 +197,13 @@ def one_draw(results: Path, study: str, way: str, draw: int, samples: int) -> di
 
 def missing_draws(table: pd.DataFrame, draws: int) -> Iterator[tuple[str, str, int]]:
     """Yield study, way and number of every draw that the table lacks."""
-    known = (
+    done = (
         set(zip(table["study"], table["way"], table["draw"], strict=True)) if len(table) else set()
     )
     for draw in range(draws):
         for study in STUDIES:
             for way in WAYS:
-                if (study, way, draw) not in known:
+                if (study, way, draw) not in done:
                     yield study, way, draw
 
 
@@ -219,10 +219,18 @@ def summary(table: pd.DataFrame) -> str:
     means = []
     for name in MEANS:
         for way, values in table.groupby("way")[name]:
-            known = values.dropna().astype(float)
-            if len(known):
-                error = known.std(ddof=1) / np.sqrt(len(known))
-                means.append([name, way, f"{len(known)}", f"{known.mean():+.4f}", f"{error:.4f}"])
+            values_of_claim = values.dropna().astype(float)
+            if len(values_of_claim):
+                error = values_of_claim.std(ddof=1) / np.sqrt(len(values_of_claim))
+                means.append(
+                    [
+                        name,
+                        way,
+                        f"{len(values_of_claim)}",
+                        f"{values_of_claim.mean():+.4f}",
+                        f"{error:.4f}",
+                    ]
+                )
     figures = markdown_table(["figure", "labels", "draws", "mean", "standard error"], means)
     return f"{markdown_table(head, rows)}\n\n{figures}\n"
 

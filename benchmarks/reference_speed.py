@@ -42,8 +42,8 @@ WAYS = ("place", "reference", "made", "many")
 def sequences_to_place() -> dict[str, str]:
     """Return sequences near known ones, of 150 bases."""
     rng = generator("placing")
-    known = aam.reference("v4").tree_of_known.bases_US
-    bases = known[rng.choice(len(known), ASVS, replace=False)].copy()
+    known_bases_US = aam.reference("v4").tree_of_known.bases_US
+    bases = known_bases_US[rng.choice(len(known_bases_US), ASVS, replace=False)].copy()
     columns = rng.integers(0, bases.shape[1], (ASVS, CHANGED))
     bases[np.arange(ASVS)[:, None], columns] = rng.integers(0, 4, columns.shape)
     letters = np.frombuffer(b"ACGTN", np.uint8)[bases]

@@ -52,13 +52,13 @@ Point = tuple[str, int]
 def scale(measure: Measure, requests: Mapping[Point, Any], repeats: int) -> pd.DataFrame:
     """Return one row per experiment and `x`, which counts `unit`; NaN where it could not run."""
     rows = []
-    for (experiment, x), found in measure_in_turns(measure, requests, repeats).items():
+    for (experiment, x), results in measure_in_turns(measure, requests, repeats).items():
         row = {"experiment": experiment, "mode": "training step", "x": x, "unit": UNITS[experiment]}
-        if found:
-            measured, counted = medians(found), COUNTED.get(experiment)
+        if results:
+            measured, counted = medians(results), COUNTED.get(experiment)
             row |= {column: measured[key] for column, key in COLUMNS.items()}
             if counted is not None:
-                row["x"] = np.median(np.concatenate([result[counted] for result in found]))
+                row["x"] = np.median(np.concatenate([result[counted] for result in results]))
         rows.append(row)
     return pd.DataFrame(rows, columns=["experiment", "mode", "x", "unit", *COLUMNS])
 

@@ -61,8 +61,8 @@ def cut(task: Problem, samples: int, draw: int) -> Problem:
     names = np.arange(len(task.target)).astype(str)
     units = np.where(task.group == "", names, task.group)
     order = np.random.default_rng(draw).permutation(np.unique(units))
-    place = {unit: number for number, unit in enumerate(order)}
-    rows = np.sort(np.argsort([place[unit] for unit in units], kind="stable")[:samples])
+    rank = {unit: number for number, unit in enumerate(order)}
+    rows = np.sort(np.argsort([rank[unit] for unit in units], kind="stable")[:samples])
     divide = GroupKFold if task.regression else StratifiedGroupKFold
     splitter = divide(FOLDS, shuffle=True, random_state=draw)
     fold = np.zeros(len(rows), np.int64)

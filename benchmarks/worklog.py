@@ -32,8 +32,8 @@ class Work:
 
 def read_work(log_file: Path) -> Work | None:
     """Return what a stage's log says of its work; None where it says nothing."""
-    found = LINE.findall(log_file.read_text(encoding="utf-8"))
-    if not found:
+    finished = LINE.findall(log_file.read_text(encoding="utf-8"))
+    if not finished:
         return None
-    started, begun, ended, cores, first, peak = map(float, found[-1])
+    started, begun, ended, cores, first, peak = map(float, finished[-1])
     return Work(started, begun, ended, cores, int(first), int(peak))
