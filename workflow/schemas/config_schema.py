@@ -17,11 +17,13 @@ HEADER = "| key | type | default | meaning |\n|---|---|---|---|\n"
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 TYPES = {
     "string": "text",
-    "integer": "whole number",
+    "integer": "integer",
     "number": "number",
     "boolean": "true or false",
     "null": "null",
 }
+SMALL = 100
+"""Larger upper bounds only catch typing errors; the table of keys leaves them out."""
 
 Node = dict[str, Any]
 
@@ -70,12 +72,16 @@ def keys_table() -> str:
             given = node.get("default")
             default = "" if given and isinstance(given, dict) else f"`{json.dumps(given)}`"
             shown = "must be given" if required else default
-            rows.append(f"| `{path}` | {_type(node)} | {shown} | {meaning} |\n")
+            kind = _type(node)
+            if default == "`null`":
+                # The default already says that null is allowed.
+                kind = kind.removesuffix(" or null")
+            rows.append(f"| `{path}` | {kind} | {shown} | {meaning} |\n")
     return HEADER + "".join(rows)
 
 
 def page_with_keys(text: str) -> str:
-    """Return the text of docs/reference/configuration.md with its table of keys made anew."""
+    """Return the text of docs/reference/configuration.md with a new table of keys."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + keys_table() + END + rest.partition(END)[2]
 
@@ -113,6 +119,7 @@ def _type(node: Node) -> str:
         f"{sign} {node[key]:g}"
         for key, sign in BOUNDS.items()
         if isinstance(node.get(key), int | float)
+        and not (key in ("maximum", "exclusiveMaximum") and node[key] >= SMALL)
     ]
     name = TYPES.get(node.get("type", "object"), "section")
     return name + (f" ({', '.join(bounds)})" if bounds else "")

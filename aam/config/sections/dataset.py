@@ -34,10 +34,10 @@ class Dataset(Section):
     sequences: FilePath | None = None
     """FASTA or .qza; only where feature IDs are not sequences."""
     tree: FilePath | None = None
-    """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where nine in ten reads
-    lie near its ASVs, otherwise a tree made by MAFFT and FastTree."""
+    """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where it fits, otherwise
+    a tree made by MAFFT and FastTree."""
     root: Literal["given", "min_variance"] = "given"
-    """Where the root lies: as in the file, or where the distances to the tips vary least."""
+    """Root of the tree: as in the file, or where the distances to the tips vary least."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: FilePath | None = None
@@ -45,15 +45,15 @@ class Dataset(Section):
     study: str | None = None
     """Metadata column with the study of each sample, for `models.<m>.pretrained_on`."""
     rarefaction: Override = {}
-    """Keys of `rarefaction` for this dataset alone."""
+    """Overrides `rarefaction` for this dataset."""
     tokens: Override = {}
-    """Keys of `tokens` for this dataset alone."""
+    """Overrides `tokens` for this dataset."""
     unifrac: Override = {}
-    """Keys of `unifrac` for this dataset alone."""
+    """Overrides `unifrac` for this dataset."""
     augmentation: Override = {}
-    """Keys of `augmentation` for this dataset alone."""
+    """Overrides `augmentation` for this dataset."""
     pretraining: Override = {}
-    """Keys of `pretraining` for this dataset alone."""
+    """Overrides `pretraining` for this dataset."""
 
     @property
     def reference(self) -> str | None:

@@ -22,32 +22,31 @@ class Optimization(Section):
     """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: also
     compiled blocks; custom: each of the next five options must be given."""
     attention: Attention | None = None
-    """Back-end of scaled dot product attention; null: set by the level."""
+    """Attention kernel of PyTorch; null: set by the level."""
     fused_optimizer: bool | None = None
     """One kernel for the whole AdamW update; null: set by the level."""
     compile: Compile | None = None
     """Mode of torch.compile for every block; null: set by the level."""
     checkpointing: bool | None = None
-    """Compute the activations of each block again in the backward pass: less memory, more time."""
+    """Compute activations again in the backward pass: less memory, more time."""
     deterministic: bool | None = None
-    """Use only algorithms whose reruns on an accelerator are bit-identical; on a CPU all are."""
+    """Only algorithms that repeat bit by bit on a GPU; those on a CPU always do."""
     precision: Precision = "auto"
     """Arithmetic of the layers; weights and updates are always fp32. auto: bf16 where measured
     steps are at least a tenth faster, otherwise fp32 (tf32 on a GPU that has it). tf32 and fp16
-    (with scaled gradients) need an accelerator."""
+    need a GPU."""
     clipping: Clipping = "norm"
-    """What is limited. norm: the norm of the gradient; value: each value; adaptive: the norm of
-    each unit relative to its weights."""
+    """What is limited: the norm of the gradient, each value, or (adaptive) the norm of each unit
+    relative to its weights."""
     gradient_clip: float | None = Field(None, gt=0)
     """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
     nonfinite: Nonfinite = "raise"
-    """On a loss or gradient that is not finite. raise: stop and name the samples of the batch;
-    skip: leave the update out; restore: return to the last checkpoint with half the learning
-    rate."""
+    """When a loss or gradient is not finite. raise: stop and name the samples; skip: leave out the
+    update; restore: return to the last checkpoint with half the learning rate."""
     nonfinite_limit: int = Field(5, ge=1)
-    """Consecutive skipped updates, or returns to a checkpoint, before the run stops."""
+    """Consecutive skips or restores before the run stops."""
     anomaly: bool = False
-    """Name the operation whose gradient became NaN (anomaly mode of torch), at half the speed."""
+    """Name the operation whose gradient became NaN, at half the speed."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -64,18 +63,17 @@ class Benchmark(Section):
     """How the speed table is measured."""
 
     batch_sizes: list[Annotated[int, Field(ge=2)]] = Field([8, 64], min_length=1)
-    """Samples per step: at the first the options are added one by one, at the others only the last
-    are run."""
+    """Samples per step: options are added one by one at the first, and all together at the
+    others."""
     alone_batch_size: int | None = Field(2, ge=2)
     """Samples per step where each option alone is added to the naive step; null: not measured."""
     seconds: float = Field(20, gt=0)
-    """A repeat starts no further step after so many seconds, once two steps are timed, or one where
-    a step takes longer. A repeat times ten steps at most, after one step of warm-up, or five where
-    something is compiled or on an accelerator."""
+    """Seconds after which a repeat starts no further step; it times one or two steps at least, ten
+    at most."""
     repeats: int = Field(3, ge=1, le=1000)
-    """Repeats of each mode, interleaved; the median and the spread are reported."""
+    """Repeats of each mode, interleaved."""
     naive_asvs: int = Field(1024, ge=1, le=1_000_000)
-    """ASVs that the naive mode pads every sample to."""
+    """ASVs to which the naive mode pads every sample."""
 
 
 class OutputFormats(Section):
@@ -92,27 +90,24 @@ class Runtime(Section):
     """
 
     threads: int = Field(8, ge=1, le=4096)
-    """Maximum cores of one job; fewer let jobs of small studies run in parallel. Timings take
-    all."""
+    """Maximum cores of one job; fewer let jobs of small studies run in parallel."""
     workers: int = Field(2, ge=0, le=1024)
     """Processes that assemble batches during training; none are used on a CPU."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
-    """Memory that a step may take; a larger batch is split into micro-batches. On a CPU stored
-    distances may take half of what is left. Null: what is free when a job starts, so set it where
-    several train in parallel on a CPU."""
+    """Memory that a training step may take; a larger batch is split. Null: what is free when a job
+    starts, so set it where several jobs train in parallel on a CPU."""
     memory_threshold: float = Field(0.8, gt=0, le=1)
-    """Fraction of an accelerator's memory that a step may take; above it unused memory is freed."""
+    """Fraction of a GPU's memory that a step may take; above it unused memory is freed."""
     devices: int = Field(1, ge=1, le=1024)
-    """Processes per node that pretrain one encoder and, on accelerators, fine-tune one task."""
+    """Processes per node that pretrain one encoder and, on GPUs, fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)
     """Nodes that pretrain one encoder together; several need SLURM."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """ddp: every process holds the whole model; fsdp: weights, gradients and moments are sharded
-    over the processes."""
+    """ddp: every process holds the whole model; fsdp: the processes divide it among them."""
     profile_steps: int = Field(0, ge=0)
-    """Steps to record with torch.profiler; a table and a trace are written next to the log."""
+    """Steps to record with torch.profiler; the result lies next to the log."""
 
     @property
     def processes(self) -> int:

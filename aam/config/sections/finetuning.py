@@ -35,40 +35,35 @@ class Finetuning(Training):
     start: Literal["pretrained", "scratch"] = "pretrained"
     """Weights that a fold starts with."""
     encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
-    """full: full fine-tuning; partial: the top of the sample encoder is trained; frozen: a head on
-    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads.
-    auto: kernel, partial and full mixed with nested weights, as far as the budget allows; it sets
-    epochs, batches, optimizer, rate and dropout of ASVs, and from scratch it is full."""
+    """What is trained. full: everything; partial: the top of the sample encoder; frozen: a head on
+    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads;
+    auto: kernel, partial and full mixed, as far as the budget allows, and full from scratch."""
     budget_minutes: float = Field(5.0, gt=0)
-    """Approximate time of auto for five folds of up to 500 samples on two cores, in proportion for
-    more: it decides which recipes are trained, then how many networks of each, up to three. An
-    estimate decides, so every machine trains the same recipes."""
+    """Estimated minutes of auto on two cores, for five folds of up to 500 samples, in proportion
+    for more. They decide which recipes are trained, and how many networks of each."""
     trained_layers: int = Field(2, ge=1)
-    """Blocks over the ASVs of a sample that `partial` trains, counted from the top."""
+    """Blocks over the ASVs of a sample that `partial` trains, from the top."""
     inductive: bool = False
     """Pretrain an encoder per fold without its samples; false: one encoder on all samples, without
     labels."""
     labels: float = Field(1.0, gt=0, le=1)
-    """Fraction of the training samples, or groups, whose labels are used: shows what more would
-    add."""
+    """Fraction of the training samples, or groups, whose labels are used."""
     loss: Loss | None = None
     """null: mae for numbers, cross_entropy for classes, ordered thresholds for ordered classes.
     quantile predicts the 5, 25, 50, 75 and 95 % quantiles; the median is the prediction."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; those too high have the
-    rest."""
+    """Weight of predictions that are too low in the asymmetric loss; the rest goes to those too
+    high."""
     class_weights: bool = False
     """Give every class the same weight."""
     fusion: Fusion = "concat"
-    """How `condition` is combined with the sample: next to its embedding, or as queries to its
-    ASVs."""
+    """How `condition` joins the sample: next to its embedding, or as queries to its ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the ASVs left out of each sample, drawn in every step."""
+    """Fraction of the ASVs left out of each sample in every step."""
     count_weight: float = Field(0.0, ge=0)
     """Weight of a second task: predict the masked reads of 15 % of the ASVs."""
     models: int = Field(1, ge=1, le=1000)
-    """Models per fold, of different seeds, whose predictions are averaged; auto trains at least as
-    many."""
+    """Networks per fold with different seeds, averaged; auto trains at least as many."""
 
     @property
     def has_budget(self) -> bool:

@@ -14,8 +14,8 @@ class ModelSettings(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
 
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
-    """Kind of the ASV encoder; samples are always read by a transformer. bilstm: bidirectional
-    LSTM; bdh: Baby Dragon Hatchling, one layer applied `asv_layers` times."""
+    """Kind of the ASV encoder: transformer, bidirectional LSTM, or Baby Dragon Hatchling, one layer
+    applied `asv_layers` times. Samples are always read by a transformer."""
     width: int = Field(128, ge=8, le=16_384)
     """Width of every token, ASV and sample embedding."""
     heads: int = Field(4, ge=1, le=1024)
@@ -27,16 +27,16 @@ class ModelSettings(Section):
     patch_bp: int = Field(10, ge=1, le=1000)
     """Nucleotides per token of the ASV encoder."""
     ffn_ratio: float = Field(4, gt=0, le=100)
-    """Hidden width of the feed-forward layers, as a multiple of `width`."""
+    """Width of the feed-forward layers, as a multiple of `width`."""
     start: FilePath | None = None
     """Where pretraining starts: the directory of a pretrained model, or another model as `<model>`
-    or `<dataset>/<model>`, whose architecture is taken over. Null: weights of the seed."""
+    or `<dataset>/<model>`, with its architecture. Null: random weights."""
     pretrained_on: list[str] = []
-    """Studies (values of the column `datasets.<d>.study`) to learn from; empty: all."""
+    """Studies to learn from, as values of the column `datasets.<d>.study`; empty: all."""
     pretraining: Override = {}
-    """Keys of `pretraining` for this model alone."""
+    """Overrides `pretraining` for this model."""
     optimization: Override = {}
-    """Keys of `optimization` for this model alone."""
+    """Overrides `optimization` for this model."""
 
     @property
     def architecture(self) -> dict[str, Any]:

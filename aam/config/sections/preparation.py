@@ -18,8 +18,7 @@ class Rarefaction(Section):
     seed: int = 42
     """Seed of the draws."""
     long_branches: Literal["keep", "drop"] = "keep"
-    """What happens to ASVs on branches out of all proportion, mostly artefacts, before the draw;
-    they are always listed."""
+    """What happens to ASVs on extremely long branches, mostly artefacts, before the draw."""
 
 
 class Tokens(Section):
@@ -36,12 +35,11 @@ class Unifrac(Section):
     """Metrics to compute; `pretraining.distances` names those to learn."""
     engine: Literal["auto", "unifrac", "ssu", "products", "scikit-bio"] = "auto"
     """auto: the Python package `unifrac`, else the programs `ssu` and `faithpd`, else scikit-bio;
-    beyond 10,922 samples products for unweighted UniFrac, and the programs first for the others.
-    products: products of matrices for unweighted UniFrac, the others as with auto. All agree
-    within 1e-6."""
+    beyond 10,922 samples matrix products for unweighted UniFrac, and the programs first for the
+    others. products: matrix products for unweighted UniFrac, otherwise as auto."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
     """Jobs of `ssu` or `products` that compute a matrix together; auto: one, in as many steps as
-    its memory needs. The bytes are the same."""
+    its memory needs."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
 

@@ -27,19 +27,18 @@ class Folds(Section):
     """The folds of cross-validation."""
 
     column: str | None = None
-    """Metadata column with the fold of each sample; a column of studies leaves one study out at a
-    time."""
+    """Metadata column with the fold of each sample, such as the study."""
     k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
     groups: str | Literal[False] | None = None
     """Metadata column whose samples stay together, such as the host. `false`: every sample is from
-    another person, and tests and intervals count samples. null: with `column` the folds are the
-    groups; with `k` the page warns. With `column`, each group lies in one fold."""
+    another person. Null: with `column` the folds are the groups; with `k` the page warns. With
+    `column`, each group lies in one fold."""
     stratified: bool = False
     """Give all folds the same class frequencies."""
     test: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the samples, as whole groups (with `column`, whole folds), set aside: the models
-    of all folds predict them, and they are scored separately."""
+    """Fraction of the samples set aside as a test set, in whole groups (with `column`, whole
+    folds)."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -69,35 +68,33 @@ class Task(Section):
     dataset: str
     """Name under `datasets`."""
     column: str | Annotated[list[str], Field(min_length=1)]
-    """Metadata column to predict, or several columns of numbers; samples without a value are left
-    out."""
+    """Metadata column to predict, or several columns of numbers."""
     where: dict[str, str | list[str]] = {}
     """Metadata columns and the values that a sample must have."""
     kind: Literal["regression", "classification", "ordinal"]
-    """regression: a number; classification: one of several classes; ordinal: one of several ordered
-    classes."""
+    """Whether the target is a number, one of several classes, or one of several ordered classes."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
-    """Transform of a number for training: log is log(1 + x), quantile the normal deviate of its
+    """Transform of a number for training; log is log(1 + x), quantile the normal deviate of its
     rank."""
     transform_by: str | None = None
     """Metadata column within whose categories the z-score is taken."""
     bounds: tuple[float | None, float | None] = (None, None)
     """Least and largest possible prediction; null: no bound."""
     condition: list[str] = []
-    """Covariates: metadata columns of categories that the model gets together with the sample."""
+    """Covariates: metadata columns of categories that the model also gets."""
     folds: Folds
     """Cross-validation."""
     baselines: list[BaselineName] | None = None
     """Methods to compare and mix with the model; null: all that suit the target. The median or the
     majority is always included."""
     report_by: list[str] = []
-    """Metadata columns for whose values the metrics are reported separately."""
+    """Metadata columns for whose values scores are reported separately."""
     importance: bool = True
     """Explain which ASVs the predictions rest on."""
     finetuning: Override = {}
-    """Keys of `finetuning` for this task alone."""
+    """Overrides `finetuning` for this task."""
 
     @property
     def columns(self) -> list[str]:
@@ -151,8 +148,7 @@ class Prediction(Section):
     sequences: FilePath | None = None
     """FASTA or .qza, where the feature IDs are not sequences."""
     metadata: FilePath | None = None
-    """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown.
-    Baselines ignore it."""
+    """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown."""
     tasks: list[str] = Field(min_length=1)
     """Tasks whose models, or without `models` whose baselines, predict the table."""
 

@@ -43,8 +43,8 @@ class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
     epochs: int | None = Field(None, ge=0, le=1_000_000)
-    """Passes over the training samples; 0: `start` is used as it is; null: 12, or as many as make
-    200 steps where samples are few."""
+    """Passes over the training samples; 0: use `start` as it is; null: enough for 200 steps, at
+    least 12."""
     least_steps: ClassVar[int] = 200
     """Steps of a study of few samples."""
     optimizer: Optimizer = "muon"
@@ -55,8 +55,8 @@ class Pretraining(Training):
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
     targets: Literal["stored", "batch"] = "stored"
-    """stored: distances between all samples, as the UniFrac stage wrote them; batch: those of the
-    samples of a batch, computed on the fly, exact for augmented rows too."""
+    """stored: distances between all samples, as the UniFrac stage wrote them; batch: those within a
+    batch, computed on the fly, exact for augmented rows too."""
     distances: dict[str, Annotated[float, Field(ge=0)]] | None = None
     """Weight per metric of `unifrac.metrics`; null: weight 1 each."""
     nucleotide_weight: float = Field(1.0, ge=0)
@@ -64,15 +64,14 @@ class Pretraining(Training):
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
     masking: Masking = "random"
-    """What is masked: single nucleotides, blocks of at least 8, or patches of `patch_bp`
-    nucleotides."""
+    """What is masked: single nucleotides, blocks of at least 8, or patches of `patch_bp`."""
     validations: int = Field(8, ge=1, le=100_000)
-    """Validations per run, the last after the last step."""
+    """Validations per run."""
     plotted_pairs: int = Field(20_000, ge=1, le=1_000_000)
-    """Most pairs of held-out samples whose distances are kept for the figures; scores use all."""
+    """Most held-out pairs of samples that the figures show; scores use all."""
     early_stopping: EarlyStoppingSettings | None = None
-    """Stop when the held-out correlation no longer improves, and keep the best weights; the
-    reported correlation is then the one that was selected by. Null: never."""
+    """Stop when the held-out correlation no longer improves, and keep the best weights. Null:
+    never."""
 
     def passes(self, steps_per_epoch: int) -> int:
         """Return the number of epochs.
