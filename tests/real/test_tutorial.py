@@ -25,7 +25,7 @@ PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(bash|yaml|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"`((?:aam|biom|git|make|mamba|pip|python|qiime|snakemake|wget) [^`]+)`")
 NOT_RUN = {
-    "git clone <this repository> aam && cd aam": "a copy of this checkout stands for it",
+    "git clone ADDRESS aam && cd aam": "a copy of this checkout stands for it",
     "make env": "the environment of the tests stands for it",
     "source .venv/bin/activate": "likewise",
     "make demo": "minutes, on data that tests/workflow have a smaller one of",
