@@ -1,4 +1,4 @@
-"""The schema file and the table of keys follow the sections; our own configurations are valid."""
+"""The schema file and the list of keys follow the sections; our own configurations are valid."""
 
 import re
 from pathlib import Path

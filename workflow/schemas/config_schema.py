@@ -1,4 +1,4 @@
-"""The JSON schema of the configuration, and the generated table of its keys in the documents."""
+"""The JSON schema of the configuration, and the generated list of its keys in the documents."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ REPOSITORY = PACKAGE_ROOT.parent
 SCHEMA = REPOSITORY / "workflow" / "schemas" / "config.schema.json"
 REFERENCE = REPOSITORY / "docs" / "reference" / "configuration.md"
 BEGIN, END = "<!-- keys: begin -->\n", "<!-- keys: end -->\n"
-HEADER = "| key | type | default | meaning |\n|---|---|---|---|\n"
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 TYPES = {
     "string": "text",
@@ -23,7 +22,7 @@ TYPES = {
     "null": "null",
 }
 SMALL = 100
-"""Larger upper bounds only catch typing errors; the table of keys leaves them out."""
+"""Larger upper bounds only catch typing errors; the list of keys leaves them out."""
 
 Node = dict[str, Any]
 
@@ -62,28 +61,31 @@ def keys() -> Iterator[tuple[str, Node, bool]]:
     yield from _keys(whole, whole["$defs"], "")
 
 
-def keys_table() -> str:
-    """Return one row per key of the configuration, as a Markdown table."""
-    rows = []
+def keys_list() -> str:
+    """Return the keys of the configuration as Markdown: a list for each section."""
+    lines = ["\n"]
+    heading = ""
     for path, node, required in keys():
-        meaning = node.get("description", "").replace("\n", " ").replace("|", "\\|")
+        meaning = node.get("description", "").replace("\n", " ")
         # A section without a meaning of its own is only the name in front of its keys.
-        if meaning:
-            given = node.get("default")
-            default = "" if given and isinstance(given, dict) else f"`{json.dumps(given)}`"
-            shown = "must be given" if required else default
-            kind = _type(node)
-            if default == "`null`":
-                # The default already says that null is allowed.
-                kind = kind.removesuffix(" or null")
-            rows.append(f"| `{path}` | {kind} | {shown} | {meaning} |\n")
-    return HEADER + "".join(rows)
+        if not meaning:
+            continue
+        section, _, key = path.replace(".<name>.", ".").partition(".")
+        holds_sections = isinstance(node.get("additionalProperties"), dict)
+        if section != heading and (key or holds_sections):
+            heading = section
+            lines.append(f"\n## {heading}\n\n")
+        if key or not holds_sections:
+            lines.append(f"- **`{key or section}`**: {_values(node, required)}. {meaning}\n")
+        else:
+            lines.append(f"{meaning}\n\n")
+    return "".join(lines) + "\n"
 
 
 def page_with_keys(text: str) -> str:
-    """Return the text of docs/reference/configuration.md with a new table of keys."""
+    """Return the text of docs/reference/configuration.md with a new list of keys."""
     before, _, rest = text.partition(BEGIN)
-    return before + BEGIN + keys_table() + END + rest.partition(END)[2]
+    return before + BEGIN + keys_list() + END + rest.partition(END)[2]
 
 
 def _keys(node: Node, definitions: Node, prefix: str) -> Iterator[tuple[str, Node, bool]]:
@@ -98,6 +100,18 @@ def _keys(node: Node, definitions: Node, prefix: str) -> Iterator[tuple[str, Nod
         ):
             if "$ref" in holder:
                 yield from _keys(definitions[holder["$ref"].rpartition("/")[2]], definitions, below)
+
+
+def _values(node: Node, required: bool) -> str:
+    """Return the type of a key with its default, or whether it must be given."""
+    default = node.get("default")
+    kind = _type(node)
+    if required:
+        return f"{kind}, required"
+    if default in (None, [], {}):
+        # That null is allowed follows from the default.
+        return f"{kind.removesuffix(' or null')}, optional"
+    return f"{kind}, default `{default if isinstance(default, str) else json.dumps(default)}`"
 
 
 def _type(node: Node) -> str:
@@ -122,11 +136,11 @@ def _type(node: Node) -> str:
         and not (key in ("maximum", "exclusiveMaximum") and node[key] >= SMALL)
     ]
     name = TYPES.get(node.get("type", "object"), "section")
-    return name + (f" ({', '.join(bounds)})" if bounds else "")
+    return f"{name} {', '.join(bounds)}" if bounds else name
 
 
 def main() -> None:
-    """Write the schema, and the table of keys in docs/reference/configuration.md."""
+    """Write the schema, and the list of keys in docs/reference/configuration.md."""
     SCHEMA.write_text(schema_text(), encoding="utf-8")
     REFERENCE.write_text(page_with_keys(REFERENCE.read_text(encoding="utf-8")), encoding="utf-8")
 
