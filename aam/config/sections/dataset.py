@@ -32,12 +32,12 @@ class Dataset(Section):
     table: FilePath | None = None
     """Feature table of raw counts: BIOM 2.1, BIOM 1.0, TSV or .qza."""
     sequences: FilePath | None = None
-    """FASTA or .qza; only where feature IDs are not sequences."""
+    """FASTA or .qza; only if feature IDs are not sequences."""
     tree: FilePath | None = None
     """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where it fits, otherwise
-    a tree made by MAFFT and FastTree."""
+    MAFFT and FastTree make a tree."""
     root: Literal["given", "min_variance"] = "given"
-    """Root of the tree: as in the file, or where the distances to the tips vary least."""
+    """As in the file, or where the distances to the tips vary least."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: FilePath | None = None

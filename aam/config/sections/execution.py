@@ -19,30 +19,30 @@ class Optimization(Section):
     """Named options of the training step; a level sets those that are null."""
 
     level: Literal["basic", "advanced", "ultra", "custom"] = "advanced"
-    """basic: math attention, plain AdamW; advanced: the fastest attention, fused AdamW; ultra: also
-    compiled blocks; custom: each of the next five options must be given."""
+    """Sets those of the next five options that are not given. basic: math attention, plain AdamW;
+    advanced: the fastest attention, fused AdamW; ultra: also compiled blocks; custom: none."""
     attention: Attention | None = None
-    """Attention kernel of PyTorch; null: set by the level."""
+    """Attention kernel of PyTorch."""
     fused_optimizer: bool | None = None
-    """One kernel for the whole AdamW update; null: set by the level."""
+    """One kernel for the whole AdamW update."""
     compile: Compile | None = None
-    """Mode of torch.compile for every block; null: set by the level."""
+    """Mode of torch.compile for every block."""
     checkpointing: bool | None = None
     """Compute activations again in the backward pass: less memory, more time."""
     deterministic: bool | None = None
-    """Only algorithms that repeat bit by bit on a GPU; those on a CPU always do."""
+    """Only algorithms that repeat bit by bit on a GPU."""
     precision: Precision = "auto"
     """Arithmetic of the layers; weights and updates are always fp32. auto: bf16 where measured
-    steps are at least a tenth faster, otherwise fp32 (tf32 on a GPU that has it). tf32 and fp16
+    steps are at least a tenth faster, otherwise fp32, or tf32 on a GPU that has it. tf32 and fp16
     need a GPU."""
     clipping: Clipping = "norm"
-    """What is limited: the norm of the gradient, each value, or (adaptive) the norm of each unit
-    relative to its weights."""
+    """What is limited: the norm of the gradient, each value, or the norm of each unit relative to
+    its weights."""
     gradient_clip: float | None = Field(None, gt=0)
-    """The limit: a norm, a value or a ratio; null: 1, 1 or 0.01."""
+    """The limit; null: 1 for norm and value, 0.01 for adaptive."""
     nonfinite: Nonfinite = "raise"
-    """When a loss or gradient is not finite. raise: stop and name the samples; skip: leave out the
-    update; restore: return to the last checkpoint with half the learning rate."""
+    """What a loss or gradient that is not finite causes. raise: stop; skip: leave out the update;
+    restore: return to the last checkpoint with half the learning rate."""
     nonfinite_limit: int = Field(5, ge=1)
     """Consecutive skips or restores before the run stops."""
     anomaly: bool = False
@@ -68,8 +68,7 @@ class Benchmark(Section):
     alone_batch_size: int | None = Field(2, ge=2)
     """Samples per step where each option alone is added to the naive step; null: not measured."""
     seconds: float = Field(20, gt=0)
-    """Seconds after which a repeat starts no further step; it times one or two steps at least, ten
-    at most."""
+    """Seconds after which a repeat starts no further step, once one or two are timed."""
     repeats: int = Field(3, ge=1, le=1000)
     """Repeats of each mode, interleaved."""
     naive_asvs: int = Field(1024, ge=1, le=1_000_000)
@@ -92,14 +91,14 @@ class Runtime(Section):
     threads: int = Field(8, ge=1, le=4096)
     """Maximum cores of one job; fewer let jobs of small studies run in parallel."""
     workers: int = Field(2, ge=0, le=1024)
-    """Processes that assemble batches during training; none are used on a CPU."""
+    """Processes that assemble batches during training on a GPU."""
     checkpoint_every_s: float = Field(60, gt=0)
     """Seconds between checkpoints."""
     max_memory_gb: float | None = Field(None, gt=0)
     """Memory that a training step may take; a larger batch is split. Null: what is free when a job
-    starts, so set it where several jobs train in parallel on a CPU."""
+    starts; set it where several jobs train in parallel on a CPU."""
     memory_threshold: float = Field(0.8, gt=0, le=1)
-    """Fraction of a GPU's memory that a step may take; above it unused memory is freed."""
+    """Fraction of a GPU's memory that a step may take."""
     devices: int = Field(1, ge=1, le=1024)
     """Processes per node that pretrain one encoder and, on GPUs, fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)
@@ -107,7 +106,7 @@ class Runtime(Section):
     strategy: Literal["ddp", "fsdp"] = "ddp"
     """ddp: every process holds the whole model; fsdp: the processes divide it among them."""
     profile_steps: int = Field(0, ge=0)
-    """Steps to record with torch.profiler; the result lies next to the log."""
+    """Steps to record with torch.profiler, next to the log."""
 
     @property
     def processes(self) -> int:

@@ -36,23 +36,22 @@ class Finetuning(Training):
     """Weights that a fold starts with."""
     encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """What is trained. full: everything; partial: the top of the sample encoder; frozen: a head on
-    the pretrained sample embeddings; kernel: support vectors on these embeddings and on the reads;
-    auto: kernel, partial and full mixed, as far as the budget allows, and full from scratch."""
+    the pretrained embeddings; kernel: support vectors on these embeddings and on the reads; auto:
+    kernel, partial and full mixed, as far as the budget allows, and full from scratch."""
     budget_minutes: float = Field(5.0, gt=0)
     """Estimated minutes of auto on two cores, for five folds of up to 500 samples, in proportion
-    for more. They decide which recipes are trained, and how many networks of each."""
+    for more: they decide how many recipes and networks are trained."""
     trained_layers: int = Field(2, ge=1)
-    """Blocks over the ASVs of a sample that `partial` trains, from the top."""
+    """Top blocks over the ASVs of a sample that `partial` trains."""
     inductive: bool = False
-    """Pretrain an encoder per fold without its samples; false: one encoder on all samples, without
-    labels."""
+    """Pretrain an encoder per fold without its samples."""
     labels: float = Field(1.0, gt=0, le=1)
     """Fraction of the training samples, or groups, whose labels are used."""
     loss: Loss | None = None
-    """null: mae for numbers, cross_entropy for classes, ordered thresholds for ordered classes.
-    quantile predicts the 5, 25, 50, 75 and 95 % quantiles; the median is the prediction."""
+    """Null: mae, cross_entropy or ordered thresholds, by kind. quantile predicts the 5, 25, 50, 75
+    and 95 % quantiles; the median is the prediction."""
     asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; the rest goes to those too
+    """Weight of predictions that are too low in the asymmetric loss; the rest weights those too
     high."""
     class_weights: bool = False
     """Give every class the same weight."""

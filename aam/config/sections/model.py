@@ -14,8 +14,8 @@ class ModelSettings(Section):
     """A hierarchical encoder: nucleotides to ASV to sample."""
 
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
-    """Kind of the ASV encoder: transformer, bidirectional LSTM, or Baby Dragon Hatchling, one layer
-    applied `asv_layers` times. Samples are always read by a transformer."""
+    """Kind of the ASV encoder. bilstm: bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer
+    applied `asv_layers` times."""
     width: int = Field(128, ge=8, le=16_384)
     """Width of every token, ASV and sample embedding."""
     heads: int = Field(4, ge=1, le=1024)
@@ -29,8 +29,8 @@ class ModelSettings(Section):
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Width of the feed-forward layers, as a multiple of `width`."""
     start: FilePath | None = None
-    """Where pretraining starts: the directory of a pretrained model, or another model as `<model>`
-    or `<dataset>/<model>`, with its architecture. Null: random weights."""
+    """Start of pretraining: the directory of a pretrained model, or another model as `<model>` or
+    `<dataset>/<model>`, with its architecture. Null: random weights."""
     pretrained_on: list[str] = []
     """Studies to learn from, as values of the column `datasets.<d>.study`; empty: all."""
     pretraining: Override = {}

@@ -18,7 +18,7 @@ class Rarefaction(Section):
     seed: int = 42
     """Seed of the draws."""
     long_branches: Literal["keep", "drop"] = "keep"
-    """What happens to ASVs on extremely long branches, mostly artefacts, before the draw."""
+    """What happens to ASVs on extremely long branches, mostly artefacts."""
 
 
 class Tokens(Section):
@@ -38,8 +38,7 @@ class Unifrac(Section):
     beyond 10,922 samples matrix products for unweighted UniFrac, and the programs first for the
     others. products: matrix products for unweighted UniFrac, otherwise as auto."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
-    """Jobs of `ssu` or `products` that compute a matrix together; auto: one, in as many steps as
-    its memory needs."""
+    """Jobs of `ssu` or `products` that compute a matrix together; auto: one."""
     alpha: float = Field(0.5, ge=0, le=1)
     """Exponent of generalized UniFrac."""
 

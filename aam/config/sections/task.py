@@ -31,9 +31,9 @@ class Folds(Section):
     k: int | None = Field(None, ge=2, le=100_000)
     """Number of folds to draw."""
     groups: str | Literal[False] | None = None
-    """Metadata column whose samples stay together, such as the host. `false`: every sample is from
-    another person. Null: with `column` the folds are the groups; with `k` the page warns. With
-    `column`, each group lies in one fold."""
+    """Metadata column whose samples stay together, such as the host; each group lies in one fold.
+    `false`: every sample is from another person. Null: with `column` the folds are the groups; with
+    `k` the page warns."""
     stratified: bool = False
     """Give all folds the same class frequencies."""
     test: float = Field(0.0, ge=0, lt=1)
@@ -72,7 +72,7 @@ class Task(Section):
     where: dict[str, str | list[str]] = {}
     """Metadata columns and the values that a sample must have."""
     kind: Literal["regression", "classification", "ordinal"]
-    """Whether the target is a number, one of several classes, or one of several ordered classes."""
+    """Number, class, or ordered class."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
     transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
@@ -87,8 +87,8 @@ class Task(Section):
     folds: Folds
     """Cross-validation."""
     baselines: list[BaselineName] | None = None
-    """Methods to compare and mix with the model; null: all that suit the target. The median or the
-    majority is always included."""
+    """Methods to compare and mix with the model, next to the median or the majority; null: all that
+    suit the target."""
     report_by: list[str] = []
     """Metadata columns for whose values scores are reported separately."""
     importance: bool = True
@@ -144,9 +144,9 @@ class Prediction(Section):
     """A table that trained models are applied to, or where there are none the baselines."""
 
     table: FilePath | None = None
-    """Feature table, relative to `data_dir`; null: newcomers of the tasks' simulated dataset."""
+    """Feature table, relative to `data_dir`; null: new samples of the simulated dataset."""
     sequences: FilePath | None = None
-    """FASTA or .qza, where the feature IDs are not sequences."""
+    """FASTA or .qza; only if feature IDs are not sequences."""
     metadata: FilePath | None = None
     """QIIME 2 metadata with the categories of `condition` and `transform_by`; null: all unknown."""
     tasks: list[str] = Field(min_length=1)

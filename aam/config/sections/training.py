@@ -70,8 +70,7 @@ class Pretraining(Training):
     plotted_pairs: int = Field(20_000, ge=1, le=1_000_000)
     """Most held-out pairs of samples that the figures show; scores use all."""
     early_stopping: EarlyStoppingSettings | None = None
-    """Stop when the held-out correlation no longer improves, and keep the best weights. Null:
-    never."""
+    """Stop when the held-out correlation no longer improves, and keep the best weights."""
 
     def passes(self, steps_per_epoch: int) -> int:
         """Return the number of epochs.
