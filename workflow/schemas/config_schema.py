@@ -108,6 +108,8 @@ def _values(node: Node, required: bool) -> str:
     kind = _type(node)
     if required:
         return f"{kind}, required"
+    if kind.startswith("section"):
+        return "section"
     if default in (None, [], {}):
         # That null is allowed follows from the default.
         return f"{kind.removesuffix(' or null')}, optional"
