@@ -30,7 +30,7 @@ class PageFigure:
     """A figure as SVG, with its title and caption."""
 
     title: str
-    render_caption: str
+    caption: str
     svg: str
 
 
