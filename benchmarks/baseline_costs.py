@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from aam.bench.tables import markdown_table
 from aam.data.predictions import mean_recall
 from aam.learners.baselines.problem import Problem
-from aam.learners.baselines.registry import baselines_of, predict_baselines
+from aam.learners.baselines.registry import predict_baselines, suitable_baselines
 from aam.report.labels import row_label
 from benchmarks.labels import read_problem
 
@@ -57,12 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         dataset, task_name = name.split("/")
         read = read_problem(given.results / dataset, f"{task_name}_{given.draw}", kind)
         problems[task_name] = read[0]
-    names = dict.fromkeys(name for task in problems.values() for name in baselines_of(task))
+    names = dict.fromkeys(name for task in problems.values() for name in suitable_baselines(task))
     rows = []
     for name in names:
         cells = [row_label(name, "baseline")]
         for task in problems.values():
-            if name not in baselines_of(task):
+            if name not in suitable_baselines(task):
                 cells.append("")
                 continue
             score, seconds = measure(task, name)

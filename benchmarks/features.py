@@ -34,7 +34,7 @@ from aam.data.importing.tree import load_tree
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches
 from aam.learners.baselines.log_ratios import centred_log_ratios, clade_logs
-from aam.learners.baselines.on_pairs import support_vectors
+from aam.learners.baselines.pairwise import support_vectors
 from aam.learners.baselines.problem import Problem, prevalent_reads
 from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.tree import ReferenceTree

@@ -29,7 +29,7 @@ from aam.bench.tables import about_run, markdown_table
 from aam.bench.timing import medians
 from aam.bench.variants import ALONE, BATCH, ORDER, usual
 from aam.report.figures import speed
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
@@ -330,7 +330,7 @@ def _trainings(folder: Path, models: Sequence[str]) -> str:
 
     def cell(figures: Mapping[str, Any], names: Sequence[str]) -> str:
         values = [figures[name] for name in names if figures.get(name) is not None]
-        first, *peak = (quantity(float(value)) for value in values or [float("nan")])
+        first, *peak = (format_quantity(float(value)) for value in values or [float("nan")])
         return "" if not values else f"{first} ({peak[0]})" if peak else first
 
     rows = []
@@ -364,7 +364,7 @@ def _batches(file: Path) -> str:
         return WAITS
     table = pd.read_csv(file, sep="\t")
     columns = ["batch_size", "step_ms_median", "samples_per_s", "peak_memory_mb", "loading_share"]
-    rows = [[quantity(row[key]) for key in columns] for row in table.to_dict("records")]
+    rows = [[format_quantity(row[key]) for key in columns] for row in table.to_dict("records")]
     head = ["samples", "step, ms", "samples/s", "peak memory, MB", "share waiting"]
     return markdown_table(head, rows) + "\n\nThe next larger batch had no memory, or no samples."
 

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from aam.bench.tables import machine, markdown_table, page
 from aam.report.figures.style import GREY, colors, saved_figure
-from aam.report.labels import plain, quantity
+from aam.report.labels import format_quantity, to_words
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
 from benchmarks.worklog import read_work
@@ -161,7 +161,7 @@ def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -
         "## Measured: seconds of work, seconds of cores, peak MB",
         markdown_table(
             ["stage", *(f"{size:,} samples" for size in sizes)],
-            [[plain(stage), *(_cell(table, stage, size) for size in sizes)] for stage in stages],
+            [[to_words(stage), *(_cell(table, stage, size) for size in sizes)] for stage in stages],
         ),
         "## Fitted, and where it leads",
         markdown_table(
@@ -195,14 +195,14 @@ def _cell(table: pd.DataFrame, stage: str, size: int) -> str:
     row = table[(table["stage"] == stage) & (table["samples"] == size)]
     if row.empty:
         return ""
-    seconds, cores = quantity(row["work_s"].sum()), quantity(row["cores_s"].sum())
+    seconds, cores = format_quantity(row["work_s"].sum()), format_quantity(row["cores_s"].sum())
     return f"{seconds}, {cores}, {row['peak_mb'].max():.0f}"
 
 
 def _leads(stage: str, powers: Powers) -> list[str]:
     seconds, memory = powers[stage, SECONDS], powers[stage, MEMORY]
     return [
-        plain(stage),
+        to_words(stage),
         *(str(powers[stage, name]) for name in FITTED),
         *(f"{duration(seconds.at(n))}; {duration(seconds.with_squares(n))}" for n in TARGETS),
         *(f"{memory.at(n) / 1024:.3g}; {memory.with_squares(n) / 1024:.3g} GiB" for n in TARGETS),
@@ -213,8 +213,8 @@ def duration(seconds: float) -> str:
     """Return seconds as people say them."""
     for unit, length in (("days", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
-            return f"{quantity(seconds / length)} {unit}"
-    return f"{quantity(seconds)} s"
+            return f"{format_quantity(seconds / length)} {unit}"
+    return f"{format_quantity(seconds)} s"
 
 
 def draw_growth(table: pd.DataFrame, powers: Powers, path: Path) -> None:
@@ -243,7 +243,7 @@ def _draw(
     sizes = np.geomspace(table["samples"].min(), 2 * table["samples"].max(), 50)
     for stage, color, marker in zip(stages, colors(len(stages)), MARKERS, strict=False):
         part, power = table[table["stage"] == stage], powers[stage, name]
-        label = f"{plain(stage)} {power.exponent:.2f}"
+        label = f"{to_words(stage)} {power.exponent:.2f}"
         points = part[column].to_numpy(dtype=float) * unit
         axes.plot(part["samples"], points, marker, color=color, markersize=4, label=label)
         axes.plot(sizes, [power.at(size) * unit for size in sizes], color=color, linewidth=1.0)

@@ -38,7 +38,7 @@ from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.store import save_model
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
@@ -299,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "Embedding": embedding_times(settings, given.samples, given.repeats),
         "Validation": validation_memory(settings, given.held_out),
     }.items():
-        cells = table.map(lambda value: value if isinstance(value, str) else quantity(value))
+        cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))
         parts += [f"## {title}", markdown_table(list(table.columns), cells.to_numpy().tolist())]
     about = {**machine(), "threads": str(settings.threads), "precision": settings.precision}
     print(page("Embedding and validation", *parts, about=about))

@@ -33,7 +33,7 @@ from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches, read_tree
 from aam.learners.baselines.inner import leave_parts_out, search
 from aam.learners.baselines.problem import Prediction, Problem, fit_predict
-from aam.learners.baselines.registry import baselines_of
+from aam.learners.baselines.registry import suitable_baselines
 from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
 
@@ -153,7 +153,9 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = keep_labels(task, number, draw)
-            predictions = {name: predict(part) for name, predict in baselines_of(task).items()}
+            predictions = {
+                name: predict(part) for name, predict in suitable_baselines(task).items()
+            }
             partner = next(name for name in PARTNERS if name in predictions)
             for (name, embedding_ND), loss in product(features.items(), losses):
                 way = f"{name}, {loss}"

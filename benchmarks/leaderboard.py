@@ -27,8 +27,8 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.table import write_biom
 from aam.data.trees.newick import write_newick
-from aam.evaluate.model_report import CONSTANT
 from aam.evaluate.scores import HEADLINE
+from aam.learners.super_learner import CONSTANTS
 from aam.report.labels import row_label
 from aam.stages.first import PREFERRED
 from aam.util.atomic import atomic_path, read_json, write_text
@@ -116,10 +116,10 @@ def scores(results: Path) -> pd.DataFrame:
         scores |= {
             row_label(key, "baseline"): values[name]
             for key, values in report["baselines"].items()
-            if key not in CONSTANT
+            if key not in CONSTANTS
         }
         nothing = next(
-            report["baselines"][key][name] for key in CONSTANT if key in report["baselines"]
+            report["baselines"][key][name] for key in CONSTANTS if key in report["baselines"]
         )
         interval = mixed["bootstrap"][name] or (None, None)
         guessing = (

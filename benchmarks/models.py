@@ -25,9 +25,9 @@ from aam.bench.variants import usual
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.metrics import METRICS
-from aam.evaluate.scores import HEADLINE, SCORES, accuracy_table
-from aam.report.figures.style import GREY, bars, colors, saved_figure, share_axis
-from aam.report.labels import plain, quantity, score, short
+from aam.evaluate.scores import HEADLINE, accuracy_table
+from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
+from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
 from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
@@ -173,7 +173,7 @@ def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd
 def _scored(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the columns with scores, and the labels of their task and score."""
     parts = {column: column.rpartition(":") for column in columns if ":" in column}
-    return {column: (plain(task), SCORES[name]) for column, (task, _, name) in parts.items()}
+    return {column: (to_words(task), SCORES[name]) for column, (task, _, name) in parts.items()}
 
 
 def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
@@ -183,12 +183,12 @@ def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> s
     head = (
         *HEAD.split("|"),
         f"r after {steps:.0f} steps",
-        f"r after {quantity(seconds)} s",
+        f"r after {format_quantity(seconds)} s",
         f"s to r {table['equal_pearson'].iloc[0]:.3f}",
         *(": ".join(labels) for labels in scored.values()),
     )
     rows = [_cells(row, scored) for row in table.to_dict("records")]
-    notes = NOTES.format(metric=plain(metric))
+    notes = NOTES.format(metric=to_words(metric))
     return page("Models", notes, markdown_table(head, rows), about=about)
 
 
@@ -199,17 +199,19 @@ def _cells(row: Mapping[Hashable, Any], scored: Iterable[str]) -> list[str]:
             f"{row['parameters']:,.0f}",
             str(row["batch_size"]),
             spread(row["step_ms_median"], row["step_ms_iqr"]),
-            quantity(row["peak_memory_mb"]),
-            f"{row['steps']:.0f}, {quantity(row['train_s'])} s",
+            format_quantity(row["peak_memory_mb"]),
+            f"{row['steps']:.0f}, {format_quantity(row['train_s'])} s",
         ]
     return [
         str(row["model"]),
         f"{row['encoder']}, {row['patch_bp']} bp per token",
         str(row["level"]),
         *costs,
-        *(score(row[name]) for name in ("pearson", "pearson_equal_steps", "pearson_equal_s")),
-        "" if pd.isna(row["s_equal_pearson"]) else quantity(row["s_equal_pearson"]),
-        *(score(row[name]) for name in scored),
+        format_score(row["pearson"]),
+        format_score(row["pearson_equal_steps"]),
+        format_score(row["pearson_equal_s"]),
+        "" if pd.isna(row["s_equal_pearson"]) else format_quantity(row["s_equal_pearson"]),
+        *(format_score(row[name]) for name in scored),
     ]
 
 
@@ -229,12 +231,12 @@ def draw(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
         steps.set(xlabel="training steps", ylabel="held-out r")
         seconds.set_xlabel("seconds of training (steps × median step)")
         steps.legend()
-        look = [short(name) for name in names], list(shades.values())
+        look = [shorten(name) for name in names], list(shades.values())
         _draw_costs(below[: len(DRAWN)], models, *look)
         for axes, (column, (task, name)) in zip(below[len(DRAWN) :], scored.items(), strict=False):
             values = models[column].to_numpy(dtype=float)
-            bars(axes, look[0], values, [score(value) for value in values], look[1])
-            axes.set_title(short(task, 30))
+            draw_bars(axes, look[0], values, [format_score(value) for value in values], look[1])
+            axes.set_title(shorten(task, 30))
             if column.endswith(HEADLINE["regression"]):
                 axes.set_xlabel(f"{name} (lower is better)")
             else:
@@ -260,10 +262,10 @@ def _draw_costs(
 ) -> None:
     for axes, (column, label, factor) in zip(all_axes, DRAWN, strict=True):
         values = models[column].to_numpy(dtype=float) * factor
-        texts = [quantity(value) if np.isfinite(value) else "not run" for value in values]
+        texts = [format_quantity(value) if np.isfinite(value) else "not run" for value in values]
         is_time = column == "step_ms_median"
         half = models["step_ms_iqr"].to_numpy(dtype=float) / 2 if is_time else None
-        bars(axes, labels, values, texts, shades, errors=half)
+        draw_bars(axes, labels, values, texts, shades, errors=half)
         axes.set_xlabel(label)
 
 

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
 from aam.data.predictions import by_baseline
-from aam.evaluate.model_report import CONSTANT, model_report
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.target_report import report_target
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
-from aam.learners.super_learner import learners_by_target
+from aam.learners.super_learner import CONSTANTS, learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut
@@ -115,7 +115,7 @@ def claims(task: Problem) -> dict[str, Any]:
         "structure": {"column": None, "stated": True},
     }
     group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
-    report, _ = model_report(
+    report, _ = report_target(
         cfg,
         model.predictions,
         baselines,
@@ -133,7 +133,7 @@ def claims_of(report: Mapping[str, Any], kind: str) -> dict[str, Any]:
     name = HEADLINE[kind]
     sign = -1 if kind == "regression" else 1
     guess = mixed["guessing"]["score"]
-    learners = [key for key in report["baselines"] if key not in CONSTANT]
+    learners = [key for key in report["baselines"] if key not in CONSTANTS]
     best = min(learners, key=lambda key: -sign * report["baselines"][key][name])
     against = mixed["comparisons"][best]
     without = mixed["without_own"]["comparison"]

@@ -16,7 +16,7 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.tasks.pretrain.preparation import prepare
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
@@ -147,7 +147,7 @@ def table(works: list[Work]) -> str:
         for work in works:
             seconds = work.seconds(gpu)
             bound = max(seconds, key=lambda name: seconds[name])
-            cells.append(f"{quantity(1e3 * seconds[bound])}: {bound}")
+            cells.append(f"{format_quantity(1e3 * seconds[bound])}: {bound}")
         rows.append(cells)
     counted = "; ".join(
         f"{work.batch_size} samples: {work.launches} launches, {work.flops / 1e9:.0f} GFLOP, "

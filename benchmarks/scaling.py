@@ -24,7 +24,7 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.runtime.run_options import RunOptions
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         hardware, device = probe_hardware(measure, [cfg], runtime)
         requests = step_requests(given, cfg, inputs, hardware, runtime, Path(name))
         table = scale(measure, requests, cfg["repeats"])
-    cells = table.map(lambda value: value if isinstance(value, str) else quantity(value))
+    cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))
     about = about_run(cfg, inputs, device, runtime.threads)
     shown = markdown_table(list(table.columns), cells.to_numpy().tolist())
     print(page("Scaling", NOTES, shown, about=about))

@@ -97,10 +97,10 @@ def classes(**changes: Any) -> dict[str, Any]:
     return merged(report, changes)
 
 
-def of_baseline(report: dict[str, Any]) -> dict[str, Any]:
+def baseline_report(report: dict[str, Any]) -> dict[str, Any]:
     """Return a report in which a baseline stands in the place of the model."""
-    of_networks = ("encoder", "start", "labels", "evaluation", "recipes")
-    rest = {key: value for key, value in report.items() if key not in of_networks}
+    network_keys = ("encoder", "start", "labels", "evaluation", "recipes")
+    rest = {key: value for key, value in report.items() if key not in network_keys}
     label = "kernel machine"
     return {**rest, "model": label, "display_name": label, "is_baseline": True}
 

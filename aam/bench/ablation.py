@@ -23,7 +23,7 @@ from aam.bench.variants import (
     usual,
     variants,
 )
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.runtime.run_options import RunOptions
 from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv
@@ -35,13 +35,13 @@ loss_step timed_steps parameters launches_per_step""".split()
 OF_VARIANT = ("group", "name", "batch_size")
 FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
-    "samples/s": lambda row: quantity(row["samples_per_s"]),
+    "samples/s": lambda row: format_quantity(row["samples_per_s"]),
     "peak memory, MB": lambda row: f"{row['peak_memory_mb']:.0f}",
     "speed-up": lambda row: "" if pd.isna(row["speedup"]) else f"{row['speedup']:.1f}x",
-    "GFLOP/step": lambda row: quantity(row["gflop_per_step"]),
-    "GFLOP/s": lambda row: quantity(row["gflop_per_s"]),
+    "GFLOP/step": lambda row: format_quantity(row["gflop_per_step"]),
+    "GFLOP/s": lambda row: format_quantity(row["gflop_per_s"]),
     "of the roofline": lambda row: f"{100 * row['roofline_share']:.0f} %",
-    "launches": lambda row: quantity(row["launches_per_step"]),
+    "launches": lambda row: format_quantity(row["launches_per_step"]),
     "loading": lambda row: f"{100 * row['loading_share']:.1f} %",
     "recompilations": lambda row: f"{row['recompilations']:.0f}",
     "loss (step)": lambda row: f"{row['loss_after_steps']:.4f} ({row['loss_step']:.0f})",

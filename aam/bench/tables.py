@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import psutil
 
-from aam.report.labels import quantity
+from aam.report.labels import format_quantity
 from aam.util.provenance import provenance
 
 
@@ -52,7 +52,9 @@ def spread(median: float, iqr: float) -> str:
     median, iqr
         In the same unit; an `iqr` of NaN is left out.
     """
-    return quantity(median) if pd.isna(iqr) else f"{quantity(median)} ({quantity(iqr)})"
+    if pd.isna(iqr):
+        return format_quantity(median)
+    return f"{format_quantity(median)} ({format_quantity(iqr)})"
 
 
 def about_run(

@@ -15,7 +15,7 @@ class Figure:
 
     draw: str
     """A module of `aam.report.figures` and a function of inputs, settings and the `path`."""
-    place: str
+    path_stem: str
     """The path below `figures/`, without its ending."""
     title: str
     caption: str
@@ -24,7 +24,7 @@ class Figure:
     @property
     def name(self) -> str:
         """The name of the output."""
-        return self.place.split("/")[-1]
+        return self.path_stem.split("/")[-1]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Plot:
     @property
     def wildcards(self) -> list[str]:
         """What a job is of, in addition to the dataset: nothing, `model`, `task`, or both."""
-        return re.findall(r"\{(\w+)\}", self.figures[0].place)
+        return re.findall(r"\{(\w+)\}", self.figures[0].path_stem)
 
 
 PRE = "pretrain/{model}"

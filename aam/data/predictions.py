@@ -1,9 +1,10 @@
-"""Cross-validated predictions; apart from the scores, so that training ignores those.
+"""Tables of cross-validated predictions.
+
+They are apart from the scores, so that a change of these makes no training stale.
 
 Shape suffixes: N samples, C classes.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
 
 from aam.util.atomic import write_tsv
 
@@ -23,18 +22,16 @@ QUANTILE = "quantile:"
 TARGET = "target"
 """Column that names the target of a row, where a task has several."""
 UNNESTED = "unnested"
-"""Column of what mixed recipes predict with weights that rest on models which saw the fold."""
+"""Column of predictions of mixed recipes whose weights rest on models that saw the fold."""
 DRAW = "draw:"
-"""Prefix of the columns of what single networks predict, of several that are averaged."""
+"""Prefix of the columns of predictions by single networks, of several that are averaged."""
 GROUP = "group"
-"""Column that says which samples belong together; of a sample that is alone it holds the ID."""
+"""Column that says which samples belong together; a sample that is alone has its ID there."""
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
-TEMPERATURES = (0.05, 20.0)
-"""Least and largest temperature."""
 LEAST_PROBABILITY = 1e-12
 """What a probability of 0 counts as where its logarithm is taken."""
 
@@ -51,66 +48,6 @@ def mean_recall(truth: NDArray[Any], guess: NDArray[Any]) -> float:
     return float(np.mean([is_right[truth == name].mean() for name in np.unique(truth)]))
 
 
-def temperature_of(
-    logit_NC: NDArray[np.float64], code_N: NDArray[np.int64], strength: float = 0.0
-) -> float:
-    """Return what logits are divided by for the least log loss of the true classes.
-
-    Guo et al. (2017), On calibration of modern neural networks, arXiv:1706.04599.
-
-    Parameters
-    ----------
-    logit_NC
-        Logits of the classes.
-    code_N
-        Number of the true class of each sample.
-    strength
-        Strength of the penalty on the squared logarithm of the temperature: without it, few samples
-        without an error would make others too sure.
-    """
-
-    def log_loss(log_temperature: float) -> float:
-        log_share_NC = log_softmax(logit_NC / math.exp(log_temperature), axis=1)
-        loss = -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
-        return loss + strength * log_temperature**2
-
-    # The logarithm is bounded, as a temperature of 0 would be best where all classes are right.
-    bounds = tuple(math.log(value) for value in TEMPERATURES)
-    return math.exp(minimize_scalar(log_loss, bounds=bounds, method="bounded").x)
-
-
-def temperature(
-    observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str], strength: float = 0.0
-) -> float:
-    """Return the temperature of probabilities of least log loss.
-
-    Parameters
-    ----------
-    observed
-        Names of the true classes, [N].
-    probabilities
-        [N, C].
-    classes
-        Names of the columns, [C].
-    strength
-        Strength of the penalty, as for `temperature_of`.
-    """
-    return temperature_of(_logits(probabilities), class_codes(observed, classes), strength)
-
-
-def at_temperature(probabilities: ArrayLike, value: float) -> NDArray[np.float64]:
-    """Return p^(1/T), normalized, [N, C].
-
-    Parameters
-    ----------
-    probabilities
-        p, [N, C].
-    value
-        The temperature T.
-    """
-    return softmax(_logits(probabilities) / value, axis=1)
-
-
 def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
     """Return the position of each name among the classes, int64 [N].
 
@@ -121,8 +58,9 @@ def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
     classes
         All classes, in order.
     """
-    code_of = {name: number for number, name in enumerate(classes)}
-    return np.array([code_of[name] for name in np.asarray(names).astype(str)], dtype=np.int64)
+    code_by_name = {name: code for code, name in enumerate(classes)}
+    codes = [code_by_name[name] for name in np.asarray(names).astype(str)]
+    return np.array(codes, dtype=np.int64)
 
 
 def class_names(predictions: pd.DataFrame) -> list[str]:
@@ -239,7 +177,3 @@ def write_predictions(path: Path, predictions: pd.DataFrame) -> None:
         The table; its numbers have nine digits, as fp32 does.
     """
     write_tsv(path, predictions, float_format="%.9g")
-
-
-def _logits(probabilities: ArrayLike) -> NDArray[np.float64]:
-    return np.log(np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST_PROBABILITY))

@@ -9,11 +9,12 @@ score has no bound. Standard error and degrees of freedom follow the effective n
 Efron, B. & Tibshirani, R. (1993), An Introduction to the Bootstrap, chapters 6, 12 and 13.
 Hesterberg, T. (2015), What teachers should know about the bootstrap, Am. Stat. 69:371.
 Kish, L. (1965), Survey Sampling, section 11.7.
-Shape suffixes: B resamples, N samples, U units that are drawn, C classes, T distinct scores.
+Shape suffixes: B resamples, N samples, U units that are drawn, C classes, T distinct probabilities.
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -51,7 +52,9 @@ LIMITS = {
 """Least and largest value of each score that has an interval. RMSE has none: a few large errors
 decide it, so that few groups do not tell how much it varies."""
 
-Resampled = dict[str, NDArray[np.float64]]
+Floats = NDArray[np.float64]
+Resampled = dict[str, Floats]
+"""Scores of all resamples, [B] by name."""
 
 
 def bootstrap_intervals(
@@ -123,23 +126,28 @@ def effective_units(
         None where there are too few groups, where they are worth fewer than `LEAST_EFFECTIVE`, or
         where a class occurs in a single group.
     """
-    count = int(unit_N.max()) + 1
     share_N = np.ones(len(unit_N))
     if kind != "regression":
-        names, code_N, size_C = np.unique(
-            predictions["observed"].to_numpy(np.str_), return_inverse=True, return_counts=True
-        )
-        cells = np.unique(np.stack([code_N, unit_N]), axis=1)
-        if np.bincount(cells[0], minlength=len(names)).min() < 2:
+        observed_N = predictions["observed"].to_numpy(np.str_)
+        _, class_N, size_C = np.unique(observed_N, return_inverse=True, return_counts=True)
+        if _units_by_class(class_N, unit_N).min() < 2:
             return None
-        share_N = 1.0 / size_C[code_N] ** 2
+        share_N = 1.0 / size_C[class_N] ** 2
     share_U = np.bincount(unit_N, weights=share_N)
     effective = float(share_U.sum() ** 2 / (share_U**2).sum())
-    return effective if count >= LEAST_UNITS and effective >= LEAST_EFFECTIVE else None
+    if len(share_U) < LEAST_UNITS or effective < LEAST_EFFECTIVE:
+        return None
+    return effective
+
+
+def _units_by_class(class_N: NDArray[np.int64], unit_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return in how many units each class occurs, [C]."""
+    pairs = np.unique(np.stack([class_N, unit_N]), axis=1)
+    return np.bincount(pairs[0])
 
 
 def t_interval(
-    score: float, resampled_B: NDArray[np.float64], *, units: float, limits: tuple[float, float]
+    score: float, resampled_B: Floats, *, units: float, limits: tuple[float, float]
 ) -> list[float] | None:
     """Return the t interval of a score on a scale on which it has no bound.
 
@@ -175,11 +183,11 @@ def t_interval(
         return None
     derivative = 1 / (score - low) + 1 / (high - score)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, df=units - 1)) * error * derivative
-    ends = [_moved(score, step, limits) for step in (-reach, reach)]
+    ends = [_shift(score, step, limits) for step in (-reach, reach)]
     return ends if np.isfinite(ends).all() else None
 
 
-def _moved(score: float, step: float, limits: tuple[float, float]) -> float:
+def _shift(score: float, step: float, limits: tuple[float, float]) -> float:
     """Return the score that lies a step away on the scale without bounds."""
     low, high = limits
     with np.errstate(over="ignore"):
@@ -192,9 +200,7 @@ def _moved(score: float, step: float, limits: tuple[float, float]) -> float:
     return low + (high - low) * share
 
 
-def resampled_weights(
-    unit_N: NDArray[np.int64], resamples: int, seed: int
-) -> Iterator[NDArray[np.float64]]:
+def resampled_weights(unit_N: NDArray[np.int64], resamples: int, seed: int) -> Iterator[Floats]:
     """Yield how often each row is in each resample of as many units as there are.
 
     Parameters
@@ -222,9 +228,7 @@ def resampled_weights(
         yield count_BU[:, unit_N].astype(np.float64)
 
 
-def resampled_scores(
-    kind: str, predictions: pd.DataFrame, weight_BN: NDArray[np.float64]
-) -> Resampled:
+def resampled_scores(kind: str, predictions: pd.DataFrame, weight_BN: Floats) -> Resampled:
     """Return the scores of samples that count more or less often.
 
     Parameters
@@ -244,124 +248,164 @@ def resampled_scores(
         was drawn.
     """
     if kind == "regression":
-        return _scores_of_numbers(predictions, weight_BN)
-    classes = class_names(predictions)
-    truth = class_codes(predictions["observed"], classes)
-    guess = class_codes(predictions["predicted"], classes)
-    shares_NC = class_probabilities(predictions, classes)
-    scores = _scores_of_classes(truth, guess, len(classes), weight_BN, ordinal=kind == "ordinal")
-    areas = [_area(truth == k, shares_NC[:, k], weight_BN) for k in range(len(classes))]
-    return {**scores, "roc_auc": np.mean(areas, axis=0)}
+        return _score_numbers(predictions, weight_BN)
+    return _score_classes(predictions, weight_BN, is_ordinal=kind == "ordinal")
 
 
-def _scores_of_numbers(predictions: pd.DataFrame, weight_BN: NDArray[np.float64]) -> Resampled:
-    """Return the scores of predicted numbers.
-
-    Sums run over the n samples of a resample, with t the observed numbers, g the predicted ones
-    and e their difference. The spread of t is sum t^2 - (sum t)^2 / n, likewise that of g. R2 is
-    1 - sum e^2 over the spread of t. Pearson's r is (sum t g - sum t sum g / n) over the root of
-    the product of the two spreads.
-    """
+def _score_numbers(predictions: pd.DataFrame, weight_BN: Floats) -> Resampled:
+    """Return the scores of predicted numbers."""
     truth_N = numbers(predictions["observed"])
     guess_N = numbers(predictions["predicted"])
     error_N = np.abs(truth_N - guess_N)
-    _, code_N, sizes = np.unique(predictions["fold"], return_inverse=True, return_counts=True)
-    in_fold_N = 1 / sizes[code_N]
-    # Sums of squares of centred numbers keep their digits.
-    centred_N = truth_N - truth_N.mean()
-    guessed_N = guess_N - guess_N.mean()
-
-    def total(value_N: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(weight_BN @ value_N)
-
-    count = weight_BN.sum(axis=1)
-    sum_truth = total(centred_N)
-    sum_guess = total(guessed_N)
-    squares_truth = total(centred_N**2)
-    squares_guess = total(guessed_N**2)
-    spread_truth = _positive(squares_truth - sum_truth**2 / count, squares_truth)
-    spread_guess = _positive(squares_guess - sum_guess**2 / count, squares_guess)
-    shared = total(centred_N * guessed_N) - sum_truth * sum_guess / count
+    fold_weight_N = _weights_of_equal_folds(predictions["fold"])
+    count_B = weight_BN.sum(axis=1)
+    squared_error_B = weight_BN @ error_N**2
+    spread = _Spread.measure(truth_N, guess_N, weight_BN)
     return {
-        "mae_fold_mean": total(in_fold_N * error_N) / total(in_fold_N),
-        "mae_pooled": total(error_N) / count,
-        "rmse_pooled": np.sqrt(total(error_N**2) / count),
-        "r2_pooled": 1 - total(error_N**2) / spread_truth,
-        "pearson": shared / np.sqrt(spread_truth * spread_guess),
+        "mae_fold_mean": (weight_BN @ (fold_weight_N * error_N)) / (weight_BN @ fold_weight_N),
+        "mae_pooled": (weight_BN @ error_N) / count_B,
+        "rmse_pooled": np.sqrt(squared_error_B / count_B),
+        "r2_pooled": 1 - squared_error_B / spread.truth_B,
+        "pearson": spread.shared_B / np.sqrt(spread.truth_B * spread.guess_B),
     }
 
 
-def _positive(spread: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sums of squares, NaN where nothing but rounding is left of them."""
-    return np.where(spread > 1e-12 * scale, spread, np.nan)
+def _weights_of_equal_folds(fold: pd.Series) -> Floats:
+    """Return one over the size of each sample's fold, [N]: with them every fold counts alike."""
+    _, code_N, size_F = np.unique(fold, return_inverse=True, return_counts=True)
+    return 1 / size_F[code_N]
 
 
-def _scores_of_classes(
-    truth: NDArray[np.int64],
-    guess: NDArray[np.int64],
-    classes: int,
-    weight_BN: NDArray[np.float64],
-    *,
-    ordinal: bool,
-) -> Resampled:
-    """Return the scores that depend on the counts of observed and predicted classes alone.
+@dataclass(frozen=True, eq=False)
+class _Spread:
+    """How much numbers and their predictions vary in each resample, as sums over its samples.
 
-    MCC is the multiclass correlation of Gorodkin (2004), kappa that of Cohen (1968) with squared
-    steps as weights.
-
-    Parameters
+    Attributes
     ----------
-    truth, guess
-        Codes of the observed and of the predicted classes, [N].
-    classes
-        Number C of classes.
-    weight_BN
-        How often each sample counts, in each resample.
-    ordinal
-        Whether the classes have an order, so that errors have sizes.
+    truth_B, guess_B
+        Sum of squared differences from the mean, of observed and predicted numbers; NaN where all
+        are the same.
+    shared_B
+        Sum of the products of both differences.
     """
-    rows = np.arange(len(truth))
-    # One product gives the confusion matrices of all resamples.
-    cell = scipy.sparse.csr_array(
-        (np.ones(len(truth)), (rows, truth * classes + guess)), shape=(len(truth), classes**2)
+
+    truth_B: Floats
+    guess_B: Floats
+    shared_B: Floats
+
+    @classmethod
+    def measure(cls, truth_N: Floats, guess_N: Floats, weight_BN: Floats) -> "_Spread":
+        """Return the spread of samples that count as often as their weights say."""
+        # Sums of squares of numbers that are far from 0 would lose their digits.
+        truth_N = truth_N - truth_N.mean()
+        guess_N = guess_N - guess_N.mean()
+        count_B = weight_BN.sum(axis=1)
+        truth_sum_B = weight_BN @ truth_N
+        guess_sum_B = weight_BN @ guess_N
+        truth_squares_B = weight_BN @ truth_N**2
+        guess_squares_B = weight_BN @ guess_N**2
+        products_B = weight_BN @ (truth_N * guess_N)
+        return cls(
+            truth_B=_above_rounding(truth_squares_B - truth_sum_B**2 / count_B, truth_squares_B),
+            guess_B=_above_rounding(guess_squares_B - guess_sum_B**2 / count_B, guess_squares_B),
+            shared_B=products_B - truth_sum_B * guess_sum_B / count_B,
+        )
+
+
+def _above_rounding(spread_B: Floats, squares_B: Floats) -> Floats:
+    """Return sums of squares, NaN where nothing but rounding is left of them."""
+    return np.where(spread_B > 1e-12 * squares_B, spread_B, np.nan)
+
+
+def _score_classes(predictions: pd.DataFrame, weight_BN: Floats, *, is_ordinal: bool) -> Resampled:
+    """Return the scores of predicted classes and of their probabilities."""
+    classes = class_names(predictions)
+    truth_N = class_codes(predictions["observed"], classes)
+    guess_N = class_codes(predictions["predicted"], classes)
+    share_NC = class_probabilities(predictions, classes)
+    count_BCC = _count_pairs(truth_N, guess_N, len(classes), weight_BN)
+    scores = _score_counts(count_BCC, occurring=np.unique(truth_N))
+    if is_ordinal:
+        scores |= _score_steps(count_BCC)
+    areas = [
+        _roc_area(truth_N == code, share_NC[:, code], weight_BN) for code in range(len(classes))
+    ]
+    return {**scores, "roc_auc": np.mean(areas, axis=0)}
+
+
+def _count_pairs(
+    truth_N: NDArray[np.int64], guess_N: NDArray[np.int64], classes: int, weight_BN: Floats
+) -> Floats:
+    """Return the confusion matrix of each resample, [B, C, C]: observed, then predicted class."""
+    # One product with a matrix that has a column per pair of classes gives all of them.
+    rows = np.arange(len(truth_N))
+    columns = truth_N * classes + guess_N
+    is_pair = scipy.sparse.csr_array(
+        (np.ones(len(truth_N)), (rows, columns)), shape=(len(truth_N), classes**2)
     )
-    count_BCC = (weight_BN @ cell).reshape(-1, classes, classes)
+    return (weight_BN @ is_pair).reshape(-1, classes, classes)
+
+
+def _score_counts(count_BCC: Floats, occurring: NDArray[np.int64]) -> Resampled:
+    """Return the scores that confusion matrices hold, whatever the order of the classes.
+
+    MCC is the multiclass correlation of Gorodkin (2004). `occurring` are the codes of the classes
+    that are observed at all.
+    """
     right_BC = np.einsum("bii->bi", count_BCC)
-    seen_BC = count_BCC.sum(axis=2)
-    said_BC = count_BCC.sum(axis=1)
-    n_B = seen_BC.sum(axis=1)
+    observed_BC = count_BCC.sum(axis=2)
+    predicted_BC = count_BCC.sum(axis=1)
+    samples_B = observed_BC.sum(axis=1)
+    right_B = right_BC.sum(axis=1)
+    # A resample may lack a class, or consist of one alone.
     with np.errstate(invalid="ignore", divide="ignore"):
-        recall_BC = right_BC / seen_BC
-        f1_BC = 2 * right_BC / (seen_BC + said_BC)
-        chance = (seen_BC * said_BC).sum(axis=1)
-        spread = (n_B**2 - (seen_BC**2).sum(axis=1)) * (n_B**2 - (said_BC**2).sum(axis=1))
-        mcc = (right_BC.sum(axis=1) * n_B - chance) / np.sqrt(spread)
-        scores = {
-            "accuracy": right_BC.sum(axis=1) / n_B,
-            "balanced_accuracy": recall_BC[:, np.unique(truth)].mean(axis=1),
+        recall_BC = right_BC / observed_BC
+        f1_BC = 2 * right_BC / (observed_BC + predicted_BC)
+        chance_B = (observed_BC * predicted_BC).sum(axis=1)
+        observed_spread_B = samples_B**2 - (observed_BC**2).sum(axis=1)
+        predicted_spread_B = samples_B**2 - (predicted_BC**2).sum(axis=1)
+        spread_B = observed_spread_B * predicted_spread_B
+        mcc_B = (right_B * samples_B - chance_B) / np.sqrt(spread_B)
+        return {
+            "accuracy": right_B / samples_B,
+            "balanced_accuracy": recall_BC[:, occurring].mean(axis=1),
             "macro_f1": np.nanmean(f1_BC, axis=1),
-            "mcc": np.where(spread > 0, mcc, 0.0),
+            "mcc": np.where(spread_B > 0, mcc_B, 0.0),
         }
-        if ordinal:
-            step_CC = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
-            by_chance = np.einsum("bi,bj,ij->b", seen_BC, said_BC, step_CC**2) / n_B
-            scores["mae_ranks"] = np.einsum("bij,ij->b", count_BCC, step_CC) / n_B
-            squares = np.einsum("bij,ij->b", count_BCC, step_CC**2)
-            scores["quadratic_kappa"] = 1 - squares / by_chance
-    return scores
 
 
-def _area(
-    is_class: NDArray[np.bool_], share_N: NDArray[np.float64], weight_BN: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the area under the ROC curve [B]: ties count half, NaN without both sides."""
-    order = np.argsort(share_N, kind="stable")
-    starts = np.unique(share_N[order], return_index=True)[1]
-    sorted_BN = weight_BN[:, order]
-    inside_BT = np.add.reduceat(sorted_BN * is_class[order], starts, axis=1)
-    outside_BT = np.add.reduceat(sorted_BN * ~is_class[order], starts, axis=1)
-    # A pair of equal probabilities counts half.
+def _score_steps(count_BCC: Floats) -> Resampled:
+    """Return the scores of classes with an order, whose errors have sizes.
+
+    Kappa is that of Cohen (1968) with squared steps as weights.
+    """
+    classes = count_BCC.shape[1]
+    observed_BC = count_BCC.sum(axis=2)
+    predicted_BC = count_BCC.sum(axis=1)
+    samples_B = observed_BC.sum(axis=1)
+    step_CC = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
+    steps_B = np.einsum("bij,ij->b", count_BCC, step_CC)
+    squares_B = np.einsum("bij,ij->b", count_BCC, step_CC**2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        chance_B = np.einsum("bi,bj,ij->b", observed_BC, predicted_BC, step_CC**2) / samples_B
+        return {
+            "mae_ranks": steps_B / samples_B,
+            "quadratic_kappa": 1 - squares_B / chance_B,
+        }
+
+
+def _roc_area(is_class_N: NDArray[np.bool_], share_N: Floats, weight_BN: Floats) -> Floats:
+    """Return the area under the ROC curve of a class, [B]; NaN without the class or any other.
+
+    That is the fraction of pairs, of a sample of the class and another one, in which the sample of
+    the class has the higher probability. A pair of equal probabilities counts half.
+    """
+    order_N = np.argsort(share_N, kind="stable")
+    first_T = np.unique(share_N[order_N], return_index=True)[1]
+    sorted_BN = weight_BN[:, order_N]
+    inside_BT = np.add.reduceat(sorted_BN * is_class_N[order_N], first_T, axis=1)
+    outside_BT = np.add.reduceat(sorted_BN * ~is_class_N[order_N], first_T, axis=1)
     below_BT = outside_BT.cumsum(axis=1) - outside_BT / 2
     with np.errstate(invalid="ignore"):
-        pairs = inside_BT.sum(axis=1) * outside_BT.sum(axis=1)
-        return (inside_BT * below_BT).sum(axis=1) / pairs
+        pairs_B = inside_BT.sum(axis=1) * outside_BT.sum(axis=1)
+        return (inside_BT * below_BT).sum(axis=1) / pairs_B

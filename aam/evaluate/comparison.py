@@ -123,6 +123,7 @@ def _p_with_one_wrong(truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]) -> f
 def _median_of_other_folds(
     observed_N: NDArray[np.float64], fold_N: NDArray[np.int64]
 ) -> NDArray[np.float64]:
+    """Return for each sample the median of the samples of all other folds, [N]."""
     guess_N = np.empty_like(observed_N)
     for number in np.unique(fold_N):
         is_in_fold = fold_N == number
@@ -147,6 +148,7 @@ def _gain_by_fold(
 
 
 def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of samples of each fold, folds ascending."""
     return np.unique(fold_N, return_counts=True)[1]
 
 
@@ -165,7 +167,7 @@ def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
     dict
         The same with `holm_p`, the corrected `corrected_t_p`; None where there is none.
     """
-    p_values = {name: one["corrected_t_p"] for name, one in comparisons.items()}
+    p_values = {name: comparison["corrected_t_p"] for name, comparison in comparisons.items()}
     ranked = sorted((p, name) for name, p in p_values.items() if p is not None)
     adjusted: dict[str, float] = {}
     largest = 0.0
@@ -173,7 +175,10 @@ def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
         # A p-value is never less than that of a comparison before it.
         largest = max(largest, min(1.0, (len(ranked) - rank) * p))
         adjusted[name] = largest
-    return {name: {**one, "holm_p": adjusted.get(name)} for name, one in comparisons.items()}
+    return {
+        name: {**comparison, "holm_p": adjusted.get(name)}
+        for name, comparison in comparisons.items()
+    }
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
@@ -206,8 +211,8 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
 
 def _signed_rank(difference: NDArray[np.float64]) -> float | None:
     """Return the p-value of Wilcoxon's test without the zeros, exact for few; None without any."""
-    given = difference[difference != 0]
-    return float(stats.wilcoxon(given).pvalue) if len(given) else None
+    nonzero = difference[difference != 0]
+    return float(stats.wilcoxon(nonzero).pvalue) if len(nonzero) else None
 
 
 def _mcnemar(first_is_right: NDArray[np.bool_], second_is_right: NDArray[np.bool_]) -> float | None:

@@ -3,6 +3,7 @@
 Shape suffixes: U ASVs, A ASVs of one sample, R removed ones of these, C explained outputs.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,7 +55,8 @@ class Importance:
         attention_A, gradients_AC, change_C, removed_RC
             Fields of `aam.inference.attribution.Explanation`.
         removed_R
-            ASVs that were removed in turn, as places in `asvs_A`; none: the sample is not checked.
+            ASVs that were removed in turn, as positions in `asvs_A`. Without any the sample is not
+            checked.
         """
         self.explained += 1
         self.samples_U[asvs_A] += 1
@@ -88,11 +90,10 @@ class Importance:
         rows = np.flatnonzero(self.samples_U).tolist()
         samples = self.samples_U[rows]
         signed_UC = self.signed_UC[rows] / samples[:, None]
-        single = len(self.names) == 1
-        directions = {
-            DIRECTION if single else f"{DIRECTION}:{name}": signed_UC[:, c]
-            for c, name in enumerate(self.names)
-        }
+        names = [DIRECTION]
+        if len(self.names) > 1:
+            names = [f"{DIRECTION}:{name}" for name in self.names]
+        directions = dict(zip(names, signed_UC.T, strict=True))
         columns = {
             "feature-id": [feature_ids[row] for row in rows],
             "sequence": [sequences[row] for row in rows],
@@ -108,9 +109,13 @@ class Importance:
     def check(self) -> dict[str, Any]:
         """Return how far the attributions can be trusted.
 
-        `gradients` and `attention` are mean rank correlations within a sample, over the ASVs that
-        were removed in turn: with the change when an ASV is removed, and with the size of this
-        change.
+        Returns
+        -------
+        dict
+            `outputs`, `samples` (explained), `checked` (samples whose ASVs were removed in turn),
+            `completeness`, and the mean rank correlations within a checked sample, over the removed
+            ASVs: `gradients` with the change when an ASV is removed, `attention` with the size of
+            this change.
         """
         return {
             "outputs": list(self.names),
@@ -127,19 +132,26 @@ class Importance:
 
 
 def direction_columns(importance: pd.DataFrame) -> list[str]:
-    """Return the columns of the signed attributions."""
+    """Return the columns of the signed attributions.
+
+    Parameters
+    ----------
+    importance
+        What `Importance.table` returns.
+    """
     names = map(str, importance.columns)
     return [name for name in names if name == DIRECTION or name.startswith(f"{DIRECTION}:")]
 
 
-def _spearman(found_R: NDArray[np.float64], true_R: NDArray[np.float64]) -> float:
+def _spearman(attributed_R: NDArray[np.float64], true_R: NDArray[np.float64]) -> float:
     """Return the rank correlation, NaN where either is constant or not a number throughout."""
-    if not (np.ptp(found_R) > 0 and np.ptp(true_R) > 0):
+    if not (np.ptp(attributed_R) > 0 and np.ptp(true_R) > 0):
         return float("nan")
-    # SciPy's own function costs every explanation most of a second of imports.
-    return float(pd.Series(found_R).rank().corr(pd.Series(true_R).rank()))
+    # SciPy's function costs every explanation most of a second of imports.
+    return float(pd.Series(attributed_R).rank().corr(pd.Series(true_R).rank()))
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    defined = [value for value in values if value == value]
+    """Return the mean of the values that are not NaN, None where there are none."""
+    defined = [value for value in values if not math.isnan(value)]
     return float(np.mean(defined)) if defined else None

@@ -1,5 +1,16 @@
 """Scores of cross-validated predictions, as numbers that JSON can hold: None where undefined.
 
+Parameters that many functions share:
+
+observed, predicted
+    Numbers, or names of classes, [N].
+probabilities
+    Probabilities of the classes, [N, C].
+classes
+    Names of the columns of `probabilities`, [C]; the lowest first where classes have an order.
+fold
+    Fold in which each sample was held out, [N].
+
 Shape suffixes: N samples, C classes.
 """
 
@@ -26,10 +37,8 @@ def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLik
 
     Parameters
     ----------
-    observed, predicted
-        Numbers, [N].
-    fold
-        Fold in which each sample was held out, [N].
+    observed, predicted, fold
+        Numbers and folds: see the module.
 
     Returns
     -------
@@ -68,14 +77,8 @@ def classification_metrics(
 
     Parameters
     ----------
-    observed, predicted
-        Names of classes, [N].
-    probabilities
-        [N, C].
-    classes
-        Names of the columns, [C]; the lowest first where they have an order.
-    fold
-        Fold in which each sample was held out, [N].
+    observed, predicted, probabilities, classes, fold
+        Names of classes, probabilities and folds: see the module.
     ordinal
         Whether the classes have an order.
 
@@ -84,9 +87,9 @@ def classification_metrics(
     dict
         The scores of `scores.CLASSIFICATION`. All but the two over folds take all samples at once.
         `balanced_accuracy` is of the classes that occur; `roc_auc`, of each class against the rest,
-        compares probabilities across folds. Of ordinal classes also `mae_ranks`, the mean distance
-        in steps, and `quadratic_kappa`, with squared steps as weights (Cohen 1968,
-        doi:10.1037/h0026256).
+        compares probabilities across folds. Ordinal classes have those of `scores.ORDINAL`:
+        `mae_ranks`, the mean distance in steps, and `quadratic_kappa`, with squared steps as
+        weights (Cohen 1968, doi:10.1037/h0026256).
     """
     truth = _names(observed)
     guess = _names(predicted)
@@ -106,16 +109,25 @@ def classification_metrics(
         **probability_metrics(truth, probabilities, classes),
     }
     if ordinal:
-        true_codes = class_codes(truth, classes)
-        guessed_codes = class_codes(guess, classes)
-        scores["mae_ranks"] = _number(np.abs(true_codes - guessed_codes).mean())
-        scores["quadratic_kappa"] = None
-        if varies:
-            kappa = metrics.cohen_kappa_score(
-                true_codes, guessed_codes, labels=list(range(len(classes))), weights="quadratic"
-            )
-            scores["quadratic_kappa"] = _number(kappa)
+        scores |= _rank_metrics(truth, guess, classes)
     return scores
+
+
+def _rank_metrics(
+    truth: NDArray[np.str_], guess: NDArray[np.str_], classes: Sequence[str]
+) -> Scores:
+    """Return the scores of classes with an order, by how many steps predictions are off."""
+    true_codes = class_codes(truth, classes)
+    guessed_codes = class_codes(guess, classes)
+    kappa = None
+    if len(np.union1d(truth, guess)) > 1:
+        kappa = metrics.cohen_kappa_score(
+            true_codes, guessed_codes, labels=list(range(len(classes))), weights="quadratic"
+        )
+    return {
+        "mae_ranks": _number(np.abs(true_codes - guessed_codes).mean()),
+        "quadratic_kappa": _number(kappa),
+    }
 
 
 def probability_metrics(
@@ -125,12 +137,8 @@ def probability_metrics(
 
     Parameters
     ----------
-    observed
-        Names of the true classes, [N].
-    probabilities
-        [N, C].
-    classes
-        Names of the columns, [C].
+    observed, probabilities, classes
+        Names of classes and probabilities: see the module.
 
     Returns
     -------
@@ -157,12 +165,10 @@ def calibration_metrics(
 
     Parameters
     ----------
-    observed
-        Names of the true classes, [N].
+    observed, classes
+        Names of classes: see the module.
     calibrated, constant
         Probabilities, [N, C], as `aam.learners.conformal.calibrated_probabilities` returns them.
-    classes
-        Names of the columns, [C].
 
     Returns
     -------
@@ -196,12 +202,8 @@ def reliability(
 
     Parameters
     ----------
-    observed
-        Names of the true classes, [N].
-    probabilities
-        [N, C].
-    classes
-        Names of the columns, [C].
+    observed, probabilities, classes
+        Names of classes and probabilities: see the module.
 
     Returns
     -------
@@ -209,17 +211,23 @@ def reliability(
         `n`, `confidence` (mean probability of the likeliest class) and `accuracy` of each bin;
         samples of the same probability share a bin.
     """
-    shares_NC = _numbers(probabilities)
-    right = shares_NC.argmax(axis=1) == class_codes(observed, classes)
-    sure = shares_NC.max(axis=1)
-    inner = np.linspace(0, 1, BINS + 1)[1:-1]
-    edges = np.unique(np.quantile(sure, inner, method="inverted_cdf"))
-    code = np.searchsorted(edges, sure)
-    bins = (np.flatnonzero(code == number) for number in np.unique(code))
-    return [
-        {"n": len(at), "confidence": float(sure[at].mean()), "accuracy": float(right[at].mean())}
-        for at in bins
-    ]
+    share_NC = _numbers(probabilities)
+    is_right_N = share_NC.argmax(axis=1) == class_codes(observed, classes)
+    confidence_N = share_NC.max(axis=1)
+    levels = np.linspace(0, 1, BINS + 1)[1:-1]
+    edges = np.unique(np.quantile(confidence_N, levels, method="inverted_cdf"))
+    bin_N = np.searchsorted(edges, confidence_N)
+    bins = []
+    for number in np.unique(bin_N):
+        rows = np.flatnonzero(bin_N == number)
+        bins.append(
+            {
+                "n": len(rows),
+                "confidence": float(confidence_N[rows].mean()),
+                "accuracy": float(is_right_N[rows].mean()),
+            }
+        )
+    return bins
 
 
 def fold_scores(
@@ -231,25 +239,22 @@ def fold_scores(
     ----------
     kind
         Kind of the target: regression, classification or ordinal.
-    observed, predicted
-        Numbers, or names of classes, [N].
-    fold
-        Fold of each sample, [N].
+    observed, predicted, fold
+        See the module.
 
     Returns
     -------
     numpy.ndarray
         Mean absolute error of each fold, or mean recall of its classes; folds ascending.
     """
-    folds = np.asarray(fold)
-    folds_N = [folds == name for name in np.unique(folds)]
+    fold_N = np.asarray(fold)
+    members = [fold_N == name for name in np.unique(fold_N)]
     if kind == "regression":
-        error = np.abs(_numbers(observed) - _numbers(predicted))
-        return np.array([error[is_in_fold].mean() for is_in_fold in folds_N])
-    truth = _names(observed)
-    guess = _names(predicted)
-    recalls = [mean_recall(truth[is_in_fold], guess[is_in_fold]) for is_in_fold in folds_N]
-    return np.array(recalls)
+        error_N = np.abs(_numbers(observed) - _numbers(predicted))
+        return np.array([error_N[is_in_fold].mean() for is_in_fold in members])
+    truth_N = _names(observed)
+    guess_N = _names(predicted)
+    return np.array([mean_recall(truth_N[is_in], guess_N[is_in]) for is_in in members])
 
 
 def per_class_table(
@@ -259,12 +264,8 @@ def per_class_table(
 
     Parameters
     ----------
-    observed, predicted
-        Names of classes, [N].
-    probabilities
-        [N, C].
-    classes
-        Names of the columns, [C].
+    observed, predicted, probabilities, classes
+        Names of classes and probabilities: see the module.
 
     Returns
     -------
@@ -294,10 +295,8 @@ def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str])
 
     Parameters
     ----------
-    observed, predicted
-        Names of classes, [N].
-    classes
-        Their order.
+    observed, predicted, classes
+        Names of classes: see the module.
 
     Returns
     -------
@@ -337,7 +336,8 @@ def _over_folds(values: NDArray[Any], fold: ArrayLike) -> tuple[float | None, fl
     """Return mean and standard deviation of the folds' means."""
     _, code, sizes = np.unique(np.asarray(fold), return_inverse=True, return_counts=True)
     means = np.bincount(code, weights=values) / sizes
-    return _number(means.mean()), _number(means.std(ddof=1)) if len(means) > 1 else None
+    sd = means.std(ddof=1) if len(means) > 1 else None
+    return _number(means.mean()), _number(sd)
 
 
 def _areas(

@@ -9,22 +9,28 @@ from aam.data.confounding import confounders
 from aam.data.folds import units_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import GROUP, PROBABILITY, TARGET, by_baseline, by_target
-from aam.evaluate.model_report import model_report
-from aam.learners.conformal import cross_intervals, interval_report
-from aam.learners.super_learner import WITHOUT, learners_by_target
+from aam.data.target import Bounds
+from aam.evaluate.coverage import report_intervals
+from aam.evaluate.target_report import report_target
+from aam.learners.conformal import cross_intervals
+from aam.learners.super_learner import NO_NESTED, learners_by_target
 from aam.util.seeds import seed_of
 
 INTERVALS = (
-    *("sample-id", TARGET, "fold", "observed", "predicted"),
-    *("lower", "upper", "likeliest", "prediction_set"),
+    "sample-id",
+    TARGET,
+    "fold",
+    "observed",
+    "predicted",
+    "lower",
+    "upper",
+    "likeliest",
+    "prediction_set",
 )
 """Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
 
-NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
-"""Nested predictions where nothing is mixed."""
 
-
-def task_report(
+def report_task(
     cfg: Mapping[str, Any],
     predictions: pd.DataFrame,
     nested: pd.DataFrame,
@@ -55,25 +61,26 @@ def task_report(
 
     Returns
     -------
-    tuple
-        The content of `metrics.json`, and the table of intervals. It has the predictions of the
-        leading method: the super learner's where there is one, else those of the method itself.
+    content : dict
+        The content of `metrics.json`.
+    intervals : pandas.DataFrame
+        Predictions of the leading method with intervals: those of the super learner where there is
+        one, else those of the method itself.
     """
     labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
-    predictions = _in_order(predictions, cfg["classes"])
-    baselines = _in_order(baselines, cfg["classes"])
-    nested_by_target = by_target(_in_order(nested, cfg["classes"]))
-    learners = learners_by_target(baselines, _in_order(nested_baselines, cfg["classes"]))
-    tables = by_baseline(baselines)
-    together = units_of(group).loc[predictions["sample-id"]].to_numpy()
-    predictions = predictions.assign(**{GROUP: together})
+    units = units_of(group).loc[predictions["sample-id"]].to_numpy()
+    predictions = _order_classes(predictions, cfg["classes"]).assign(**{GROUP: units})
+    baselines = _order_classes(baselines, cfg["classes"])
+    nested_by_target = by_target(_order_classes(nested, cfg["classes"]))
+    learners = learners_by_target(baselines, _order_classes(nested_baselines, cfg["classes"]))
+    baseline_tables = by_baseline(baselines)
     reports: dict[str, dict[str, Any]] = {}
     leading: dict[str, pd.DataFrame] = {}
     for target, rows in by_target(predictions).items():
-        reports[target], leading[target] = model_report(
+        reports[target], leading[target] = report_target(
             cfg,
             rows,
-            {name: parts[target] for name, parts in tables.items()},
+            {name: tables[target] for name, tables in baseline_tables.items()},
             labels,
             group,
             nested=nested_by_target.get(target, NO_NESTED),
@@ -81,21 +88,51 @@ def task_report(
         )
         reports[target] |= further.get(target, {})
         reports[target]["confounders"] = _confounders(cfg, rows[rows["fold"] >= 0], metadata, group)
-    intervals = cross_intervals(predictions, cfg["bounds"])
-    for target, part in by_target(intervals).items():
-        reports[target]["intervals"] = interval_report(part)
-    if "super_learner" in next(iter(reports.values())):
-        intervals = cross_intervals(_together(leading), cfg["bounds"])
-        for target, part in by_target(intervals).items():
-            reports[target]["super_learner"]["intervals"] = interval_report(part)
-    shares = [name for name in intervals if str(name).startswith(PROBABILITY)]
-    shown = [*(name for name in INTERVALS if name in intervals), *shares]
+    intervals = _add_interval_reports(reports, predictions, leading, cfg["bounds"])
     content = {
         **next(iter(reports.values())),
-        **{key: cfg["names"][key] for key in ("model", "task")},
-        **({"targets": reports} if "" not in reports else {}),
+        "model": cfg["names"]["model"],
+        "task": cfg["names"]["task"],
     }
-    return content, intervals[shown]
+    if "" not in reports:
+        content["targets"] = reports
+    return content, intervals[_shown_columns(intervals)]
+
+
+def _add_interval_reports(
+    reports: Mapping[str, dict[str, Any]],
+    predictions: pd.DataFrame,
+    leading: Mapping[str, pd.DataFrame],
+    bounds: Bounds,
+) -> pd.DataFrame:
+    """Add what intervals cover to the reports, and return the intervals of the leading method.
+
+    Parameters
+    ----------
+    reports
+        Report of each target, which gets the key `intervals`; its super learner gets one, too.
+    predictions
+        Cross-validated predictions of the method itself, of all targets.
+    leading
+        Predictions of the leading method by target.
+    bounds
+        Least and largest number that is predicted.
+    """
+    intervals = cross_intervals(predictions, bounds)
+    for target, part in by_target(intervals).items():
+        reports[target]["intervals"] = report_intervals(part)
+    if "super_learner" not in next(iter(reports.values())):
+        return intervals
+    intervals = cross_intervals(_join_targets(leading), bounds)
+    for target, part in by_target(intervals).items():
+        reports[target]["super_learner"]["intervals"] = report_intervals(part)
+    return intervals
+
+
+def _shown_columns(intervals: pd.DataFrame) -> list[str]:
+    """Return the columns that the table of intervals is written with."""
+    probabilities = [name for name in intervals if str(name).startswith(PROBABILITY)]
+    return [*(name for name in INTERVALS if name in intervals), *probabilities]
 
 
 def _confounders(
@@ -114,13 +151,13 @@ def _confounders(
     )
 
 
-def _together(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _join_targets(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the predictions of all targets in one table, with their names where there are any."""
     named = [part.assign(**{TARGET: name}) if name else part for name, part in parts.items()]
     return pd.concat(named, ignore_index=True)
 
 
-def _in_order(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
+def _order_classes(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
     """Put the probabilities into the order of an ordinal target's classes."""
     if not len(predictions):
         return predictions

@@ -20,8 +20,7 @@ from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of
 from aam.inference.tables import rarefied, read_table, unseen_share
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import Calibration, load_calibration
-from aam.learners.kept_mixture import FINGERPRINTS
-from aam.learners.super_learner import MODEL, SETTINGS
+from aam.learners.kept_mixture import FINGERPRINTS, MODEL, SETTINGS
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 

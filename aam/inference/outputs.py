@@ -13,12 +13,12 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from aam.data.predictions import at_temperature
 from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
 from aam.distributed.devices import Devices
 from aam.inference.embed import embed_asvs, embed_samples, sample_batches
+from aam.learners.temperature import apply_temperature
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
 from aam.util.errors import problem
@@ -231,7 +231,7 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
 
 
 def _scaled(point_NC: NDArray[np.float64], share: Share) -> NDArray[np.float64]:
-    return point_NC if share.temperature == 1 else at_temperature(point_NC, share.temperature)
+    return point_NC if share.temperature == 1 else apply_temperature(point_NC, share.temperature)
 
 
 def mean_columns(

@@ -20,10 +20,10 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
-from aam.learners.baselines.problem import Problem, landmarks_of
+from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines
+from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.learners.mixture import Mixture
-from aam.learners.super_learner import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import check_manifest, fitting
@@ -144,7 +144,7 @@ class SuperLearner:
             kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
             mixtures[target] = Mixture(kept, found["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        landmarks = landmarks_of(len(self.folds), self.settings["seed"])
+        landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
         reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)
         for target, mixture in mixtures.items():

@@ -9,10 +9,10 @@ Shape suffixes: N samples, C classes.
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -38,28 +38,40 @@ from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 
-QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
-HINT = "copy the model directory again: folders of several may be mixed"
 LEVEL = 0.9
 """Fraction of the samples that an interval is to cover."""
-ENDS = f"{QUANTILE}{(1 - LEVEL) / 2:g}", f"{QUANTILE}{(1 + LEVEL) / 2:g}"
-"""Columns of the predicted quantiles that bound it."""
+QUANTILE_COLUMNS = tuple(f"{QUANTILE}{level:g}" for level in QUANTILES)
+"""Columns of all predicted quantiles."""
+LOWER_QUANTILE = f"{QUANTILE}{(1 - LEVEL) / 2:g}"
+UPPER_QUANTILE = f"{QUANTILE}{(1 + LEVEL) / 2:g}"
+"""Columns of the predicted quantiles that bound an interval."""
+
+Method = Literal["residual", "quantile", "set"]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What turns predictions into intervals, learned from cross-validated predictions."""
+    """What turns predictions into intervals, learned from cross-validated predictions.
 
-    method: str
-    """residual: the same width on both sides of each prediction; quantile: predicted quantiles,
-    moved (Romano et al. 2019, arXiv:1905.03222); set: the classes of enough probability
-    (Sadinle et al. 2019, doi:10.1080/01621459.2017.1395341), the likeliest always, of calibrated
-    probabilities."""
+    Attributes
+    ----------
+    method
+        - ``residual``: intervals reach equally far to both sides of each prediction.
+        - ``quantile``: intervals lie between predicted quantiles that are moved (Romano et al.
+          2019, arXiv:1905.03222).
+        - ``set``: sets hold the classes of enough calibrated probability (Sadinle et al. 2019,
+          doi:10.1080/01621459.2017.1395341), and always the likeliest.
+    thresholds
+        By target ("" where there is one): the half-width, what the quantiles are moved by, or the
+        largest 1 - probability; inf where there are too few samples for the level.
+    recalibration
+        What calibrates probabilities; None where numbers are predicted.
+    """
+
+    method: Method
     thresholds: Mapping[str, float]
-    """By target ("" where there is one): the half-width, what the quantiles are moved by, or the
-    largest 1 - probability; inf where there are too few samples for the level."""
     recalibration: Recalibration | None = None
-    """What calibrates probabilities; None where numbers are predicted."""
 
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
@@ -69,20 +81,20 @@ class Calibration:
         ----------
         predictions
             What `read_predictions` returned; rows of fold 0 and above are used.
+
+        Returns
+        -------
+        Calibration
+            Its method follows from the columns of the predictions.
         """
         scored = predictions[predictions["fold"] >= 0]
-        classes = class_names(predictions)
+        method = _choose_method(predictions)
         recalibration = None
-        if classes:
-            method = "set"
-            recalibration = fit_recalibration(scored, classes)
-            scored = _calibrated(scored, recalibration)
-        elif set(ENDS) <= set(predictions.columns):
-            method = "quantile"
-        else:
-            method = "residual"
+        if method == "set":
+            recalibration = fit_recalibration(scored, class_names(predictions))
+            scored = _recalibrate(scored, recalibration)
         thresholds = {
-            target: finite_sample_quantile(_scores(part, method), LEVEL)
+            target: finite_sample_quantile(_nonconformity(part, method), LEVEL)
             for target, part in by_target(scored).items()
         }
         return cls(method, thresholds, recalibration)
@@ -111,10 +123,19 @@ class Calibration:
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
         if self.recalibration is not None:
-            frame = _calibrated(frame, self.recalibration)
+            frame = _recalibrate(frame, self.recalibration)
         if self.method == "set":
-            return _with_sets(frame, threshold_N)
-        return _with_intervals(frame, self.method, threshold_N, bounds)
+            return _add_sets(frame, threshold_N)
+        return _add_intervals(frame, self.method, threshold_N, bounds)
+
+
+def _choose_method(predictions: pd.DataFrame) -> Method:
+    """Return what suits predictions with these columns; see `Calibration.method`."""
+    if class_names(predictions):
+        return "set"
+    if {LOWER_QUANTILE, UPPER_QUANTILE} <= set(predictions.columns):
+        return "quantile"
+    return "residual"
 
 
 def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) -> pd.DataFrame:
@@ -141,57 +162,6 @@ def cross_intervals(predictions: pd.DataFrame, bounds: Bounds = (None, None)) ->
         parts.append(calibration.apply(predictions[is_in_fold], bounds=bounds))
     _warn_of_few(thresholds)
     return pd.concat(parts).loc[predictions.index]
-
-
-def interval_report(intervals: pd.DataFrame) -> dict[str, Any]:
-    """Say how often intervals or sets cover what was observed.
-
-    Parameters
-    ----------
-    intervals
-        What `cross_intervals` returned, of one target.
-
-    Returns
-    -------
-    dict
-        `level`, `coverage`, `width` or `set_size` (means over samples; None where an interval has
-        no end), `coverage_by_fold`, and under `test` the same of the rows of fold -1, if any.
-    """
-    covered = _is_covered(intervals)
-    if "prediction_set" in intervals:
-        size_name = "set_size"
-        size = intervals["prediction_set"].str.split(SEPARATOR, regex=False).map(len)
-    else:
-        size_name = "width"
-        size = intervals["upper"] - intervals["lower"]
-
-    def summary(is_row: pd.Series) -> dict[str, float | None]:
-        mean_size = float(size[is_row].mean(skipna=False))
-        return {
-            "coverage": float(covered[is_row].mean()),
-            size_name: mean_size if math.isfinite(mean_size) else None,
-        }
-
-    is_scored = intervals["fold"] >= 0
-    is_test = intervals["fold"] < 0
-    by_fold = covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
-    report: dict[str, Any] = {"level": LEVEL, **summary(is_scored)}
-    report["coverage_by_fold"] = {str(name): float(value) for name, value in by_fold.items()}
-    if is_test.any():
-        report["test"] = {"n": int(is_test.sum()), **summary(is_test)}
-    return report
-
-
-def _is_covered(intervals: pd.DataFrame) -> pd.Series:
-    """Return whether the interval or set of each sample has what was observed."""
-    if "prediction_set" in intervals:
-        sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
-        pairs = zip(intervals["observed"].astype(str), sets, strict=True)
-        return pd.Series([name in classes for name, classes in pairs], intervals.index)
-    observed = pd.to_numeric(intervals["observed"])
-    # A missing bound is no bound.
-    is_outside = (observed < intervals["lower"]) | (observed > intervals["upper"])
-    return ~is_outside
 
 
 def finite_sample_quantile(scores: ArrayLike, level: float) -> float:
@@ -231,6 +201,11 @@ def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibr
         belong together; without it every sample counts alone.
     classes
         Names of the classes.
+
+    Returns
+    -------
+    Recalibration
+        Fitted to all rows.
     """
     group = predictions[GROUP] if GROUP in predictions else predictions["sample-id"]
     return Recalibration.fit(
@@ -243,7 +218,7 @@ def fit_recalibration(predictions: pd.DataFrame, classes: list[str]) -> Recalibr
 
 def calibrated_probabilities(
     predictions: pd.DataFrame, classes: list[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return what probabilities and a constant become when both are learned on other folds.
 
     Parameters
@@ -265,71 +240,79 @@ def calibrated_probabilities(
     constant_NC = np.empty_like(raw_NC)
     fold = predictions["fold"].to_numpy()
     for number in np.unique(fold):
-        is_own = fold == number
-        others = predictions[~is_own & (fold >= 0)]
-        calibrated_NC[is_own] = fit_recalibration(others, classes).apply(raw_NC[is_own])
-        constant_NC[is_own] = class_frequencies(others["observed"], classes)
+        is_in_fold = fold == number
+        others = predictions[~is_in_fold & (fold >= 0)]
+        recalibration = fit_recalibration(others, classes)
+        calibrated_NC[is_in_fold] = recalibration.apply(raw_NC[is_in_fold])
+        constant_NC[is_in_fold] = class_frequencies(others["observed"], classes)
     return calibrated_NC, constant_NC
 
 
-def _calibrated(frame: pd.DataFrame, recalibration: Recalibration) -> pd.DataFrame:
-    """Return a table with calibrated probabilities in the place of the method's own."""
+def _recalibrate(frame: pd.DataFrame, recalibration: Recalibration) -> pd.DataFrame:
+    """Return a table with calibrated probabilities instead of those that the method predicts."""
     classes = class_names(frame)
     share_NC = recalibration.apply(class_probabilities(frame, classes))
     columns = [PROBABILITY + name for name in classes]
     return frame.assign(**dict(zip(columns, share_NC.T, strict=True)))
 
 
-def _scores(frame: pd.DataFrame, method: str) -> NDArray[np.float64]:
-    """Return the nonconformity of each sample, [N]."""
+def _nonconformity(frame: pd.DataFrame, method: Method) -> Floats:
+    """Return how badly each observation fits its prediction, [N]: the less, the better.
+
+    A number that lies within its predicted quantiles has a negative score.
+    """
     if method == "set":
         classes = class_names(frame)
-        shares_NC = class_probabilities(frame, classes)
-        return 1 - shares_NC[np.arange(len(frame)), class_codes(frame["observed"], classes)]
-    low, high = _centre(frame, method)
-    observed = numbers(frame["observed"])
-    return np.maximum(low - observed, observed - high)
+        code_N = class_codes(frame["observed"], classes)
+        share_NC = class_probabilities(frame, classes)
+        return 1 - share_NC[np.arange(len(frame)), code_N]
+    lower_N, upper_N = _uncalibrated_ends(frame, method)
+    observed_N = numbers(frame["observed"])
+    return np.maximum(lower_N - observed_N, observed_N - upper_N)
 
 
-def _centre(frame: pd.DataFrame, method: str) -> list[NDArray[np.float64]]:
-    """Return what the threshold is taken off and added to."""
-    names = ENDS if method == "quantile" else ("predicted", "predicted")
-    return [numbers(frame[name]) for name in names]
+def _uncalibrated_ends(frame: pd.DataFrame, method: Method) -> tuple[Floats, Floats]:
+    """Return the ends of intervals, [N] each, before the threshold moves them."""
+    if method == "quantile":
+        return numbers(frame[LOWER_QUANTILE]), numbers(frame[UPPER_QUANTILE])
+    predicted_N = numbers(frame["predicted"])
+    return predicted_N, predicted_N
 
 
-def _with_sets(frame: pd.DataFrame, threshold_N: NDArray[np.float64]) -> pd.DataFrame:
+def _add_sets(frame: pd.DataFrame, threshold_N: Floats) -> pd.DataFrame:
     """Return classes with `likeliest` and `prediction_set`, by calibrated probabilities."""
     classes = np.array(class_names(frame))
-    shares_NC = class_probabilities(frame, classes.tolist())
-    likeliest_N = shares_NC.argmax(axis=1)
-    is_in_NC = 1 - shares_NC <= threshold_N[:, None]
+    share_NC = class_probabilities(frame, classes.tolist())
+    likeliest_N = share_NC.argmax(axis=1)
+    is_in_set_NC = 1 - share_NC <= threshold_N[:, None]
     # A set is never empty.
-    is_in_NC[np.arange(len(frame)), likeliest_N] = True
+    is_in_set_NC[np.arange(len(frame)), likeliest_N] = True
     return frame.assign(
         likeliest=classes[likeliest_N],
-        prediction_set=[SEPARATOR.join(classes[row]) for row in is_in_NC],
+        prediction_set=[SEPARATOR.join(classes[is_in_set_C]) for is_in_set_C in is_in_set_NC],
     )
 
 
-def _with_intervals(
-    frame: pd.DataFrame, method: str, threshold_N: NDArray[np.float64], bounds: Bounds
+def _add_intervals(
+    frame: pd.DataFrame, method: Method, threshold_N: Floats, bounds: Bounds
 ) -> pd.DataFrame:
     """Return numbers with `lower` and `upper`, NaN where the threshold is infinite."""
-    low, high = _centre(frame, method)
-    half_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
-    lower = low - half_N
-    upper = high + half_N
+    lower_N, upper_N = _uncalibrated_ends(frame, method)
+    reach_N = np.where(np.isfinite(threshold_N), threshold_N, np.nan)
+    lower_N = lower_N - reach_N
+    upper_N = upper_N + reach_N
     # Quantiles that are moved past each other leave one point.
-    is_crossed = lower > upper
-    middle = (lower + upper) / 2
+    is_crossed_N = lower_N > upper_N
+    middle_N = (lower_N + upper_N) / 2
     return frame.assign(
-        lower=np.clip(np.where(is_crossed, middle, lower), *bounds),
-        upper=np.clip(np.where(is_crossed, middle, upper), *bounds),
+        lower=np.clip(np.where(is_crossed_N, middle_N, lower_N), *bounds),
+        upper=np.clip(np.where(is_crossed_N, middle_N, upper_N), *bounds),
     )
 
 
-def _warn_of_few(thresholds: ArrayLike) -> None:
-    if np.isinf(np.asarray(thresholds)).any():
+def _warn_of_few(thresholds: Iterable[float]) -> None:
+    """Warn where a threshold is infinite, so that intervals have no ends."""
+    if any(math.isinf(threshold) for threshold in thresholds):
         logger.warning("too few samples in the other folds for intervals of %.0f %%", 100 * LEVEL)
 
 
@@ -361,17 +344,23 @@ def load_calibration(
     if not path.exists():
         logger.warning("%s is missing: intervals are left out", path)
         return None
-    wanted = "the predictions of these models"
+    expected = "the predictions of these models"
+    hint = "copy the model directory again: folders of several may be mixed"
     try:
         table = read_predictions(path)
     except (KeyError, ValueError) as error:
-        raise problem(path, f"no such table ({error})", wanted, HINT) from error
+        raise problem(path, f"no such table ({error})", expected, hint) from error
+    if not _are_predictions_of(target, table, quantiles=quantiles):
+        raise problem(path, "those of another task", expected, hint)
+    calibration = Calibration.fit(table)
+    _warn_of_few(calibration.thresholds.values())
+    return calibration
+
+
+def _are_predictions_of(target: Target, table: pd.DataFrame, *, quantiles: bool) -> bool:
+    """Return whether a table has the columns and targets that predictions of a target have."""
     columns = {"fold", "observed", "predicted", *(PROBABILITY + name for name in target.classes)}
     if quantiles and target.loss == "quantile":
         columns |= set(QUANTILE_COLUMNS)
     targets = set(target.columns) if len(target.columns) > 1 else {""}
-    if not columns <= set(table) or set(by_target(table)) != targets:
-        raise problem(path, "those of another task", wanted, HINT)
-    calibration = Calibration.fit(table)
-    _warn_of_few([*calibration.thresholds.values()])
-    return calibration
+    return columns <= set(table) and set(by_target(table)) == targets

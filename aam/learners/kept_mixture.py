@@ -12,19 +12,22 @@ from aam.data.predictions import CROSS_VALIDATION, TARGET, class_names, write_pr
 from aam.data.same_reads import Fingerprints
 from aam.data.table import on_same_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
-from aam.learners.super_learner import (
-    FOLDS,
-    FORMAT,
-    MODEL,
-    SEQUENCES,
-    SETTINGS,
-    TREE,
-    Learner,
-    super_learner,
-)
+from aam.learners.super_learner import Learner, super_learner
 from aam.util.atomic import atomic_path, write_json
 from aam.util.manifest import write_manifest
 
+FORMAT = 2
+"""Number of the format of the directories that are written and read."""
+SETTINGS = "super_learner.json"
+"""File with the settings of such a directory."""
+FOLDS = "folds.tsv"
+"""File of the task's folds."""
+TREE = "tree.nwk"
+"""File of the study's tree."""
+SEQUENCES = "sequences.fasta"
+"""File of the study's ASVs."""
+MODEL = "model"
+"""Folder of the fine-tuned models, where there are any."""
 FINGERPRINTS = "fingerprints.safetensors"
 """File of a super learner without models: what recognizes the reads of its training samples."""
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from aam.data.predictions import at_temperature, class_codes, temperature
+from aam.data.predictions import class_codes
+from aam.learners.temperature import apply_temperature, fit_temperature
 
 RIDGE = 2.0
 """Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
@@ -64,19 +65,21 @@ class Mixture:
             return cls.equal(list(values))
         strength = RIDGE / len(np.unique(unit))
         if not classes:
-            error_NM = np.stack([observed - value_NC[:, 0] for value_NC in values.values()], axis=1)
-            weight_M = _weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
-            return cls(_named(values, weight_M), dict.fromkeys(values, 1.0))
-        scales = {
-            name: temperature(observed, share_NC, classes, strength)
-            for name, share_NC in values.items()
-        }
-        scaled = [at_temperature(share_NC, scales[name]) for name, share_NC in values.items()]
-        code = class_codes(observed, classes)
-        share_NM = np.stack([share_NC[np.arange(len(code)), code] for share_NC in scaled], axis=1)
-        importance_N = 1.0 / np.bincount(code, minlength=len(classes))[code]
-        weight_M = _weights(share_NM, importance_N, strength, are_shares=True)
-        return cls(_named(values, weight_M), scales)
+            errors = [observed - value_NC[:, 0] for value_NC in values.values()]
+            error_NM = np.stack(errors, axis=1)
+            weight_M = _fit_weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
+            return cls(_by_name(values, weight_M), dict.fromkeys(values, 1.0))
+        code_N = class_codes(observed, classes)
+        temperatures = {}
+        true_shares = []
+        for name, share_NC in values.items():
+            temperatures[name] = fit_temperature(observed, share_NC, classes, strength)
+            scaled_NC = apply_temperature(share_NC, temperatures[name])
+            true_shares.append(scaled_NC[np.arange(len(code_N)), code_N])
+        share_NM = np.stack(true_shares, axis=1)
+        importance_N = 1.0 / np.bincount(code_N, minlength=len(classes))[code_N]
+        weight_M = _fit_weights(share_NM, importance_N, strength, are_shares=True)
+        return cls(_by_name(values, weight_M), temperatures)
 
     @classmethod
     def equal(cls, names: Sequence[str]) -> "Mixture":
@@ -105,16 +108,18 @@ class Mixture:
         for name, weight in self.weights.items():
             value_NC = values[name]
             if value_NC.shape[1] > 1:
-                value_NC = at_temperature(value_NC, self.temperatures[name])
+                value_NC = apply_temperature(value_NC, self.temperatures[name])
             parts.append(weight * value_NC)
         return np.sum(parts, axis=0)
 
 
-def _named(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:
+def _by_name(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]:
     return dict(zip(values, map(float, weight_M), strict=True))
 
 
-def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool) -> Floats:
+def _fit_weights(
+    fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool
+) -> Floats:
     """Return the weights of methods, [M], by least penalized loss on the simplex.
 
     The loss is the mean absolute error, smooth near 0, or the mean log loss. The penalty is the
@@ -147,8 +152,10 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM
 
     # From equal weights no step would be short enough where a method is far off.
-    start_M = min(np.eye(methods), key=lambda alone_M: loss(alone_M)[0])
-    unit = max(loss(start_M)[0], 1e-12)
+    losses = [loss(alone_M)[0] for alone_M in np.eye(methods)]
+    best = int(np.argmin(losses))
+    start_M = np.eye(methods)[best]
+    unit = max(losses[best], 1e-12)
 
     def penalized(weight_M: Floats) -> tuple[float, Floats]:
         value, slope_M = loss(weight_M)
@@ -156,13 +163,16 @@ def _weights(fit_NM: Floats, importance_N: Floats, strength: float, *, are_share
         penalty = strength * methods * float(away_M @ away_M)
         return value / unit + penalty, slope_M / unit + 2 * strength * methods * away_M
 
+    def excess(weight_M: Floats) -> float:
+        return weight_M.sum() - 1.0
+
     minimum = minimize(
         penalized,
         start_M,
         jac=True,
         method="SLSQP",
         bounds=[(0.0, 1.0)] * methods,
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like},
+        constraints={"type": "eq", "fun": excess, "jac": np.ones_like},
         options={"maxiter": 200, "ftol": 1e-9},
     )
     weight_M = np.clip(minimum.x, 0.0, None)

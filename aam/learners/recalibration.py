@@ -170,36 +170,65 @@ def _least_log_loss(
 
     The loss is convex. Where `slope` is given, the intercepts alone are fitted.
     """
-    is_fixed = slope is not None
+    is_slope_fixed = slope is not None
     parameter_P = np.concatenate([[slope or 0.0], np.log(label_NC.mean(axis=0))])
-
-    def loss(candidate_P: Floats) -> float:
-        log_share_NC = log_softmax(candidate_P[0] * input_NC + candidate_P[1:], axis=1)
-        return -float((label_NC * log_share_NC).sum()) / len(label_NC)
-
-    value = loss(parameter_P)
+    loss = _mean_log_loss(input_NC, label_NC, parameter_P)
     for _ in range(MOST_STEPS):
-        gradient_P, curvature_PP = _derivatives(input_NC, label_NC, parameter_P)
-        if is_fixed:
-            gradient_P[0] = 0.0
-            curvature_PP[0, :] = 0.0
-            curvature_PP[:, 0] = 0.0
-        # The Hessian is singular, since adding a number to all intercepts changes nothing.
-        step_P = -np.linalg.pinv(curvature_PP, rcond=1e-12, hermitian=True) @ gradient_P
-        share = 1.0
-        moved = loss(parameter_P + step_P)
-        while moved > value and share > SMALLEST_STEP:
-            share /= 2
-            moved = loss(parameter_P + share * step_P)
-        if moved > value:
+        step_P = _newton_step(input_NC, label_NC, parameter_P, is_slope_fixed=is_slope_fixed)
+        moved_P, moved_loss = _move(input_NC, label_NC, parameter_P, step_P, loss)
+        change = loss - moved_loss
+        if change < 0:
             break
-        parameter_P = parameter_P + share * step_P
-        change = value - moved
-        value = moved
+        parameter_P = moved_P
+        loss = moved_loss
         if change < TOLERANCE:
             break
     intercept_C = parameter_P[1:] - parameter_P[1:].mean()
-    return Recalibration(slope=float(parameter_P[0]), intercept_C=intercept_C), value
+    return Recalibration(slope=float(parameter_P[0]), intercept_C=intercept_C), loss
+
+
+def _mean_log_loss(input_NC: Floats, label_NC: Floats, parameter_P: Floats) -> float:
+    log_share_NC = log_softmax(parameter_P[0] * input_NC + parameter_P[1:], axis=1)
+    return -float((label_NC * log_share_NC).sum()) / len(label_NC)
+
+
+def _newton_step(
+    input_NC: Floats, label_NC: Floats, parameter_P: Floats, *, is_slope_fixed: bool
+) -> Floats:
+    """Return the step to the minimum of the parabola that the loss is like here, [P]."""
+    gradient_P, curvature_PP = _derivatives(input_NC, label_NC, parameter_P)
+    if is_slope_fixed:
+        gradient_P[0] = 0.0
+        curvature_PP[0, :] = 0.0
+        curvature_PP[:, 0] = 0.0
+    # The Hessian is singular, since adding a number to all intercepts changes nothing.
+    return -np.linalg.pinv(curvature_PP, rcond=1e-12, hermitian=True) @ gradient_P
+
+
+def _move(
+    input_NC: Floats, label_NC: Floats, parameter_P: Floats, step_P: Floats, loss: float
+) -> tuple[Floats, float]:
+    """Return parameters further along a step, and their loss: the step is halved while it is worse.
+
+    Parameters
+    ----------
+    input_NC, label_NC
+        Logarithms of probabilities, and smoothed labels.
+    parameter_P
+        The parameters before the step.
+    step_P
+        The whole step.
+    loss
+        The loss before the step.
+    """
+    share = 1.0
+    moved_P = parameter_P + step_P
+    moved_loss = _mean_log_loss(input_NC, label_NC, moved_P)
+    while moved_loss > loss and share > SMALLEST_STEP:
+        share /= 2
+        moved_P = parameter_P + share * step_P
+        moved_loss = _mean_log_loss(input_NC, label_NC, moved_P)
+    return moved_P, moved_loss
 
 
 def _derivatives(

@@ -33,20 +33,12 @@ from aam.data.predictions import (
 )
 from aam.learners.mixture import Mixture
 
-FORMAT = 2
-"""Number of the format of the directories that are written and read."""
-SETTINGS = "super_learner.json"
-"""File of such a directory, which `aam.inference.with_baselines` reads: its settings."""
-FOLDS = "folds.tsv"
-"""File of the task's folds."""
-TREE = "tree.nwk"
-"""File of the study's tree."""
-SEQUENCES = "sequences.fasta"
-"""File of the study's ASVs."""
-MODEL = "model"
-"""Folder of the fine-tuned models, where there are any."""
+CONSTANTS = ("median", "majority")
+"""Baselines that look at nothing: no mixture needs them, and no test is against them."""
 WITHOUT = "without"
 """Column of nested predictions: the block of folds that their models have not seen."""
+NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
+"""Nested predictions where nothing is mixed."""
 
 Floats = NDArray[np.float64]
 
@@ -113,49 +105,129 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
         In the order of the rows of the first learner.
     """
     first = next(iter(learners.values())).predictions
-    classes = class_names(first)
-    sample_ids = pd.Index(first["sample-id"])
-    fold_N = first["fold"].to_numpy()
-    unit_N = groups.loc[sample_ids].to_numpy()
-    observed_N = first["observed"].to_numpy(np.str_) if classes else numbers(first["observed"])
-    values = {}
-    for name, learner in learners.items():
-        table = learner.predictions.set_index("sample-id").loc[sample_ids]
-        assert (table["fold"].to_numpy() == fold_N).all(), "predictions of other folds"
-        values[name] = _values(table, classes)
+    samples = _Samples.read(first, groups)
+    values = {
+        name: _values(samples.sort(learner.predictions), samples.classes)
+        for name, learner in learners.items()
+    }
+    is_test_N = samples.fold_N == TEST
+    blocks = blocks_of_folds(samples.fold_N)
+    choice_of_all = samples.choose(values, ~is_test_N)
+    choice_of_block = {
+        block: samples.choose(*_nested_values(learners, block, samples))
+        for block in set(blocks.values())
+    }
 
-    is_known_N = fold_N != TEST
     mixed_NC = np.empty_like(values[next(iter(values))])
     unnested_NC = np.empty_like(mixed_NC)
     chosen_NC = np.empty_like(mixed_NC)
-    names: dict[int, str] = {}
-    mixture = _fit(values, observed_N, classes, unit_N, is_known_N)
-    is_test_N = fold_N == TEST
-    best = _best_learner(values, observed_N, classes, is_known_N)
-    mixed_NC[is_test_N] = mixture.apply(_rows(values, is_test_N))
+    mixed_NC[is_test_N] = choice_of_all.mixture.apply(_select_rows(values, is_test_N))
     unnested_NC[is_test_N] = mixed_NC[is_test_N]
-    chosen_NC[is_test_N] = values[best][is_test_N]
-    blocks = blocks_of_folds(fold_N)
-    mixture_of_block: dict[int, Mixture] = {}
-    best_of_block: dict[int, str] = {}
-    for block in set(blocks.values()):
-        nested, is_nested_N = _nested_values(learners, block, sample_ids, classes)
-        mixture_of_block[block] = _fit(nested, observed_N, classes, unit_N, is_nested_N)
-        best_of_block[block] = _best_learner(nested, observed_N, classes, is_nested_N)
+    chosen_NC[is_test_N] = values[choice_of_all.best][is_test_N]
     for fold, block in blocks.items():
-        is_fold_N = fold_N == fold
-        mixed_NC[is_fold_N] = mixture_of_block[block].apply(_rows(values, is_fold_N))
-        names[fold] = best_of_block[block]
-        chosen_NC[is_fold_N] = values[names[fold]][is_fold_N]
-        reused = _fit(values, observed_N, classes, unit_N, is_known_N & ~is_fold_N)
-        unnested_NC[is_fold_N] = reused.apply(_rows(values, is_fold_N))
+        is_in_fold_N = samples.fold_N == fold
+        fold_values = _select_rows(values, is_in_fold_N)
+        choice = choice_of_block[block]
+        mixed_NC[is_in_fold_N] = choice.mixture.apply(fold_values)
+        chosen_NC[is_in_fold_N] = fold_values[choice.best]
+        reused = samples.fit(values, ~is_test_N & ~is_in_fold_N)
+        unnested_NC[is_in_fold_N] = reused.apply(fold_values)
     return MixedPredictions(
-        predictions=_with_values(first, mixed_NC, classes),
-        unnested=_with_values(first, unnested_NC, classes),
-        chosen=_with_values(first, chosen_NC, classes),
-        names=names,
-        mixture=mixture,
+        predictions=_replace_values(first, mixed_NC, samples.classes),
+        unnested=_replace_values(first, unnested_NC, samples.classes),
+        chosen=_replace_values(first, chosen_NC, samples.classes),
+        names={fold: choice_of_block[block].best for fold, block in blocks.items()},
+        mixture=choice_of_all.mixture,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """What some predictions speak for: a mixture of all learners, and the best single one."""
+
+    mixture: Mixture
+    best: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """The samples that learners are mixed for, in the order of the first learner's rows.
+
+    Attributes
+    ----------
+    sample_ids
+        Their IDs.
+    fold_N, unit_N
+        The fold and the group of each.
+    observed_N
+        Numbers, or names of classes.
+    classes
+        Names of the classes; none where numbers are predicted.
+    """
+
+    sample_ids: pd.Index
+    fold_N: NDArray[np.int64]
+    unit_N: NDArray[Any]
+    observed_N: NDArray[Any]
+    classes: list[str]
+
+    @classmethod
+    def read(cls, predictions: pd.DataFrame, groups: pd.Series) -> "_Samples":
+        """Return the samples of a table of predictions; `groups` is that of `super_learner`."""
+        classes = class_names(predictions)
+        observed = predictions["observed"]
+        return cls(
+            sample_ids=pd.Index(predictions["sample-id"]),
+            fold_N=predictions["fold"].to_numpy(),
+            unit_N=groups.loc[predictions["sample-id"]].to_numpy(),
+            observed_N=observed.to_numpy(np.str_) if classes else numbers(observed),
+            classes=classes,
+        )
+
+    def sort(self, predictions: pd.DataFrame) -> pd.DataFrame:
+        """Return the predictions of another learner with its rows in the order of the samples."""
+        table = predictions.set_index("sample-id").loc[self.sample_ids]
+        assert (table["fold"].to_numpy() == self.fold_N).all(), "predictions of other folds"
+        return table
+
+    def choose(self, values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> _Choice:
+        """Return what the predictions for some of the samples speak for.
+
+        Parameters
+        ----------
+        values
+            Predicted numbers or probabilities of all samples, [N, C] by learner.
+        is_row_N
+            Which samples count.
+        """
+        return _Choice(self.fit(values, is_row_N), self._find_best(values, is_row_N))
+
+    def fit(self, values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> Mixture:
+        """Return the mixture that is fitted to the predictions for some of the samples."""
+        return Mixture.fit(
+            _select_rows(values, is_row_N),
+            self.observed_N[is_row_N],
+            self.classes,
+            self.unit_N[is_row_N],
+        )
+
+    def _find_best(self, values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> str:
+        """Return the learner of least absolute error, or of the best balanced accuracy.
+
+        It is the first of equals, and the first of all where there is no sample.
+        """
+        names = list(values)
+        if not is_row_N.any():
+            return names[0]
+        truth_N = self.observed_N[is_row_N]
+        losses = []
+        for value_NC in _select_rows(values, is_row_N).values():
+            if self.classes:
+                guess_N = np.array(self.classes)[value_NC.argmax(axis=1)]
+                losses.append(-mean_recall(truth_N, guess_N))
+            else:
+                losses.append(float(np.abs(truth_N - value_NC[:, 0]).mean()))
+        return names[int(np.argmin(losses))]
 
 
 def learners_by_target(
@@ -168,6 +240,11 @@ def learners_by_target(
     predictions, nested
         Contents of `predictions.tsv` and `nested.parquet` of the stage `baselines`. A method
         without nested predictions, a constant, is left out.
+
+    Returns
+    -------
+    dict
+        Learners by name, by target.
     """
     learners: dict[str, dict[str, Learner]] = {}
     nested_parts = by_baseline(nested)
@@ -186,78 +263,30 @@ def _values(table: pd.DataFrame, classes: list[str]) -> Floats:
     return numbers(table["predicted"])[:, None]
 
 
-def _rows(values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> dict[str, Floats]:
+def _select_rows(values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> dict[str, Floats]:
     return {name: value_NC[is_row_N] for name, value_NC in values.items()}
 
 
 def _nested_values(
-    learners: Mapping[str, Learner], block: int, sample_ids: pd.Index, classes: list[str]
+    learners: Mapping[str, Learner], block: int, samples: _Samples
 ) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-    """Return the nested predictions for a block, and the samples that all learners have them of.
+    """Return the nested predictions for a block, and which samples have those of all learners.
 
     Learners that take long predict fewer samples than the others.
     """
     values = {}
-    is_nested_N = np.ones(len(sample_ids), np.bool_)
+    is_nested_N = np.ones(len(samples.sample_ids), np.bool_)
     # A learner that could not be fitted without a block has neither rows nor columns of classes.
-    columns = [PROBABILITY + name for name in classes] or ["predicted"]
+    columns = [PROBABILITY + name for name in samples.classes] or ["predicted"]
     for name, learner in learners.items():
         table = learner.nested[learner.nested[WITHOUT] == block].set_index("sample-id")
-        is_nested_N &= sample_ids.isin(table.index)
-        values[name] = _values(table.reindex(index=sample_ids, columns=columns), classes)
+        is_nested_N &= samples.sample_ids.isin(table.index)
+        whole = table.reindex(index=samples.sample_ids, columns=columns)
+        values[name] = _values(whole, samples.classes)
     return values, is_nested_N
 
 
-def _fit(
-    values: Mapping[str, Floats],
-    observed_N: NDArray[Any],
-    classes: Sequence[str],
-    unit_N: NDArray[Any],
-    is_row_N: NDArray[np.bool_],
-) -> Mixture:
-    """Return the mixture that is fitted to some of the samples.
-
-    Parameters
-    ----------
-    values
-        Predicted numbers or probabilities of all samples, [N, C] by method.
-    observed_N
-        Numbers, or names of classes.
-    classes
-        Names of the classes; none where numbers are predicted.
-    unit_N
-        Group of each sample.
-    is_row_N
-        Which samples it is fitted to.
-    """
-    return Mixture.fit(_rows(values, is_row_N), observed_N[is_row_N], classes, unit_N[is_row_N])
-
-
-def _best_learner(
-    values: Mapping[str, Floats],
-    observed_N: NDArray[Any],
-    classes: Sequence[str],
-    is_row_N: NDArray[np.bool_],
-) -> str:
-    """Return the learner of least absolute error, or of the best balanced accuracy; the first tie.
-
-    Without any row it is the first.
-    """
-    names = list(values)
-    if not is_row_N.any():
-        return names[0]
-    truth = observed_N[is_row_N]
-    losses = []
-    for value_NC in values.values():
-        if classes:
-            guess = np.array(classes)[value_NC[is_row_N].argmax(axis=1)]
-            losses.append(-mean_recall(truth, guess))
-        else:
-            losses.append(float(np.abs(truth - value_NC[is_row_N, 0]).mean()))
-    return names[int(np.argmin(losses))]
-
-
-def _with_values(table: pd.DataFrame, value_NC: Floats, classes: Sequence[str]) -> pd.DataFrame:
+def _replace_values(table: pd.DataFrame, value_NC: Floats, classes: Sequence[str]) -> pd.DataFrame:
     """Return predictions with other numbers or probabilities, and nothing that belongs to them."""
     others = [name for name in table if str(name).startswith((QUANTILE, UNNESTED, DRAW))]
     result = table.drop(columns=others)

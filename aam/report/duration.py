@@ -23,9 +23,9 @@ PRODUCT = 768
 PRODUCT_SPEED = 1e11
 """Operations per second of a core of the machine of reference in such a product."""
 STEP = 0.176
-"""Core-seconds of a step, idle cores counted, by ten runs on seven studies."""
+"""Core-seconds of a step, idle cores counted, from ten runs on seven studies."""
 OPERATION = 2.5e-11
-"""Core-seconds of an operation of the blocks, by the same runs."""
+"""Core-seconds of an operation of the blocks, from the same runs."""
 START = 5.0
 """Seconds before the first step of a training run."""
 BASELINES = 0.17
@@ -45,7 +45,7 @@ LEAST_SAVED = 0.2
 """Share of the time that a change has to save to be worth a word."""
 LEAST_SAVED_S = 30.0
 """Seconds that it has to save, too."""
-OF_NETWORKS = ("pretraining", "fine-tuning", "explaining")
+NETWORK_PARTS = ("pretraining", "fine-tuning", "explaining")
 """Kinds of parts that a run without networks lacks."""
 
 
@@ -163,17 +163,19 @@ def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What the work of a training follows from: the table and this machine."""
+    """What the time of a training run follows from: the table and this machine."""
 
     prevalence_F: NDArray[np.float64]
     """Share of the samples that have each ASV."""
     samples: int
+    """Samples with enough reads."""
     length_bp: int
+    """Bases of the longest ASV that are read."""
     cores: float
     """Cores in those of the machine of reference."""
 
     @classmethod
-    def of_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
+    def from_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
         """Return the work that a table makes on this machine, whose speed is measured.
 
         Parameters

@@ -3,6 +3,31 @@
 import math
 from collections.abc import Iterable
 
+from aam.config.names import name_models
+from aam.evaluate.scores import SUPER_LEARNER, mixture_name
+
+SCORES = {
+    "mae_fold_mean": "MAE, mean of the folds",
+    "mae_fold_sd": "its sd over folds",
+    "mae_pooled": "MAE, pooled",
+    "rmse_pooled": "RMSE, pooled",
+    "r2_pooled": "R², pooled",
+    "pearson": "Pearson r",
+    "spearman": "Spearman ρ",
+    "accuracy": "accuracy",
+    "accuracy_fold_mean": "accuracy, mean of the folds",
+    "accuracy_fold_sd": "its sd over folds",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro F1",
+    "mcc": "MCC",
+    "roc_auc": "ROC AUC",
+    "brier": "Brier score before calibration",
+    "ece": "calibration error before calibration",
+    "mae_ranks": "MAE in ranks",
+    "quadratic_kappa": "quadratic κ",
+}
+"""Labels of all scores, which `aam.evaluate.scores` lists by kind of task."""
+
 BASELINES = {
     "median": "training median",
     "majority": "majority class",
@@ -16,7 +41,7 @@ BASELINES = {
 """Labels of the baselines where it is not their name in words."""
 
 KERNEL_MACHINE = "kernel machine"
-"""The SVM on clades where it stands in the place of a model."""
+"""The SVM on clades where it stands in for a model."""
 
 OTHER_METRICS = {
     "bray_curtis": "Bray-Curtis",
@@ -49,7 +74,7 @@ def metric_name(metric: str) -> str:
     metric
         A key of `aam.config.metrics.METRICS`.
     """
-    return OTHER_METRICS.get(metric, f"{plain(metric)} UniFrac")
+    return OTHER_METRICS.get(metric, f"{to_words(metric)} UniFrac")
 
 
 def row_label(name: str, role: str) -> str:
@@ -62,10 +87,33 @@ def row_label(name: str, role: str) -> str:
     role
         `model` or `baseline`; the label of a model is its name.
     """
-    return BASELINES.get(name, plain(name)) if role == "baseline" else name
+    return BASELINES.get(name, to_words(name)) if role == "baseline" else name
 
 
-def interval(value: float | None, low: float | None, high: float | None) -> str:
+def label_models(names: Iterable[str]) -> dict[str, str]:
+    """Return what people read instead of the names of models and their super learners.
+
+    Parameters
+    ----------
+    names
+        Names of an `accuracy_table` in rows of the role `model`, where these are networks.
+
+    Returns
+    -------
+    dict
+        "AAM" and "super learner" where there is one model; else "AAM (NAME)" and
+        "super learner with AAM (NAME)".
+    """
+    distinct = list(dict.fromkeys(names))
+    mixtures = {mixture_name(name) for name in distinct}
+    labels = name_models(name for name in distinct if name not in mixtures)
+    is_single = len(labels) == 1
+    for name, label in list(labels.items()):
+        labels[mixture_name(name)] = SUPER_LEARNER if is_single else f"{SUPER_LEARNER} with {label}"
+    return labels
+
+
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
     """Return a score with its interval, or alone where there is none.
 
     Parameters
@@ -76,11 +124,11 @@ def interval(value: float | None, low: float | None, high: float | None) -> str:
         Ends of the interval; None or NaN: there is none.
     """
     if low is None or high is None or low != low or high != high:
-        return score(value)
-    return f"{score(value)} [{score(low)}, {score(high)}]"
+        return format_score(value)
+    return f"{format_score(value)} [{format_score(low)}, {format_score(high)}]"
 
 
-def p_value(value: float | None) -> str:
+def format_p_value(value: float | None) -> str:
     """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash.
 
     Parameters
@@ -98,11 +146,17 @@ def p_value(value: float | None) -> str:
 
 
 def capitalize(text: str) -> str:
-    """Return a text with a capital at its start; other letters stay as they are."""
+    """Return a text with a capital at its start; other letters stay as they are.
+
+    Parameters
+    ----------
+    text
+        The text.
+    """
     return text[:1].upper() + text[1:]
 
 
-def plain(name: str) -> str:
+def to_words(name: str) -> str:
     """Return a name from a file as words: `weighted_normalized` as `weighted normalized`.
 
     Parameters
@@ -128,13 +182,13 @@ def name_and_unit(column: str) -> tuple[str, str | None]:
     unit : str or None
         One of `UNITS`; None where the name ends in none, or holds nothing else.
     """
-    name, _, last = plain(column).rpartition(" ")
+    name, _, last = to_words(column).rpartition(" ")
     if name and last.lower() in UNITS:
         return name, last.lower()
-    return plain(column), None
+    return to_words(column), None
 
 
-def amount(value: float, unit: str | None) -> str:
+def format_amount(value: float, unit: str | None) -> str:
     """Return a number with its unit.
 
     Parameters
@@ -144,7 +198,7 @@ def amount(value: float, unit: str | None) -> str:
     unit
         What it is counted in; None: unknown.
     """
-    return score(value) if unit is None else f"{score(value)} {unit}"
+    return format_score(value) if unit is None else f"{format_score(value)} {unit}"
 
 
 def choose_decimals(value: float, others: Iterable[float] = ()) -> int:
@@ -166,7 +220,7 @@ def choose_decimals(value: float, others: Iterable[float] = ()) -> int:
     return decimals
 
 
-def percent(value: float, digits: int = 0) -> str:
+def format_percent(value: float, digits: int = 0) -> str:
     """Return a fraction as `16 %`.
 
     Parameters
@@ -194,7 +248,7 @@ def taxon_name(taxon: str) -> str:
     return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
 
 
-def short(name: str, limit: int = 20) -> str:
+def shorten(name: str, limit: int = 20) -> str:
     """Cut a long name in its middle, where names of a kind differ least.
 
     Parameters
@@ -210,7 +264,7 @@ def short(name: str, limit: int = 20) -> str:
     return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
 
 
-def score(value: float | None) -> str:
+def format_score(value: float | None) -> str:
     """Return a score with two decimals, below one with three digits, or a dash.
 
     Parameters
@@ -228,7 +282,7 @@ def score(value: float | None) -> str:
     return f"{value:.3f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
 
 
-def quantity(value: float | None) -> str:
+def format_quantity(value: float | None) -> str:
     """Return a measured quantity with three significant digits, or a dash.
 
     Parameters

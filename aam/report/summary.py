@@ -1,54 +1,17 @@
 """Results for those who read text: the summary, and a few lines for a terminal."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from aam.config.names import name_models
-from aam.evaluate.scores import accuracy_table, of_each_target
-from aam.report.labels import score
+from aam.report.labels import format_score
 from aam.report.page.answers import write_answer, write_short_answer
 from aam.report.page.cautions import Caution, list_cautions
 from aam.report.page.details import encoder_sentences
-from aam.report.page.reports import model_label
-from aam.report.page.verdicts import Verdict, judge_all
-
-
-@dataclass(frozen=True)
-class TaskResults:
-    """A task, or one target of it, with all models that were scored on it."""
-
-    name: str
-    reports: Sequence[Mapping[str, Any]]
-    """One per model."""
-    verdicts: Sequence[Verdict]
-    """The verdict on each report, corrected for all tasks."""
-    scores: pd.DataFrame
-    """Its rows of the `accuracy_table`."""
-
-
-def by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
-    """Yield what was found in each task, in the order of the reports.
-
-    Parameters
-    ----------
-    reports
-        Contents of `metrics.json`: all that a page shows, since verdicts are corrected for their
-        number.
-    """
-    each = of_each_target(reports)
-    judged = judge_all(each)
-    for task, rows in accuracy_table(reports).groupby("task", sort=False):
-        places = [number for number, report in enumerate(each) if report["task"] == task]
-        yield TaskResults(
-            name=str(task),
-            reports=[each[number] for number in places],
-            verdicts=[judged[number] for number in places],
-            scores=rows,
-        )
+from aam.report.page.reports import label_reports, model_label
+from aam.report.page.task_results import group_by_task
+from aam.report.page.verdicts import judge_all
 
 
 def summary_page(
@@ -81,7 +44,7 @@ def summary_page(
         File of the page with all results, relative to the summary.
     """
     parts = [f"# Results of `{dataset}`", f"All of it, with figures: [{page}]({page})."]
-    for task in by_task(tasks):
+    for task in group_by_task(tasks):
         parts.append(f"## {task.name}")
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             several = f"**{model_label(report)}**: " if len(task.reports) > 1 else ""
@@ -120,9 +83,9 @@ def terminal_lines(
         r = report.get("unifrac_pearson")
         learned = "learned to fill in masked nucleotides"
         if r is not None:
-            learned = f"predicts UniFrac distances with r {score(r)}"
+            learned = f"predicts UniFrac distances with r {format_score(r)}"
         lines.append(f"  encoder of {labels[model]}: {learned}")
-    for task in by_task(tasks):
+    for task in group_by_task(tasks):
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
             label = model_label(report)
             lines.append(f"  {task.name}, {label}: {write_answer(report, verdict)}")
@@ -142,7 +105,7 @@ def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     dataset = page.parent.name
     if not tasks:
         return [f"{dataset}: open {page} in a browser"]
-    reports = of_each_target(tasks)
+    reports = label_reports(tasks)
     first = reports[0]
     verdict = judge_all(reports)[0]
     light = list_cautions(first, verdict)[0]

@@ -13,7 +13,7 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, write_predictions
 from aam.data.table import on_same_features, read_biom
 from aam.data.trees.branches import branches, read_tree
-from aam.learners.baselines.problem import Problem, landmarks_of
+from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.unifrac.store import distance_rows, read_ids
 from aam.util.parquet import write_table
@@ -74,7 +74,7 @@ def fit_baselines(
     feature_ids = tables[0].feature_ids
     counts = sum(table.counts / len(tables) for table in tables)
     above, lengths = branches(read_tree(tree, feature_ids), feature_ids)
-    landmarks = landmarks_of(len(fold_table), seed)
+    landmarks = draw_landmarks(len(fold_table), seed)
     mean_distances = _mean_distances(distances, fold_table.index, landmarks)
     several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
     is_regression = kind == "regression"

@@ -118,7 +118,7 @@ def _times(
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    work = Work.of_table(plan, table, longest_bp=max(map(len, sequences.values())))
+    work = Work.from_table(plan, table, longest_bp=max(map(len, sequences.values())))
     yield "Time on two cores like these, give or take half (of `encoder: auto` its budget):"
     parts = expected_parts(plan, work, labels)
     for part in parts:

@@ -9,8 +9,8 @@ import pandas as pd
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate.first_answer import PREFERRED, leading_baseline
-from aam.evaluate.task_report import task_report
+from aam.evaluate.task_report import report_task
+from aam.learners.first_answer import PREFERRED, leading_baseline
 from aam.report.labels import KERNEL_MACHINE, row_label
 from aam.util.atomic import write_json
 
@@ -88,7 +88,7 @@ def score_baselines(
         "names": {**names, "model": label},
         "labels": 1.0,
     }
-    report, intervals = task_report(
+    report, intervals = report_task(
         settings,
         leading,
         nested[is_nested].drop(columns="baseline"),

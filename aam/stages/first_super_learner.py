@@ -11,7 +11,7 @@ from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import GROUP, read_predictions
 from aam.data.same_reads import fingerprint_samples
 from aam.data.table import read_biom
-from aam.evaluate.first_answer import learners_of_first_answer
+from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
@@ -69,9 +69,7 @@ def keep_baselines(
         Where the mixture comes from, which is written with it (`aam.util.provenance`).
     """
     fold_table = read_folds(folds)
-    learners = learners_of_first_answer(
-        read_predictions(baselines), pd.read_parquet(nested_baselines)
-    )
+    learners = first_answer_learners(read_predictions(baselines), pd.read_parquet(nested_baselines))
     units = units_of(fold_table["group"])
     mixtures, mixed = mix_targets(learners, units)
     # Probabilities are calibrated by groups, as those of the page are.

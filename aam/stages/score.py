@@ -9,9 +9,9 @@ import pandas as pd
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import by_target, read_predictions, write_predictions
-from aam.evaluate.model_report import task_metrics
 from aam.evaluate.scores import HEADLINE
-from aam.evaluate.task_report import task_report
+from aam.evaluate.target_report import score_predictions
+from aam.evaluate.task_report import report_task
 from aam.util.atomic import write_json
 
 DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation")
@@ -98,7 +98,7 @@ def score_model(
         "labels": labels,
         "evaluation": evaluation,
     }
-    report, intervals = task_report(
+    report, intervals = report_task(
         settings,
         read_predictions(predictions),
         pd.read_parquet(nested),
@@ -117,7 +117,7 @@ def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]
     """Return the score of each recipe on one target, and its mean weight over the folds."""
     return {
         str(name): {
-            "score": task_metrics(kind, part)[HEADLINE[kind]],
+            "score": score_predictions(kind, part)[HEADLINE[kind]],
             "weight": float(pd.to_numeric(part.groupby("fold")["weight"].first()).mean()),
         }
         for name, part in predictions.groupby("recipe", sort=False)

@@ -17,8 +17,8 @@ from aam.config.names import name_models
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.evaluate.scores import of_each_target
-from aam.report.duration import OF_NETWORKS, Work, expected_parts
+from aam.evaluate.scores import split_targets
+from aam.report.duration import NETWORK_PARTS, Work, expected_parts
 from aam.report.labels import capitalize
 from aam.report.page.cautions import (
     Caution,
@@ -29,7 +29,7 @@ from aam.report.page.cautions import (
 from aam.report.page.details import encoder_sentences
 from aam.report.page.methods import MethodsText, methods_text
 from aam.report.page.networks import network_sentences
-from aam.report.page.render import EncoderSection, PageFigure, Results, caption, page
+from aam.report.page.render import EncoderSection, PageFigure, Results, render_caption, render_page
 from aam.report.page.reports import is_baseline
 from aam.report.page.result_tables import Table, in_training
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
@@ -135,7 +135,7 @@ def write_summary(
         files=[_place(root, path) for path in [*tables, *scored]],
         made_from=_made_from({_place(root, path): found for path, found in scored.items()}),
     )
-    write_text(report_out, page(results))
+    write_text(report_out, render_page(results))
     markdown = summary_page(
         root.name,
         encoders,
@@ -260,9 +260,9 @@ def _network_seconds(
     labels = {report["task"]: (report["n"], len(report["folds"])) for report in reports}
     answered = {name: networks["tasks"][name] for name in labels}
     asked = {**networks, "tasks": answered}
-    work = Work.of_table(asked, read_biom(table), longest_bp)
+    work = Work.from_table(asked, read_biom(table), longest_bp)
     parts = expected_parts(asked, work, labels)
-    seconds = sum(part.seconds for part in parts if part.kind in OF_NETWORKS)
+    seconds = sum(part.seconds for part in parts if part.kind in NETWORK_PARTS)
     return 60.0 * math.ceil(seconds / 60.0)
 
 
@@ -301,9 +301,9 @@ def _figures(
     for path in paths:
         place = path.relative_to(root / "figures").with_suffix("").as_posix()
         for figure in (figure for plot in PLOTS.values() for figure in plot.figures):
-            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(figure.place))
+            pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(figure.path_stem))
             if found := re.fullmatch(pattern, place):
-                said = caption(captions[figure.caption], found.groupdict(), settings)
+                said = render_caption(captions[figure.caption], found.groupdict(), settings)
                 svg = path.read_text(encoding="utf-8")
                 yield place, PageFigure(capitalize(figure.title), said, svg)
 
@@ -324,7 +324,7 @@ def _methods(
     return methods_text(
         settings,
         encoders,
-        reports=of_each_target(reports),
+        reports=split_targets(reports),
         versions={"aam": __version__, **{name: version(name) for name in packages}},
     )
 

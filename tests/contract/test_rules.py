@@ -149,7 +149,7 @@ def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
         assert f"aam.report.figures.{module}" in plot.modules
         draw = getattr(import_module(f"aam.report.figures.{module}"), function)
         assert inspect.signature(draw).parameters.keys() <= known
-        assert re.findall(r"\{(\w+)\}", figure.place) == plot.wildcards
+        assert re.findall(r"\{(\w+)\}", figure.path_stem) == plot.wildcards
 
 
 def test_captions_exist_and_are_used() -> None:

@@ -12,7 +12,7 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
-from aam.evaluate.model_report import task_metrics
+from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
@@ -88,7 +88,7 @@ def test_training_median_scores_as_published():
     predicted = [age[fold != own].median() for own in fold]
     columns = {"fold": fold, "observed": age, "predicted": predicted}
     predictions = pd.DataFrame(columns).rename_axis("sample-id").reset_index()
-    report = task_metrics("regression", predictions, metadata[["qiita_study_id"]])
+    report = score_predictions("regression", predictions, metadata[["qiita_study_id"]])
     assert report["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
     assert report["mae_pooled"] == pytest.approx(9.99, abs=0.005)
     assert report["mae_by"]["qiita_study_id"]["10317"]["n"] == 540

@@ -141,7 +141,7 @@ def figures(monkeypatch) -> list[Figure]:
 
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aam.learners.baselines import on_reads
+    from aam.learners.baselines import decision_trees
 
-    monkeypatch.setattr(on_reads, "TREES", 8)
-    monkeypatch.setattr(on_reads, "ITERATIONS", 20)
+    monkeypatch.setattr(decision_trees, "TREES", 8)
+    monkeypatch.setattr(decision_trees, "ITERATIONS", 20)

@@ -29,7 +29,7 @@ for name, plot in PLOTS.items():
         output:
             **{
                 figure.name: report(
-                    result(f"figures/{figure.place}.svg"),
+                    result(f"figures/{figure.path_stem}.svg"),
                     caption=f"../report/{figure.caption}.rst",
                     category=plot.category,
                     labels={

@@ -111,7 +111,7 @@ def figures_of(dataset):
         for figure in plot.figures
         for path in result_files(
             dataset,
-            f"figures/{figure.place}.svg",
+            f"figures/{figure.path_stem}.svg",
             tasks=explained if plot.shown == "explained" else None,
         )
     ]

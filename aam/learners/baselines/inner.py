@@ -17,9 +17,9 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 def leave_parts_out(task: Problem, parts: int = 5) -> list[Split]:
     """Leave out parts of about the same size, each made of whole training folds.
 
-    Of one training fold the parts are made of groups. Where all its samples are of one group, as
-    with two folds that are the groups themselves, they are made of samples: these flatter a setting
-    a little, but otherwise nothing would be tuned.
+    Where there is one training fold, the parts are made of groups. Where all its samples are of one
+    group, as with two folds that are the groups themselves, they are made of samples: these flatter
+    a setting a little, but otherwise nothing would be tuned.
 
     Parameters
     ----------
@@ -31,17 +31,20 @@ def leave_parts_out(task: Problem, parts: int = 5) -> list[Split]:
     Returns
     -------
     list of tuple
-        Positions in `task.train`: those to train on, and those left out. None where there is one
+        Positions in `task.train`: those to train on, and those left out. Empty where there is one
         sample alone.
     """
     train = task.train
+    alone = train.astype(str)
     unit = task.fold[train].astype(str)
     if len(np.unique(unit)) == 1:
-        unit = np.where(task.group[train] == "", train.astype(str), task.group[train])
+        unit = np.where(task.group[train] == "", alone, task.group[train])
     if len(np.unique(unit)) == 1:
-        unit = train.astype(str)
+        unit = alone
     parts = min(parts, len(np.unique(unit)))
-    return list(GroupKFold(parts).split(train, groups=unit)) if parts > 1 else []
+    if parts < 2:
+        return []
+    return list(GroupKFold(parts).split(train, groups=unit))
 
 
 def leave_each_part_out(task: Problem) -> list[Split]:
@@ -53,7 +56,8 @@ def leave_each_part_out(task: Problem) -> list[Split]:
         The samples and the fold to predict.
     """
     target = task.target[task.train]
-    return [split for split in leave_parts_out(task) if len(np.unique(target[split[0]])) > 1]
+    splits = leave_parts_out(task)
+    return [split for split in splits if len(np.unique(target[split[0]])) > 1]
 
 
 def leave_one_part_out(task: Problem) -> list[Split]:
@@ -64,11 +68,12 @@ def leave_one_part_out(task: Problem) -> list[Split]:
     task
         The samples and the fold to predict.
     """
-    target = task.target[task.train]
     splits = leave_each_part_out(task)
-    if not task.regression:
-        splits.sort(key=lambda split: -len(np.unique(target[split[0]])))
-    return splits[:1]
+    if task.regression or not splits:
+        return splits[:1]
+    target = task.target[task.train]
+    classes = [len(np.unique(target[training])) for training, _ in splits]
+    return [splits[classes.index(max(classes))]]
 
 
 def search(
@@ -86,6 +91,11 @@ def search(
         Candidates by setting; the first of equals is taken.
     splits
         Positions in the training samples.
+
+    Returns
+    -------
+    sklearn.base.BaseEstimator
+        Not fitted.
     """
     if not splits:
         return model

@@ -25,11 +25,18 @@ from aam.learners.baselines.problem import (
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
 """Candidate weights of data against penalty in the elastic net of classes; most penalty first."""
 PSEUDOCOUNT = 0.5
+"""What is added to every number of reads, so that each has a logarithm."""
 
 
 def elastic_net(task: Problem) -> Prediction:
-    """Predict with a penalty that is chosen by leaving out whole training folds."""
-    task = task.of_landmarks()
+    """Predict with a penalty that is chosen by leaving out whole training folds.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    """
+    task = task.restrict_to_landmarks()
     if task.regression:
         cv: Any = leave_parts_out(task, parts=3)
         ratios = (0.1, 0.5, 0.9)
@@ -72,19 +79,28 @@ def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
 def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
     """Return a function that makes log-reads of clades from reads of features.
 
-    It returns log(reads + 0.5) below each branch, times the root of the branch's length, [N, E],
-    for the branches that lead to reads in enough training samples. As balances of the tree do
-    (PhILR: Silverman et al. 2017, doi:10.7554/eLife.21887), it lets related features count
+    The function returns log(reads + 0.5) below each branch, times the root of the branch's length,
+    [N, E], for the branches that lead to reads in enough training samples. Like balances of the
+    tree (PhILR: Silverman et al. 2017, doi:10.7554/eLife.21887), it lets related features count
     together, and long branches more.
 
     Parameters
     ----------
     task
         The samples, whose training samples decide which branches are taken, and their tree.
+
+    Returns
+    -------
+    callable
+        Takes reads [N, F], and returns float64 [N, E].
     """
     reads_TE = (task.counts[task.train] @ task.above).tocsc()
     prevalence_E = np.diff(reads_TE.indptr) / len(task.train)
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
     above_FE = task.above[:, chosen]
     root_E = np.sqrt(task.lengths[chosen])
-    return lambda reads_NF: np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E
+
+    def log_reads(reads_NF: csr_array) -> NDArray[np.float64]:
+        return np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E
+
+    return log_reads

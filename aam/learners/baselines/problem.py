@@ -89,7 +89,7 @@ class Problem:
         """Columns of a matrix of pairs that are the rows to train on."""
         return self.train if self.landmarks is None else np.searchsorted(self.landmarks, self.train)
 
-    def of_landmarks(self) -> "Problem":
+    def restrict_to_landmarks(self) -> "Problem":
         """Return the task without the training samples that are no landmarks."""
         if self.landmarks is None:
             return self
@@ -108,7 +108,7 @@ class Problem:
         return seed_of(name, self.seed, self.held_out) % 2**32
 
 
-def landmarks_of(samples: int, seed: int) -> NDArray[np.intp] | None:
+def draw_landmarks(samples: int, seed: int) -> NDArray[np.intp] | None:
     """Return the landmarks among labelled samples, ascending; None where all are few enough.
 
     Parameters
@@ -144,9 +144,9 @@ def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
 def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
     """Return the reads of the features that are in ten training samples, or in 5 % of few, [N, P].
 
-    Of a few hundred samples 1 % are two or three, and such features are most of all: they take most
-    of the time of trees and of an elastic net, and tell little. Of 1000 samples and more the
-    features are those of `prevalent_reads`.
+    In a few hundred samples, 1 % are two or three. Most features are that rare: they take most of
+    the time of trees and of an elastic net, and say little. With 1000 samples and more the features
+    are those of `prevalent_reads`.
 
     Parameters
     ----------
@@ -159,6 +159,7 @@ def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
 
 
 def _reads_in(task: Problem, least_samples: float) -> scipy.sparse.csr_array:
+    """Return the reads of the features that are in so many training samples, [N, P]."""
     samples_F = (task.counts[task.train] > 0).sum(axis=0)
     chosen = np.flatnonzero(samples_F >= min(least_samples, samples_F.max()))
     return task.counts[:, chosen].astype(np.float64)
@@ -215,7 +216,8 @@ def predict(task: Problem, model: Any, features: Any) -> Prediction:
     """
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
-    column_of = {name: column for column, name in enumerate(task.classes)}
-    shares_TC = np.zeros((features.shape[0], len(task.classes)))
-    shares_TC[:, [column_of[name] for name in model.classes_]] = model.predict_proba(features)
-    return np.asarray(task.classes)[shares_TC.argmax(axis=1)], shares_TC
+    # A model names the classes of its training samples alone, in an order of its own.
+    columns = [list(task.classes).index(name) for name in model.classes_]
+    share_TC = np.zeros((features.shape[0], len(task.classes)))
+    share_TC[:, columns] = model.predict_proba(features)
+    return np.asarray(task.classes)[share_TC.argmax(axis=1)], share_TC

@@ -17,29 +17,30 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.data.folds import units_of
-from aam.data.nested_folds import inner_fits
+from aam.data.nested_folds import InnerFit, inner_fits
 from aam.data.predictions import PROBABILITY
-from aam.learners.baselines import log_ratios, on_pairs, on_reads
+from aam.learners.baselines import decision_trees, log_ratios, pairwise
+from aam.learners.baselines.constant import constant
 from aam.learners.baselines.problem import NOWHERE, Predictor, Problem
 from aam.util.machine import end_with
 
 BASELINES: dict[str, tuple[Predictor, str]] = {
-    "median": (on_reads.constant, "numbers"),
-    "majority": (on_reads.constant, "classes"),
-    "random_forest": (on_reads.random_forest, "both"),
-    "random_forest_median": (on_reads.random_forest_median, "numbers"),
-    "extra_trees": (on_reads.extra_trees, "both"),
-    "gradient_boosting": (on_reads.gradient_boosting, "both"),
+    "median": (constant, "numbers"),
+    "majority": (constant, "classes"),
+    "random_forest": (decision_trees.random_forest, "both"),
+    "random_forest_median": (decision_trees.random_forest_median, "numbers"),
+    "extra_trees": (decision_trees.extra_trees, "both"),
+    "gradient_boosting": (decision_trees.gradient_boosting, "both"),
     "elastic_net": (log_ratios.elastic_net, "both"),
-    "svm_clr": (on_pairs.svm_clr, "both"),
-    "svm_clades": (on_pairs.svm_clades, "both"),
-    "svm_unifrac": (on_pairs.svm_unifrac, "both"),
-    "knn_unifrac": (on_pairs.knn_unifrac, "both"),
+    "svm_clr": (pairwise.svm_clr, "both"),
+    "svm_clades": (pairwise.svm_clades, "both"),
+    "svm_unifrac": (pairwise.svm_unifrac, "both"),
+    "knn_unifrac": (pairwise.knn_unifrac, "both"),
 }
 """By name: what predicts, and which targets it is for."""
 
 
-def baselines_of(task: Problem) -> dict[str, Predictor]:
+def suitable_baselines(task: Problem) -> dict[str, Predictor]:
     """Return the baselines for the kind of target that are asked for, by name.
 
     Parameters
@@ -49,10 +50,9 @@ def baselines_of(task: Problem) -> dict[str, Predictor]:
     """
     suited = ("both", "numbers" if task.regression else "classes")
     return {
-        name: predict
-        for name, (predict, targets) in BASELINES.items()
-        if targets in suited
-        and (task.asked is None or name in task.asked or predict is on_reads.constant)
+        name: predictor
+        for name, (predictor, targets) in BASELINES.items()
+        if targets in suited and (task.asked is None or name in task.asked or predictor is constant)
     }
 
 
@@ -78,7 +78,7 @@ def predict_baselines(
     """
     chosen = np.unique(task.fold).tolist() if folds is None else folds
     parts = [dataclasses.replace(task, held_out=fold) for fold in chosen]
-    names = list(baselines_of(task))
+    names = list(suitable_baselines(task))
     tables = [
         pd.concat(predictions).sort_index().reset_index(names="row")
         for predictions in zip(*_fit_all(parts, names, threads), strict=True)
@@ -113,10 +113,29 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
     unit_N = units_of(pd.Series(task.group, row_names)).to_numpy(np.str_)
     # With landmarks a fit takes minutes, and a fifth of the samples is enough to fit weights to.
     fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
-    names = [name for name, predict in baselines_of(task).items() if predict != on_reads.constant]
-    if not fits or not names:
+    learning = [
+        name for name, predictor in suitable_baselines(task).items() if predictor != constant
+    ]
+    if not fits or not learning:
         columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]
         return pd.DataFrame(columns=columns)
+    parts = _hold_out_rows(task, fits)
+    tables = []
+    for fit, predictions in zip(fits, _fit_all(parts, learning, threads), strict=True):
+        for name, table in zip(learning, predictions, strict=True):
+            for block, rows in fit.predicted.items():
+                part = table.loc[rows].reset_index(names="row")
+                part.insert(1, "without", block)
+                part.insert(2, "baseline", name)
+                tables.append(part)
+    nested = pd.concat(tables, ignore_index=True)
+    rank = {name: number for number, name in enumerate(learning)}
+    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(rank)))
+    return nested.iloc[order].reset_index(drop=True)
+
+
+def _hold_out_rows(task: Problem, fits: Sequence[InnerFit]) -> list[Problem]:
+    """Return the task of each inner fit, with a held-out fold that is made of the fit's rows."""
     last = int(task.fold.max())
     parts = []
     for number, fit in enumerate(fits, start=1):
@@ -125,18 +144,7 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
         fold = np.where(fit.is_training_N, task.fold, NOWHERE)
         fold[fit.rows] = held_out
         parts.append(dataclasses.replace(task, fold=fold, held_out=held_out))
-    tables = []
-    for fit, predictions in zip(fits, _fit_all(parts, names, threads), strict=True):
-        for name, table in zip(names, predictions, strict=True):
-            for block, rows in fit.predicted.items():
-                part = table.loc[rows].reset_index(names="row")
-                part.insert(1, "without", block)
-                part.insert(2, "baseline", name)
-                tables.append(part)
-    rank = {name: number for number, name in enumerate(names)}
-    nested = pd.concat(tables, ignore_index=True)
-    order = np.lexsort((nested["row"], nested["without"], nested["baseline"].map(rank)))
-    return nested.iloc[order].reset_index(drop=True)
+    return parts
 
 
 def _fit_all(
@@ -158,7 +166,7 @@ def _fit_fold(part: Problem, names: Sequence[str]) -> list[pd.DataFrame]:
     """Predict the held-out fold with each of the baselines, by row."""
     # Training samples that are all alike teach every method the same; some refuse them.
     are_alike = len(np.unique(part.target[part.train])) == 1
-    predictors = baselines_of(part)
+    predictors = suitable_baselines(part)
     tables = []
     # On several threads BLAS adds up in another order, and OpenMP costs boosting more than it
     # gives: its loops are short, and threads that wait for a busy core spin.
@@ -170,8 +178,8 @@ def _fit_fold(part: Problem, names: Sequence[str]) -> list[pd.DataFrame]:
             warnings.filterwarnings("ignore", message=message)
         for name in names:
             logging.getLogger(__name__).info("fold %d: %s", part.held_out, name)
-            predict = on_reads.constant if are_alike else predictors[name]
-            values, probabilities_TC = predict(part)
+            predictor = constant if are_alike else predictors[name]
+            values, probabilities_TC = predictor(part)
             if part.regression:
                 values = np.clip(values, *part.bounds)
             columns = _probability_columns(part)

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aam.evaluate.scores import HEADLINE, label_models
-from aam.report.figures.style import BLUE, GREY, bars, saved_panels, share_axis
-from aam.report.labels import plain, row_label, score, short
+from aam.evaluate.scores import HEADLINE
+from aam.report.figures.style import BLUE, GREY, draw_bars, saved_panels, share_axis
+from aam.report.labels import format_score, label_models, row_label, shorten, to_words
 
 
 def draw(accuracy: pd.DataFrame, path: Path) -> None:
@@ -30,11 +30,11 @@ def draw(accuracy: pd.DataFrame, path: Path) -> None:
     with saved_panels(path, len(tasks), row_in) as (_, all_axes):
         for axes, task in zip(all_axes, tasks, strict=True):
             part = accuracy[accuracy["task"] == task]
-            headline_bars(axes, part["kind"].iloc[0], part.to_dict("records"))
-            axes.set_title(f"{short(plain(task), 30)} (n={part['n'].iloc[0]})")
+            draw_headlines(axes, part["kind"].iloc[0], part.to_dict("records"))
+            axes.set_title(f"{shorten(to_words(task), 30)} (n={part['n'].iloc[0]})")
 
 
-def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
+def draw_headlines(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
     """Draw a bar per method, and say which end is better.
 
     Parameters
@@ -48,11 +48,11 @@ def headline_bars(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> N
     """
     rows = list(rows)
     headline = HEADLINE[kind]
-    bars(
+    draw_bars(
         axes,
-        [short(row_label(row["name"], row["role"]), 32) for row in rows],
+        [shorten(row_label(row["name"], row["role"]), 32) for row in rows],
         [row[headline] for row in rows],
-        [score(row[headline]) for row in rows],
+        [format_score(row[headline]) for row in rows],
         [BLUE if row["role"] == "model" else GREY for row in rows],
         errors=[row["mae_fold_sd"] for row in rows] if kind == "regression" else None,
     )

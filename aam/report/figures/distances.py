@@ -1,4 +1,4 @@
-"""What a pretrained model knows of distances: predicted against true, and an ordination."""
+"""What a pretrained model learned of distances: predicted against true, and an ordination."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +20,11 @@ from aam.report.figures.style import (
     GREY,
     VERMILION,
     WIDTH_IN,
+    add_tooltips,
     colors,
     saved_panels,
-    tell,
 )
-from aam.report.labels import metric_name, plain, quantity, short
+from aam.report.labels import format_quantity, metric_name, shorten, to_words
 
 BINS = 45
 MOST_COLOURS = 6
@@ -50,6 +50,7 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
 
 
 def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:
+    """Draw the pairs of one metric as cells, darker where there are more."""
     observed = pairs["observed"].to_numpy()
     predicted = pairs["predicted"].to_numpy()
     title = f"{name[0].upper()}{name[1:]}\n{len(observed)} held-out pairs"
@@ -65,7 +66,7 @@ def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> 
     look: dict[str, Any] = {"norm": LogNorm(), "cmap": "viridis_r", "linewidths": 0.1}
     extent = (*limits, *limits)
     cells = axes.hexbin(observed, predicted, gridsize=BINS, extent=extent, mincnt=1, **look)
-    tell(cells, (f"{number:.0f} pairs" for number in np.asarray(cells.get_array())))
+    add_tooltips(cells, (f"{number:.0f} pairs" for number in np.asarray(cells.get_array())))
     bar = axes.inset_axes((1.03, 0, 0.045, 1))
     figure.colorbar(cells, cax=bar, label="pairs per cell", format="{x:g}")
     # Below a decade there is no room for powers of ten, and one label would not make a scale.
@@ -99,24 +100,17 @@ def draw_ordination(
     """
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     pca = PCA(n_components=2, svd_solver="full")
-    place_N2 = pca.fit_transform(embedding_ND)
+    position_N2 = pca.fit_transform(embedding_ND)
     names = embeddings["sample_id"].to_numpy(dtype=str)
-    of_samples = metadata.set_index("sample_id").reindex(names)
-    of_columns = [metadata_column(of_samples, column) for column in columns]
+    sample_metadata = metadata.set_index("sample_id").reindex(names)
     shares = pca.explained_variance_ratio_
     with saved_panels(path, 1 + len(columns), 4.0, 0.4) as (figure, (first, *others)):
         split = embeddings["split"].to_numpy(dtype=str)
-        _draw_classes(first, place_N2, split, SPLITS, names)
+        _draw_classes(first, position_N2, split, SPLITS, names)
         first.set_title("Held-out samples should lie among the others")
-        for axes, values in zip(others, of_columns, strict=True):
-            value_N = pd.to_numeric(values, errors="coerce")
-            if values.nunique() > MOST_COLOURS and value_N.notna().sum() == values.notna().sum():
-                _draw_numbers(axes, place_N2, value_N.to_numpy(), names)
-            else:
-                frequent = values.value_counts().index[:MOST_COLOURS]
-                palette = dict(zip(frequent, colors(len(frequent)), strict=True))
-                _draw_classes(axes, place_N2, values.to_numpy(object), palette, names)
-            axes.set_title(f"By {short(plain(str(values.name)), 40)}")
+        for axes, column in zip(others, columns, strict=True):
+            values = metadata_column(sample_metadata, column)
+            _draw_column(axes, position_N2, values, names)
         for axes in (first, *others):
             axes.set_xlabel(f"component 1 ({shares[0]:.1%} of the variance)")
             axes.set_ylabel(f"component 2 ({shares[1]:.1%})")
@@ -124,9 +118,23 @@ def draw_ordination(
         figure.suptitle(f"Embeddings of {len(names)} samples, {embedding_ND.shape[1]} numbers each")
 
 
+def _draw_column(
+    axes: Axes, position_N2: NDArray[np.float64], values: pd.Series, names: NDArray[np.str_]
+) -> None:
+    """Colour the samples by a metadata column: by its numbers where all of many values are some."""
+    value_N = pd.to_numeric(values, errors="coerce")
+    if values.nunique() > MOST_COLOURS and value_N.notna().sum() == values.notna().sum():
+        _draw_numbers(axes, position_N2, value_N.to_numpy(), names)
+    else:
+        frequent = values.value_counts().index[:MOST_COLOURS]
+        palette = dict(zip(frequent, colors(len(frequent)), strict=True))
+        _draw_classes(axes, position_N2, values.to_numpy(object), palette, names)
+    axes.set_title(f"By {shorten(to_words(str(values.name)), 40)}")
+
+
 def _draw_classes(
     axes: Axes,
-    place_N2: NDArray[np.float64],
+    position_N2: NDArray[np.float64],
     class_N: NDArray[np.object_],
     palette: Mapping[str, str],
     names: NDArray[np.str_],
@@ -137,7 +145,7 @@ def _draw_classes(
     ----------
     axes
         Where to draw.
-    place_N2
+    position_N2
         Position of each sample.
     class_N
         Its class, or None.
@@ -146,35 +154,41 @@ def _draw_classes(
     names
         IDs of the samples.
     """
-    others_N = ~pd.Series(class_N).isin(list(palette)).to_numpy()
-    parts = {
-        "others, or missing": (others_N, GREY),
-        **{name: (class_N == name, color) for name, color in palette.items()},
-    }
+    is_other_N = ~pd.Series(class_N).isin(list(palette)).to_numpy()
+    parts = {"others, or missing": (is_other_N, GREY)}
+    for name, color in palette.items():
+        parts[name] = (class_N == name, color)
     for name, (is_one_N, color) in parts.items():
         if is_one_N.any():
-            label = f"{short(str(name), 24)} ({is_one_N.sum()})"
+            label = f"{shorten(str(name), 24)} ({is_one_N.sum()})"
             look: dict[str, Any] = {"color": color, "alpha": 0.65, "linewidths": 0, "label": label}
-            x_N, y_N = place_N2[is_one_N].T
-            points = axes.scatter(x_N, y_N, s=_size(len(names)), **look)
+            x, y = position_N2[is_one_N].T
+            points = axes.scatter(x, y, s=_size(len(names)), **look)
             pairs = zip(names[is_one_N], class_N[is_one_N], strict=True)
-            tell(points, (f"{n}\n{'missing' if pd.isna(one) else one}" for n, one in pairs))
+            texts = [f"{sample}\n{'missing' if pd.isna(one) else one}" for sample, one in pairs]
+            add_tooltips(points, texts)
     axes.legend(markerscale=1.6)
 
 
 def _draw_numbers(
-    axes: Axes, place_N2: NDArray[np.float64], value_N: NDArray[np.float64], names: NDArray[np.str_]
+    axes: Axes,
+    position_N2: NDArray[np.float64],
+    value_N: NDArray[np.float64],
+    names: NDArray[np.str_],
 ) -> None:
-    known_N = np.isfinite(value_N)
+    """Draw samples with a number in the colours of a scale, and those without one in grey."""
+    is_finite_N = np.isfinite(value_N)
     look: dict[str, Any] = {"s": _size(len(names)), "linewidths": 0}
-    x_N, y_N = place_N2.T
-    axes.scatter(x_N[~known_N], y_N[~known_N], color=GREY, alpha=0.4, **look)
-    points = axes.scatter(x_N[known_N], y_N[known_N], c=value_N[known_N], cmap="viridis", **look)
-    pairs = zip(names[known_N], value_N[known_N], strict=True)
-    tell(points, (f"{name}\n{quantity(value)}" for name, value in pairs))
+    missing_x, missing_y = position_N2[~is_finite_N].T
+    axes.scatter(missing_x, missing_y, color=GREY, alpha=0.4, **look)
+    x, y = position_N2[is_finite_N].T
+    points = axes.scatter(x, y, c=value_N[is_finite_N], cmap="viridis", **look)
+    pairs = zip(names[is_finite_N], value_N[is_finite_N], strict=True)
+    add_tooltips(points, (f"{name}\n{format_quantity(value)}" for name, value in pairs))
     assert axes.figure is not None
     axes.figure.colorbar(points, ax=axes, shrink=0.8)
 
 
 def _size(samples: int) -> float:
+    """Return the size of a point: the more there are, the smaller they are."""
     return float(np.clip(8000 / samples, 5, 26))

@@ -1,5 +1,6 @@
 """Training curves of one run, or of the runs of all folds."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from aam.report.figures.style import BLACK, GREY, colors, saved_panels, tell
-from aam.report.labels import OTHER_METRICS, plain, quantity
+from aam.report.figures.style import BLACK, GREY, add_tooltips, colors, saved_panels
+from aam.report.labels import OTHER_METRICS, format_quantity, to_words
 
 
 @dataclass(frozen=True)
@@ -101,63 +102,90 @@ class _Contents:
     @classmethod
     def from_records(cls, panel: Panel, part: pd.DataFrame) -> "_Contents":
         """Return what the records of a panel have in common."""
-        of_run = [key for key in ("fold", "recipe", "model") if key in part]
-        runs = part.groupby(of_run).ngroups if of_run else 1
-        names = sorted(part["name"].unique(), key=lambda name: (name != "loss", name))
+        run_keys = [key for key in ("fold", "recipe", "model") if key in part]
+        runs = part.groupby(run_keys).ngroups if run_keys else 1
+        names = sorted(part["name"].unique())
+        if "loss" in names:
+            names.remove("loss")
+            names.insert(0, "loss")
         return cls(
             names=names,
-            keys=["name", "split", *of_run],
+            keys=["name", "split", *run_keys],
             runs=runs,
             recipes=sorted(part["recipe"].unique()) if "recipe" in part else [],
             has_splits=part["split"].nunique() > 1,
             is_smoothed=panel.noisy and len(part) >= LEAST_SMOOTHED * runs,
         )
 
-    def label(self, name: str, split: str, recipe: str | None) -> str:
+    def curves(self, part: pd.DataFrame) -> Iterator[tuple["_Curve", pd.DataFrame]]:
+        """Yield each curve with its records, in the order of the names."""
+        rank = part["name"].map(self.names.index)
+        ordered = part.iloc[np.argsort(rank.to_numpy(), kind="stable")]
+        for key, line in ordered.groupby(self.keys, sort=False):
+            name = str(key[0])
+            split = str(key[1])
+            recipe = str(line["recipe"].iloc[0]) if len(self.recipes) > 1 else None
+            yield _Curve(name, split, recipe), line
+
+    def label(self, curve: "_Curve") -> str:
         """Return what the legend says of a curve."""
-        measured = name.removesuffix("_loss").removesuffix("_pearson")
-        words = [NAMES.get(measured, plain(measured))]
+        measured = curve.name.removesuffix("_loss").removesuffix("_pearson")
+        words = [NAMES.get(measured, to_words(measured))]
         if self.has_splits:
-            words.append(split)
-        if recipe is not None:
-            words.append(recipe)
+            words.append(curve.split)
+        if curve.recipe is not None:
+            words.append(curve.recipe)
         return ", ".join(words)
 
-    def color(self, name: str, recipe: str | None) -> Any:
+    def color(self, curve: "_Curve") -> Any:
         """Return the colour of a curve: one for each name, or for each name and recipe."""
-        position = self.names.index(name)
-        if recipe is not None:
-            number = position * len(self.recipes) + self.recipes.index(recipe)
+        position = self.names.index(curve.name)
+        if curve.recipe is not None:
+            number = position * len(self.recipes) + self.recipes.index(curve.recipe)
             return colors(7)[number % 7]
         palette = [BLACK, *colors(6)] if self.names[0] == "loss" else colors(7)
-        if "baseline" in name or position >= len(palette):
+        if curve.is_baseline or position >= len(palette):
             return GREY
         return palette[position]
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """What one curve shows."""
+
+    name: str
+    """Name of what was recorded."""
+    split: str
+    recipe: str | None
+    """None where the panel has no recipes to tell apart."""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is a constant guess, next to which the model is drawn."""
+        return "baseline" in self.name
+
+    @property
+    def is_validation(self) -> bool:
+        """Whether it was measured on samples that are not trained on."""
+        return self.split == "validation"
 
 
 def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
     """Draw the curves of all runs, and scale and label the axes."""
     contents = _Contents.from_records(panel, part)
-    names = contents.names
     labelled: set[str] = set()
-    part = part.sort_values("name", key=lambda name: name.map(names.index), kind="stable")
-    for key, line in part.groupby(contents.keys, sort=False):
-        name = str(key[0])
-        split = str(key[1])
-        recipe = str(line["recipe"].iloc[0]) if len(contents.recipes) > 1 else None
-        label = contents.label(name, split, recipe)
-        shown_label = None if label in labelled else label
-        drawn = _draw_curve(axes, contents, line, contents.color(name, recipe), shown_label)
-        fold = f", fold {line['fold'].iloc[0]}" if "fold" in line else ""
-        tell(drawn, [f"{label}{fold}: {quantity(line['value'].iloc[-1])} at the end"])
+    for curve, line in contents.curves(part):
+        label = contents.label(curve)
+        # A curve of another run looks the same: the legend has it once.
+        legend_label = None if label in labelled else label
         labelled.add(label)
+        drawn = _draw_curve(axes, contents, curve, line, legend_label)
+        fold = f", fold {line['fold'].iloc[0]}" if "fold" in line else ""
+        last = format_quantity(line["value"].iloc[-1])
+        add_tooltips(drawn, [f"{label}{fold}: {last} at the end"])
     _scale(axes, panel, part["value"].to_numpy())
-    title = panel.title
-    if contents.is_smoothed:
-        title += ", running median"
-    if contents.runs > 1:
-        title += f", {part['fold'].nunique()} folds"
-    axes.set(title=title, xlabel="epoch", ylabel=panel.label, xlim=(0, None))
+    axes.set(title=_title(panel, contents, part), xlabel="epoch", ylabel=panel.label)
+    axes.set_xlim(0, None)
     if len(labelled) > 1:
         if panel.label == "accuracy":
             # The legend gets room below the curves.
@@ -166,8 +194,17 @@ def _draw_panel(axes: Axes, panel: Panel, part: pd.DataFrame) -> None:
         axes.legend()
 
 
+def _title(panel: Panel, contents: _Contents, part: pd.DataFrame) -> str:
+    title = panel.title
+    if contents.is_smoothed:
+        title += ", running median"
+    if contents.runs > 1:
+        title += f", {part['fold'].nunique()} folds"
+    return title
+
+
 def _draw_curve(
-    axes: Axes, contents: _Contents, line: pd.DataFrame, color: Any, label: str | None
+    axes: Axes, contents: _Contents, curve: _Curve, line: pd.DataFrame, label: str | None
 ) -> list[Line2D]:
     """Draw one quantity of one run over its epochs.
 
@@ -177,32 +214,31 @@ def _draw_curve(
         Where to draw.
     contents
         What the curves of the panel have in common.
+    curve
+        What this one shows.
     line
-        Records of one name, split and run.
-    color
-        Colour of the curve.
+        Its records.
     label
         What the legend says of it; None: nothing.
     """
-    is_baseline = "baseline" in str(line["name"].iloc[0])
-    is_validation = line["split"].iloc[0] == "validation"
     value = line["value"]
     if contents.is_smoothed:
         faint = 0.4 / contents.runs
         axes.plot(line["epoch"], value, color=GREY, alpha=faint, linewidth=0.7)
         width = max(5, len(value) // 15)
         value = value.rolling(width, center=True, min_periods=1).median()
-    is_dashed = is_baseline or (is_validation and contents.has_splits)
-    has_markers = is_validation and not is_baseline
+    is_dashed = curve.is_baseline or (curve.is_validation and contents.has_splits)
+    has_markers = curve.is_validation and not curve.is_baseline
+    is_alone = contents.runs == 1
     return axes.plot(
         line["epoch"],
         value,
-        color=color,
+        color=contents.color(curve),
         linestyle="--" if is_dashed else "-",
         marker="o" if has_markers else None,
         markersize=3,
-        alpha=1.0 if contents.runs == 1 else 0.55,
-        linewidth=1.4 if contents.runs == 1 else 0.9,
+        alpha=1.0 if is_alone else 0.55,
+        linewidth=1.4 if is_alone else 0.9,
         label=label,
     )
 

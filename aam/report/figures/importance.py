@@ -17,9 +17,17 @@ from matplotlib.patches import Patch
 from aam.config.names import AAM
 from aam.data.trees.branches import read_tree
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
-from aam.evaluate.scores import of_each_target
-from aam.report.figures.style import BLACK, BLUE, GREY, VERMILION, cells, saved_figure, tell
-from aam.report.labels import plain, quantity, short, taxon_name
+from aam.evaluate.scores import split_targets
+from aam.report.figures.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILION,
+    add_tooltips,
+    draw_cells,
+    saved_figure,
+)
+from aam.report.labels import format_quantity, shorten, taxon_name, to_words
 from aam.report.page.sentences.importances import explain_hidden_importances
 from aam.report.page.verdicts import is_stopped
 from aam.util.scikit_bio import TreeNode
@@ -54,7 +62,7 @@ def draw(
     path
         The figure to write.
     """
-    if all(is_stopped(one) for one in of_each_target([report])):
+    if all(is_stopped(one) for one in split_targets([report])):
         _write_sentence(path)
         return
     importance = importance.head(MOST_IMPORTANT)
@@ -92,35 +100,33 @@ def _write_sentence(path: Path) -> None:
 def _labels(table: pd.DataFrame) -> list[str]:
     """Return shortened IDs; or the name of the taxon with the first letters of the ID."""
     if TAXON not in table:
-        return [short(name, 16) for name in table.index]
+        return [shorten(name, 16) for name in table.index]
     taxa = table[TAXON].fillna("").map(taxon_name)
     pairs = zip(taxa, table.index, strict=True)
-    return [f"{short(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
+    return [f"{shorten(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
 
 
 def _draw_tree(axes: Axes, tree: TreeNode) -> None:
-    """Draw tips at places 0, 1, … and a branch in the middle of those that it divides into.
+    """Draw tips at heights 0, 1, … and a branch in the middle of those that it divides into.
 
     Negative lengths count as 0.
     """
-    end: dict[int, float] = {}
-    for node in tree.preorder():
-        above, length = (0.0, 0.0) if node.parent is None else (end[id(node.parent)], node.length)
-        end[id(node)] = above + max(length or 0.0, 0.0)
-    right = max(end.values())
-    height_of: dict[int, float] = {}
+    end_by_node = _branch_ends(tree)
+    right = max(end_by_node.values())
+    height_by_node: dict[int, float] = {}
     tips = itertools.count()
     for node in tree.postorder():
-        below = [height_of[id(child)] for child in (node.children or [])]
+        below = [height_by_node[id(child)] for child in (node.children or [])]
         height = (below[0] + below[-1]) / 2 if below else float(next(tips))
-        height_of[id(node)] = height
-        stop = end[id(node)]
-        start = stop if node.parent is None else end[id(node.parent)]
-        axes.plot([start, stop], [height, height], color=BLACK, linewidth=0.9)
+        height_by_node[id(node)] = height
+        end = end_by_node[id(node)]
+        start = end if node.parent is None else end_by_node[id(node.parent)]
+        axes.plot([start, end], [height, height], color=BLACK, linewidth=0.9)
         if below:
-            axes.plot([stop, stop], [below[0], below[-1]], color=BLACK, linewidth=0.9)
+            axes.plot([end, end], [below[0], below[-1]], color=BLACK, linewidth=0.9)
         else:
-            axes.plot([stop, right], [height, height], color=GREY, lw=0.6, ls=":")
+            # A dotted line leads to the name of the tip.
+            axes.plot([end, right], [height, height], color=GREY, lw=0.6, ls=":")
     axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
@@ -128,39 +134,55 @@ def _draw_tree(axes: Axes, tree: TreeNode) -> None:
     axes.set_title("Tree")
 
 
+def _branch_ends(tree: TreeNode) -> dict[int, float]:
+    """Return how far from the root the branch of each node ends, by the ID of the node."""
+    end_by_node: dict[int, float] = {}
+    for node in tree.preorder():
+        if node.parent is None:
+            end_by_node[id(node)] = 0.0
+        else:
+            length = max(node.length or 0.0, 0.0)
+            end_by_node[id(node)] = end_by_node[id(node.parent)] + length
+    return end_by_node
+
+
 def _draw_directions(axes: Axes, direction: pd.DataFrame) -> None:
+    """Draw which outputs each ASV raises or lowers, for the outputs of the largest directions."""
     by_size = direction.abs().max().sort_values(ascending=False, kind="stable").index
     kept = [name for name in direction.columns if name in set(by_size[:SHOWN_OUTPUTS])]
     values_AC = direction[kept].to_numpy(float)
     largest = float(np.abs(values_AC).max()) or 1.0
-    outputs = [plain(name.removeprefix(f"{DIRECTION}:")) for name in kept]
+    outputs = [to_words(name.removeprefix(f"{DIRECTION}:")) for name in kept]
     texts = [
         f"{direction.index[row]}\n{'raises' if value > 0 else 'lowers'} {outputs[column]}"
         for (row, column), value in np.ndenumerate(values_AC)
     ]
-    cells(axes, values_AC, "RdBu", (-largest, largest), texts)
-    labels = [short(name, 16) for name in outputs]
+    draw_cells(axes, values_AC, "RdBu", (-largest, largest), texts)
+    labels = [shorten(name, 16) for name in outputs]
     axes.set_xticks(range(len(kept)), labels, rotation=90)
     axes.grid(visible=False)
     axes.set_title("Direction\nblue raises")
 
 
 def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> None:
+    """Draw the importance of each ASV; the colour is its direction where there is one output."""
     size = table["importance"].to_numpy(float)
-    single = DIRECTION in table
-    if single:
+    bar_colors: Any = BLUE
+    if DIRECTION in table:
         raises = table[DIRECTION].to_numpy(float) >= 0
-        colors = np.where(raises, BLUE, VERMILION).tolist()
+        bar_colors = np.where(raises, BLUE, VERMILION).tolist()
         handles = [Patch(color=BLUE, label="raises"), Patch(color=VERMILION, label="lowers")]
         # The legend stands above the bars, as it would hide some of them inside.
-        title = short(plain(check["outputs"][0]), 24)
+        title = shorten(to_words(check["outputs"][0]), 24)
         axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
-    drawn = axes.barh(range(len(size)), size, color=colors if single else BLUE, height=0.68)
+    drawn = axes.barh(range(len(size)), size, color=bar_colors, height=0.68)
     taxa = (table[TAXON].fillna("") + "\n") if TAXON in table else [""] * len(size)
     shown = zip(taxa, table.index, size, strict=True)
-    tell(drawn, (f"{taxon}{name}\n{quantity(value)}" for taxon, name, value in shown))
+    add_tooltips(
+        drawn, (f"{taxon}{name}\n{format_quantity(value)}" for taxon, name, value in shown)
+    )
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")
-    agreement = quantity(check["gradients"])
+    agreement = format_quantity(check["gradients"])
     axes.set_title(f"{AAM} alone, {check['samples']} samples\nagreement with removal {agreement}")

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
-from aam.report.figures.style import BLUE, GREEN, bars, saved_figure
-from aam.report.labels import plain, quantity, short
+from aam.report.figures.style import BLUE, GREEN, draw_bars, saved_figure
+from aam.report.labels import format_quantity, shorten, to_words
 
 GROUPS = {
     "order": "Changes added up",
@@ -55,17 +55,17 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
 def _draw_modes(throughput: Axes, memory: Axes, part: pd.DataFrame, low: float) -> None:
     """Draw the modes of one group, their throughput from `low` on."""
     sizes = part["batch_size"].tolist()
-    names = [short(plain(str(name)), 40) for name in part["name"]]
+    names = [shorten(to_words(str(name)), 40) for name in part["name"]]
     if len(set(sizes)) > 1:
         names = [f"{name}, {size}" for name, size in zip(names, sizes, strict=True)]
     rate = part["samples_per_s"].to_numpy(dtype=float)
     speedup = part["speedup"].to_numpy(dtype=float)
-    times = [f" ({quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
+    times = [f" ({format_quantity(factor)}×)" if np.isfinite(factor) else "" for factor in speedup]
     texts = [
-        f"{quantity(value)}{text}" if np.isfinite(value) else "not run"
+        f"{format_quantity(value)}{text}" if np.isfinite(value) else "not run"
         for value, text in zip(rate, times, strict=True)
     ]
-    bars(throughput, names, rate, texts, [BLUE] * len(names), left=low)
+    draw_bars(throughput, names, rate, texts, [BLUE] * len(names), left=low)
     memory_gb = part["peak_memory_mb"].to_numpy(dtype=float) / 1024
-    texts = [quantity(value) if np.isfinite(value) else "" for value in memory_gb]
-    bars(memory, [""] * len(names), memory_gb, texts, [GREEN] * len(names))
+    texts = [format_quantity(value) if np.isfinite(value) else "" for value in memory_gb]
+    draw_bars(memory, [""] * len(names), memory_gb, texts, [GREEN] * len(names))

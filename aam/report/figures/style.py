@@ -19,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from aam.util.atomic import atomic_path
 
 WIDTH_IN = 8.0
+"""Width of a figure."""
 DPI = 150
+"""Pixels of a PNG per inch."""
 
 BLUE = "#0072B2"
 VERMILION = "#D55E00"
@@ -112,7 +114,7 @@ def saved_figure(
                 partial.write_text(_with_titles(text), encoding="utf-8")
 
 
-def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
+def add_tooltips(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
     """Give every point, cell, bar or line of an SVG a text that shows under the pointer.
 
     Parameters
@@ -130,13 +132,13 @@ def tell(marks: Collection | Iterable[Artist], texts: Iterable[str]) -> None:
 
 
 def _with_titles(svg: str) -> str:
-    """Return an SVG with a title in place of each link, and fonts that stand in for its own."""
+    """Return an SVG with a title instead of each link, and fonts to fall back on."""
 
-    def titled(mark: re.Match[str]) -> str:
+    def write_title(mark: re.Match[str]) -> str:
         inner = CLIPPED_POINT.sub(r"\1", mark[3])
         return f"<g><title>{mark[2]}</title>{inner}</g>"
 
-    return MARK.sub(titled, svg).replace(TEXT_FONT, f"{TEXT_FONT}, Verdana, sans-serif")
+    return MARK.sub(write_title, svg).replace(TEXT_FONT, f"{TEXT_FONT}, Verdana, sans-serif")
 
 
 @contextmanager
@@ -179,7 +181,7 @@ def colors(number: int) -> list[Any]:
     return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, number)))
 
 
-def bars(
+def draw_bars(
     axes: Axes,
     names: Sequence[str],
     values: ArrayLike,
@@ -208,16 +210,18 @@ def bars(
         Where the axis begins.
     """
     lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
-    half = np.nan_to_num(np.asarray(np.zeros(len(lengths)) if errors is None else errors, float))
-    places = np.arange(len(names))
+    half = np.zeros(len(lengths))
+    if errors is not None:
+        half = np.nan_to_num(np.asarray(errors, float))
+    rows = np.arange(len(names))
     look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
-    drawn = axes.barh(places, lengths, xerr=half, color=list(bar_colors), **look)
-    tell(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
-    for row, end, text in zip(places, lengths + half, texts, strict=True):
+    drawn = axes.barh(rows, lengths, xerr=half, color=list(bar_colors), **look)
+    add_tooltips(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
+    for row, end, text in zip(rows, lengths + half, texts, strict=True):
         axes.annotate(
             text, (end, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
         )
-    axes.set_yticks(places, list(names))
+    axes.set_yticks(rows, list(names))
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -225,7 +229,7 @@ def bars(
     axes.set_xlim(left, 1.28 * right if right > left else left + 1)
 
 
-def cells(
+def draw_cells(
     axes: Axes,
     values_RC: NDArray[np.float64],
     cmap: str,
@@ -249,10 +253,10 @@ def cells(
     """
     rows, columns = values_RC.shape
     corners = np.array([(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5)])
-    squares = [corners + (column, row) for row in range(rows) for column in range(columns)]
+    squares = [corners + (column, row) for row, column in np.ndindex(rows, columns)]
     drawn = PolyCollection(squares, array=values_RC.ravel(), cmap=cmap, edgecolors="face")
     drawn.set_clim(*limits)
-    tell(drawn, texts)
+    add_tooltips(drawn, texts)
     axes.add_collection(drawn)
     axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
 

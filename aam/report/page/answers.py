@@ -6,15 +6,21 @@ from typing import Any
 from aam.evaluate.bootstrap import LEAST_UNITS
 from aam.evaluate.scores import HEADLINE
 from aam.report.labels import choose_decimals, row_label
-from aam.report.page.reports import best_baseline, leading, target_and_unit
+from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
 from aam.report.page.sentences import scores as sentences
 from aam.report.page.verdicts import Verdict
 
 
 def has_score_interval(report: Mapping[str, Any]) -> bool:
-    """Return whether the page shows an interval of a headline score."""
+    """Return whether the page shows an interval of a headline score.
+
+    Parameters
+    ----------
+    report
+        The content of a `metrics.json`, of one target.
+    """
     name = HEADLINE[report["kind"]]
-    return any(part["bootstrap"][name] is not None for part in (report, leading(report)))
+    return any(part["bootstrap"][name] is not None for part in (report, leading_scores(report)))
 
 
 def write_short_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
@@ -23,12 +29,12 @@ def write_short_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     Parameters
     ----------
     report
-        One of `aam.evaluate.scores.of_each_target`.
+        One of `aam.report.page.reports.label_reports`.
     verdict
         The verdict on it, by `aam.report.page.verdicts.judge_all`.
     """
     kind = report["kind"]
-    best = leading(report)
+    best = leading_scores(report)
     what, unit = target_and_unit(report)
     score = sentences.describe_score(
         kind,
@@ -58,12 +64,12 @@ def write_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
     Parameters
     ----------
     report
-        One of `aam.evaluate.scores.of_each_target`.
+        One of `aam.report.page.reports.label_reports`.
     verdict
         The verdict on it, by `aam.report.page.verdicts.judge_all`.
     """
     kind = report["kind"]
-    best = leading(report)
+    best = leading_scores(report)
     parts = [write_short_answer(report, verdict)]
     if best["bootstrap"][HEADLINE[kind]] is None:
         parts.append(_explain_missing_interval(report))
@@ -86,7 +92,7 @@ def write_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
 
 def _decimals(report: Mapping[str, Any]) -> int:
     """Return the decimals of the errors in an answer, by which a score differs from its rivals."""
-    best = leading(report)
+    best = leading_scores(report)
     name = HEADLINE[report["kind"]]
     others = [best["guessing"]["score"]]
     baseline = best_baseline(report)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from aam.evaluate.scores import is_better
 from aam.report.labels import row_label
-from aam.report.page.reports import best_baseline, leading, leading_name, target_and_unit
+from aam.report.page.reports import best_baseline, leading_name, leading_scores, target_and_unit
 from aam.report.page.sentences import limits as sentences
 from aam.report.page.sentences.verdicts import explain_doubt, explain_failure, explain_success
 from aam.report.page.verdicts import CHANCE, Outcome, Verdict
@@ -49,16 +49,17 @@ def list_cautions(report: Mapping[str, Any], verdict: Verdict) -> list[Caution]:
     Parameters
     ----------
     report
-        One of `aam.evaluate.scores.of_each_target`.
+        One of `aam.report.page.reports.label_reports`.
     verdict
         The verdict on it, by `aam.report.page.verdicts.judge_all`.
     """
     stops = list(_find_confounders(report))
     light = LIGHTS[verdict.outcome]
-    # Green beside red would be read as permission.
+    # Green next to red would be read as permission.
     shown = [] if stops and light == "good" else [Caution(light, _explain(report, verdict))]
     lights = [*stops, *shown, *_find_limits(report)]
-    return sorted(lights, key=lambda caution: caution.light != "stop")
+    red = [caution for caution in lights if caution.light == "stop"]
+    return red + [caution for caution in lights if caution.light != "stop"]
 
 
 def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution]:
@@ -78,7 +79,13 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
 
 
 def list_rarefaction_cautions(dropped: int, kept: int) -> list[Caution]:
-    """Return what rarefaction lost, where it is much; both are numbers of samples."""
+    """Return what rarefaction lost, where it is much.
+
+    Parameters
+    ----------
+    dropped, kept
+        Numbers of samples.
+    """
     share = dropped / max(dropped + kept, 1)
     if share < MANY_DROPPED:
         return []
@@ -113,7 +120,7 @@ def _explain(report: Mapping[str, Any], verdict: Verdict) -> str:
         return explain_success(verdict.tests)
     if verdict.outcome == "doubtful":
         return explain_doubt(verdict.p, verdict.corrected_p, verdict.tests)
-    difference = leading(report)["guessing"]["difference"]
+    difference = leading_scores(report)["guessing"]["difference"]
     return explain_failure(report["kind"], difference, verdict.p, folds=len(report["folds"]))
 
 
@@ -130,7 +137,7 @@ def _find_confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
 def _find_limits(report: Mapping[str, Any]) -> Iterator[Caution]:
     """Yield what limits the trust in a score, whatever the verdict is."""
     kind = report["kind"]
-    best = leading(report)
+    best = leading_scores(report)
     owner = leading_name(report)
     structure = report["structure"]
     baseline = best_baseline(report)

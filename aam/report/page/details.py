@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aam.evaluate.scores import HEADLINE, SCORES
-from aam.report.labels import amount, row_label
+from aam.evaluate.scores import HEADLINE
+from aam.report.labels import SCORES, format_amount, row_label
 from aam.report.page.reports import (
     is_baseline,
-    leading,
     leading_name,
+    leading_scores,
     model_label,
     model_name,
     target_and_unit,
@@ -33,7 +33,7 @@ def task_sentences(report: Mapping[str, Any], *, is_explained: bool = True) -> I
     Parameters
     ----------
     report
-        One of `aam.evaluate.scores.of_each_target`.
+        One of `aam.report.page.reports.label_reports`.
     is_explained
         Whether the configuration asks which ASVs the predictions rest on.
     """
@@ -57,7 +57,13 @@ def task_sentences(report: Mapping[str, Any], *, is_explained: bool = True) -> I
 
 
 def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an encoder learned without labels, by the metrics of its pretraining."""
+    """Yield what an encoder learned without labels.
+
+    Parameters
+    ----------
+    report
+        The content of the `metrics.json` of its pretraining.
+    """
     is_trained = report["steps"] > 0
     if "unifrac_pearson" in report:
         yield encoders.describe_distances(
@@ -84,7 +90,13 @@ def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def trains_networks(report: Mapping[str, Any]) -> bool:
-    """Return whether any network was trained for a task: a kernel machine is fitted at once."""
+    """Return whether any network was trained for a task: a kernel machine is fitted at once.
+
+    Parameters
+    ----------
+    report
+        The content of its `metrics.json`.
+    """
     return any(recipe != KERNEL for recipe in report.get("recipes", ()))
 
 
@@ -162,7 +174,7 @@ def _describe_model(report: Mapping[str, Any]) -> Iterator[str]:
 def _describe_test_samples(report: Mapping[str, Any]) -> str:
     """Return what the methods reach on samples that no fold has."""
     name = HEADLINE[report["kind"]]
-    best = leading(report)
+    best = leading_scores(report)
     # A mixture may have no scores of test samples: then they are the model's.
     scored = best if "test" in best else report
     owner = "the super learner" if scored is not report else model_name(report)
@@ -179,27 +191,27 @@ def _describe_test_samples(report: Mapping[str, Any]) -> str:
 
 def _describe_intervals(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the intervals or sets of the leading method hold."""
-    found = leading(report)["intervals"]
+    summary = leading_scores(report)["intervals"]
     owner = leading_name(report)
-    level = found["level"]
-    coverage = found["coverage"]
-    by_fold = list(found["coverage_by_fold"].values())
-    if "set_size" in found:
-        yield intervals.describe_sets(owner, level, coverage, by_fold, size=found["set_size"])
-    elif found["width"] is None:
+    level = summary["level"]
+    coverage = summary["coverage"]
+    by_fold = list(summary["coverage_by_fold"].values())
+    if "set_size" in summary:
+        yield intervals.describe_sets(owner, level, coverage, by_fold, size=summary["set_size"])
+    elif summary["width"] is None:
         yield intervals.explain_missing_intervals(level)
         return
     else:
         _, unit = target_and_unit(report)
-        width = amount(found["width"], unit)
+        width = format_amount(summary["width"], unit)
         yield intervals.describe_intervals(owner, level, coverage, by_fold, width=width)
-    if "test" in found:
-        yield intervals.describe_coverage_of_test(found["test"]["coverage"])
+    if "test" in summary:
+        yield intervals.describe_coverage_of_test(summary["test"]["coverage"])
 
 
 def _describe_probabilities(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the probabilities of the leading method are worth."""
-    best = leading(report)
+    best = leading_scores(report)
     yield intervals.describe_calibration(
         leading_name(report),
         brier=(best["brier"], best["calibrated_brier"]),
@@ -215,7 +227,7 @@ def _describe_importances(report: Mapping[str, Any]) -> str:
         return importances.explain_importances_of_networks()
     if is_stopped(report):
         return importances.explain_hidden_importances()
-    weights = leading(report).get("weights", {})
+    weights = leading_scores(report).get("weights", {})
     return importances.describe_owner_of_importances(
         model_name(report), weights.get(report["model"])
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
-from aam.report.labels import KERNEL_MACHINE, metric_name, plain
+from aam.report.labels import KERNEL_MACHINE, metric_name, to_words
 from aam.report.page.answers import has_score_interval
 from aam.report.page.reports import is_baseline
 from aam.report.page.verdicts import is_stopped
@@ -55,7 +55,7 @@ RECIPES = {
 STAND_INS = {
     KERNEL_MACHINE: "a kernel machine (support vectors [svm] on centred log-ratios of the reads)",
 }
-"""What the baselines are that stand in the place of a model, where their name does not say it."""
+"""What the baselines are that stand in for a model, where their name does not say it."""
 KINDS = {
     "classification": "a classification",
     "ordinal": "an ordinal classification",
@@ -158,13 +158,13 @@ def describe_drawn_folds(number: int, groups: str | None, *, stratified: bool) -
     if stratified:
         text += ", stratified by class"
     if groups:
-        text += f", samples of one {plain(groups)} in one fold"
+        text += f", samples of one {to_words(groups)} in one fold"
     return text
 
 
 def describe_folds_of_column(number: int, column: str) -> str:
     """Say that a column of the metadata names the folds."""
-    return f"{number} folds, each of which leaves out one {plain(column)}"
+    return f"{number} folds, each of which leaves out one {to_words(column)}"
 
 
 def describe_recipes(names: Sequence[str], *, mixed: bool) -> str:
@@ -179,7 +179,7 @@ def describe_recipes(names: Sequence[str], *, mixed: bool) -> str:
 
 
 def describe_stand_ins(names: Sequence[str]) -> str:
-    """Say what stood in the place of a model, where no network was trained."""
+    """Say what stood in for a model, where no network was trained."""
     parts = "; ".join(STAND_INS.get(name, f"the {name}") for name in names)
     return f"No network was trained; the methods compared with all others are here {parts}."
 
@@ -305,26 +305,29 @@ def _describe_learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield what predicted: AAM, baselines, and their mixture."""
     if not reports:
         return
-    of_networks = [report for report in reports if not is_baseline(report)]
-    names = {
-        "scratch" if report["start"] == "scratch" else recipe
-        for report in of_networks
-        for recipe in report["recipes"]
-    }
-    known = [name for name in RECIPES if name in names]
-    mixed = any(len(report["recipes"]) > 1 for report in of_networks)
-    if of_networks:
-        yield describe_recipes([*known, *sorted(names - set(known))], mixed=mixed)
+    network_reports = [report for report in reports if not is_baseline(report)]
+    if network_reports:
+        mixed = any(len(report["recipes"]) > 1 for report in network_reports)
+        yield describe_recipes(_name_recipes(network_reports), mixed=mixed)
     else:
         yield describe_stand_ins(list(dict.fromkeys(report["model"] for report in reports)))
-    if any(_is_pretrained_by_fold(report) for report in of_networks):
+    if any(_is_pretrained_by_fold(report) for report in network_reports):
         yield describe_inductive()
     if any(report["comparisons"] for report in reports):
         yield describe_baselines()
     mixtures = [report["super_learner"] for report in reports if "super_learner" in report]
     if mixtures:
         nested = all("unnested" in mixture for mixture in mixtures)
-        yield describe_super_learner(networks=bool(of_networks), nested=nested)
+        yield describe_super_learner(networks=bool(network_reports), nested=nested)
+
+
+def _name_recipes(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the recipes of all models, those that `RECIPES` describes first, in its order."""
+    names: set[str] = set()
+    for report in reports:
+        names |= {"scratch"} if report["start"] == "scratch" else set(report["recipes"])
+    described = [name for name in RECIPES if name in names]
+    return [*described, *sorted(names - set(described))]
 
 
 def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
@@ -361,12 +364,12 @@ def _is_explained(report: Mapping[str, Any], settings: Mapping[str, Mapping[str,
 def _number_citations(text: str) -> MethodsText:
     """Return a text whose citations are numbers, and the works in the order of these."""
     number: dict[str, int] = {}
-    for found in CITATION.findall(text):
-        for key in found.split(", "):
+    for keys in CITATION.findall(text):
+        for key in keys.split(", "):
             number.setdefault(key, len(number) + 1)
 
-    def write_numbers(found: re.Match[str]) -> str:
-        return "[" + ", ".join(str(number[key]) for key in found[1].split(", ")) + "]"
+    def write_numbers(citation: re.Match[str]) -> str:
+        return "[" + ", ".join(str(number[key]) for key in citation[1].split(", ")) + "]"
 
     return MethodsText(
         CITATION.sub(write_numbers, text), references=[REFERENCES[key] for key in number]

@@ -1,4 +1,4 @@
-"""What a page without networks says of them: what they add to a score, and how long they take.
+"""What a page without networks says about them: what they add to a score, how long they take.
 
 `networks.tsv` has what they added to the super learner where both were run with default settings:
 the means of `docs/leaderboard.tsv`, task by task, with nested weights.
@@ -16,8 +16,9 @@ from aam.config.names import name_models
 from aam.report.page.sentences import networks as sentences
 
 MEASURED = Path(__file__).parent / "networks.tsv"
-OF_A_SIZE = 2.0
-"""How many times as many samples a study has at most that is of the same size as another."""
+"""File of what was measured."""
+LARGEST_RATIO = 2.0
+"""Two studies are of about the same size up to this ratio of their labelled samples."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ def measured_gains() -> tuple[Gain, ...]:
     table = pd.read_csv(MEASURED, sep="\t").rename(columns={"with": "with_networks"})
     table = table.astype({"unit": object}).where(table.notna(), None)
     columns = list(Gain.__dataclass_fields__)
-    rows = table[columns].to_dict("records")
-    return tuple(Gain(**{str(key): value for key, value in row.items()}) for row in rows)
+    return tuple(Gain(*row) for row in table[columns].itertuples(index=False))
 
 
 def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]:
@@ -59,11 +59,15 @@ def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]
     gains
         What was measured.
     """
-    near = {gain: [size for size in sizes if _is_near(size, gain.labels)] for gain in gains}
-    shown = [gain for gain, matching in near.items() if matching]
+    shown = []
+    answered: set[int] = set()
+    for gain in gains:
+        matching = [size for size in sizes if _is_near(size, gain.labels)]
+        answered.update(matching)
+        if matching:
+            shown.append(gain)
     if shown:
         yield sentences.introduce_gains(map(_describe, shown))
-    answered = {size for matching in near.values() for size in matching}
     unknown = sorted(set(sizes) - answered)
     if unknown:
         yield sentences.explain_unmeasured_gain(unknown)
@@ -71,7 +75,7 @@ def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]
 
 def _is_near(size: int, other: int) -> bool:
     """Return whether two numbers of samples are about the same."""
-    return 1 / OF_A_SIZE <= size / other <= OF_A_SIZE
+    return 1 / LARGEST_RATIO <= size / other <= LARGEST_RATIO
 
 
 def _describe(gain: Gain) -> str:

@@ -69,25 +69,31 @@ class EncoderSection:
 
 @dataclass(frozen=True)
 class Results:
-    """All that a page tells of a dataset."""
+    """All that a page shows of a dataset."""
 
     dataset: str
     tasks: Sequence[TaskSection]
     encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
     networks: Sequence[str] = ()
-    """What a page without networks says of them: what they add, and how long they take."""
+    """What a page without networks says about them: what they add, and how long they take."""
     left_out: Sequence[str] = ()
     data_figures: Sequence[PageFigure] = ()
     methods: MethodsText = MethodsText("", ())
     files: Sequence[str] = ()
     """Links to tables and scores."""
     made_from: Table = EMPTY
-    """Of each file of scores the version that wrote it, and the digest of its settings."""
+    """The version that wrote each file of scores, and the digest of its settings."""
 
 
-def page(results: Results) -> str:
-    """Return the HTML of a page: it needs no network, and says all without its script."""
+def render_page(results: Results) -> str:
+    """Return the HTML of a page: it needs no network, and says all without its script.
+
+    Parameters
+    ----------
+    results
+        All that the page shows.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -96,7 +102,11 @@ def page(results: Results) -> str:
         lstrip_blocks=True,
     )
     numbers = itertools.count()
-    environment.filters["inline"] = lambda shown: _inline(shown, next(numbers))
+
+    def inline(shown: PageFigure) -> Markup:
+        return _inline(shown, next(numbers))
+
+    environment.filters["inline"] = inline
     environment.filters["words"] = _mark_up
     environment.filters["anchor"] = _make_anchor
     return environment.get_template("page.html").render(
@@ -106,10 +116,18 @@ def page(results: Results) -> str:
     )
 
 
-def caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:
-    """Return a caption of Snakemake's report, reStructuredText, as Snakemake fills it in."""
-    known = {"wildcards": wildcards, "config": config}
-    return jinja2.Template(template).render(snakemake=known)
+def render_caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:
+    """Return a caption of Snakemake's report, reStructuredText, as Snakemake fills it in.
+
+    Parameters
+    ----------
+    template
+        Content of a file in `workflow/report`.
+    wildcards, config
+        What it has as `snakemake.wildcards` and `snakemake.config`.
+    """
+    variables = {"wildcards": wildcards, "config": config}
+    return jinja2.Template(template).render(snakemake=variables)
 
 
 def _make_anchor(name: str) -> str:
@@ -124,21 +142,45 @@ def _mark_up(text: str) -> Markup:
 
 
 def _inline(shown: PageFigure, number: int) -> Markup:
-    """Return an SVG for a place inside of the page: IDs of its own, colours of the page."""
+    """Return an SVG to put into the page: no other has its IDs, and its colours are the page's.
+
+    Parameters
+    ----------
+    shown
+        The figure.
+    number
+        A number that no other figure of the page has.
+    """
     body = shown.svg[shown.svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     box = re.search(r'viewBox="([^"]+)"', body)
     assert box is not None, "an SVG without a viewBox"
-    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', body))
-    body = re.sub(
-        r' id="([^"]*)"', lambda m: f' id="f{number}-{m[1]}"' if m[1] in used else "", body
-    )
-    body = re.sub(r'(url\(|href=")#', rf"\1#f{number}-", body)
-    pattern = "|".join(COLOURS)
-    body = re.sub(pattern, lambda m: COLOURS[m[0].lower()], body, flags=re.IGNORECASE)
+    body = _number_ids(body, number)
+    body = _adopt_colours(body)
+    # The tag of the page replaces that of the file, which ends at the first bracket.
     body = re.sub(r">\s+<", "><", body[body.index(">") + 1 :])
     width = float(box[1].split()[2])
     return Markup(
         f'<svg role="img" aria-label="{escape(shown.title)}" viewBox="{box[1]}" '
         f'style="max-width: {width / 72:.3g}in">{body}'
     )
+
+
+def _number_ids(svg: str, number: int) -> str:
+    """Return an SVG without the IDs that nothing refers to; a number precedes all others."""
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+
+    def write_id(attribute: re.Match[str]) -> str:
+        return f' id="f{number}-{attribute[1]}"' if attribute[1] in used else ""
+
+    svg = re.sub(r' id="([^"]*)"', write_id, svg)
+    return re.sub(r'(url\(|href=")#', rf"\1#f{number}-", svg)
+
+
+def _adopt_colours(svg: str) -> str:
+    """Return an SVG with `COLOURS` replaced."""
+
+    def replace_colour(colour: re.Match[str]) -> str:
+        return COLOURS[colour[0].lower()]
+
+    return re.sub("|".join(COLOURS), replace_colour, svg, flags=re.IGNORECASE)

@@ -1,16 +1,41 @@
 """What the page reads from the report of a task: whose scores come first, and their names.
 
-A report is the content of a `metrics.json`, as `aam.evaluate.scores.of_each_target` returns it.
+A report is the content of a `metrics.json` of one target, as `label_reports` returns it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aam.evaluate.scores import HEADLINE, SUPER_LEARNER
+from aam.config.names import name_models
+from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, split_targets
 from aam.report.labels import name_and_unit
 
 
-def leading(report: Mapping[str, Any]) -> Mapping[str, Any]:
+def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one report per target, with what people read instead of the name of its model.
+
+    Parameters
+    ----------
+    reports
+        Contents of `metrics.json`: all that a page shows, since the names of models depend on how
+        many there are.
+
+    Returns
+    -------
+    list of dict
+        What `aam.evaluate.scores.split_targets` returns, with the key `display_name`: "AAM",
+        "AAM (NAME)", or the baseline that stands in for a model.
+    """
+    networks = name_models(report["model"] for report in reports if not is_baseline(report))
+    labelled = []
+    for report in reports:
+        model = report["model"]
+        display_name = model if is_baseline(report) else networks[model]
+        labelled.append({**report, "display_name": display_name})
+    return split_targets(labelled)
+
+
+def leading_scores(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the scores that come first: those of the super learner, where there is one."""
     return report.get("super_learner", report)
 
@@ -21,12 +46,18 @@ def leading_name(report: Mapping[str, Any]) -> str:
 
 
 def is_baseline(report: Mapping[str, Any]) -> bool:
-    """Return whether a baseline stands in the place of the model: no network was trained."""
+    """Return whether a baseline stands in for the model: no network was trained.
+
+    Parameters
+    ----------
+    report
+        The content of a `metrics.json`.
+    """
     return bool(report.get("is_baseline", False))
 
 
 def model_name(report: Mapping[str, Any]) -> str:
-    """Return what sentences call the model, or the baseline in its place: `the kernel machine`."""
+    """Return what sentences call the model, or the baseline in its stead: `the kernel machine`."""
     label = model_label(report)
     return f"the {label}" if is_baseline(report) else label
 
@@ -52,6 +83,9 @@ def best_baseline(report: Mapping[str, Any]) -> str | None:
     Constants are no candidates: what guessing reaches is compared separately.
     """
     name = HEADLINE[report["kind"]]
-    sign = 1 if report["kind"] == "regression" else -1
-    rivals = leading(report)["comparisons"]
-    return min(rivals, key=lambda rival: sign * report["baselines"][rival][name], default=None)
+    rivals = list(leading_scores(report)["comparisons"])
+    if not rivals:
+        return None
+    scores = [report["baselines"][rival][name] for rival in rivals]
+    best = min(scores) if report["kind"] == "regression" else max(scores)
+    return rivals[scores.index(best)]

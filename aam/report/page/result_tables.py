@@ -6,16 +6,23 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.scores import HEADLINE, MAIN, SCORES, label_models
-from aam.report.labels import DASH, TESTS, interval, p_value, row_label, score
+from aam.evaluate.scores import HEADLINE, MAIN
+from aam.report.labels import (
+    DASH,
+    SCORES,
+    TESTS,
+    format_interval,
+    format_p_value,
+    format_score,
+    label_models,
+    row_label,
+)
 from aam.report.page.reports import is_baseline, model_label
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
 MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
-
-
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
 """Note to a table of scores some of which are missing."""
 UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
@@ -52,10 +59,15 @@ def score_table(rows: pd.DataFrame, kind: str, reports: Sequence[Mapping[str, An
     labels = _label_rows(reports)
     body = []
     for row in rows.to_dict("records"):
-        bounds = {HEADLINE[kind]: (row["headline_low"], row["headline_high"])}
-        cells = [interval(row[name], *bounds.get(name, (None, None))) for name in MAIN[kind]]
-        name = labels.get(row["name"], row["name"])
-        body.append([row_label(name, row["role"]), *cells])
+        cells = []
+        for name in MAIN[kind]:
+            if name == HEADLINE[kind]:
+                interval = format_interval(row[name], row["headline_low"], row["headline_high"])
+                cells.append(interval)
+            else:
+                cells.append(format_score(row[name]))
+        method = labels.get(row["name"], row["name"])
+        body.append([row_label(method, row["role"]), *cells])
     title = "Scores, the best first"
     if rows["headline_low"].notna().any():
         title += "; in brackets 95 % intervals"
@@ -80,9 +92,9 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
         for baseline, scores in reports[0]["baselines"].items():
             across[row_label(baseline, "baseline")] = scores[key][column]
         rows = []
-        for value, own in values.items():
-            cells = [score(part[value][name]) for part in across.values()]
-            rows.append([value, str(own["n"]), *cells])
+        for value, scores in values.items():
+            cells = [format_score(part[value][name]) for part in across.values()]
+            rows.append([value, str(scores["n"]), *cells])
         title = f"{label} within each {column}"
         header = [column, "n", *across]
         yield Table(title, header, rows, note=_note_dashes(rows, UNDEFINED))
@@ -91,7 +103,7 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
 def _label_rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return what people read instead of the names of models and their super learners.
 
-    Of a page without networks the names in files are the ones to read.
+    On a page without networks people read the names in files.
     """
     networks = [report for report in reports if not is_baseline(report)]
     labels = label_models(report["model"] for report in networks)
@@ -121,14 +133,14 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
     better = "lower" if is_number else "higher"
     tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
     rows = []
-    for baseline, found in comparisons.items():
-        folds_won = round(found["folds_won"] * found["folds"])
-        p_values = [p_value(found[key]).removeprefix("p = ").removeprefix("p ") for key in tests]
+    for baseline, comparison in comparisons.items():
+        folds_won = round(comparison["folds_won"] * comparison["folds"])
+        p_values = [_format_p_cell(comparison[key]) for key in tests]
         rows.append(
             [
                 row_label(baseline, "baseline"),
-                f"{found['difference']:+.3g}",
-                f"{folds_won} of {found['folds']}",
+                f"{comparison['difference']:+.3g}",
+                f"{folds_won} of {comparison['folds']}",
                 *p_values,
             ]
         )
@@ -137,8 +149,21 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
 
 
+def _format_p_cell(p: float | None) -> str:
+    """Return a p-value without the name of the quantity, which the header of its table has."""
+    return format_p_value(p).removeprefix("p = ").removeprefix("p ")
+
+
 def prediction_table(title: str, frame: pd.DataFrame) -> Table:
-    """Return the predictions for another table; samples that were in training are marked."""
+    """Return the predictions for another table; samples that were in training are marked.
+
+    Parameters
+    ----------
+    title
+        Title of the table.
+    frame
+        Predictions, with a column `in_training` where samples could be recognized.
+    """
     table = from_frame(title, frame, "predict")
     if IN_TRAINING not in frame:
         return table
@@ -148,14 +173,30 @@ def prediction_table(title: str, frame: pd.DataFrame) -> Table:
 
 
 def in_training(frame: pd.DataFrame) -> list[bool]:
-    """Return of each sample of a table of predictions whether training had it."""
+    """Return for each sample of a table of predictions whether it was in training.
+
+    Parameters
+    ----------
+    frame
+        Predictions for another table.
+    """
     if IN_TRAINING not in frame:
         return [False] * len(frame)
     return (frame[IN_TRAINING].fillna("") != "").tolist()
 
 
 def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
-    """Return a table of a file; numbers have four digits."""
+    """Return the first rows of a file as a table; numbers have four digits.
+
+    Parameters
+    ----------
+    title
+        Title of the table.
+    frame
+        Content of the file.
+    file
+        What the page calls the file, which has the rows that are left out here.
+    """
     shown = frame.head(MOST_ROWS)
     columns = [_format_column(shown[name]) for name in shown]
     rows = [list(row) for row in zip(*columns, strict=True)]

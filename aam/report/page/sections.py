@@ -24,8 +24,8 @@ from aam.report.page.result_tables import (
     subset_tables,
 )
 from aam.report.page.sentences import importances
+from aam.report.page.task_results import group_by_task
 from aam.report.page.verdicts import Verdict, is_stopped
-from aam.report.summary import by_task
 
 TRAINING = "Training curves"
 """Title of the figures that the page folds away."""
@@ -43,25 +43,31 @@ class TaskFiles:
     """Content of `metrics.json`."""
     intervals: pd.DataFrame
     importance: pd.DataFrame | None
-    """None: the configuration does not ask for it, or a baseline stands in the place of a model."""
+    """None: the configuration does not ask for it, or a baseline stands in for a model."""
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
 
 
 def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
-    """Yield a section per model and target, the tasks in the order of the files."""
+    """Yield a section per model and target, the tasks in the order of the files.
+
+    Parameters
+    ----------
+    all_files
+        What was written of each task and model of the page.
+    """
     files = {(one.report["model"], one.report["task"]): one for one in all_files}
-    for task in by_task([one.report for one in files.values()]):
+    for task in group_by_task([one.report for one in files.values()]):
         config_name, _, column = task.name.partition(", ")
         tables = [
             score_table(task.scores, task.reports[0]["kind"], task.reports),
             *subset_tables(task.reports),
         ]
         for report, verdict in zip(task.reports, task.verdicts, strict=True):
-            own = files[report["model"], config_name]
             model = model_label(report) if len(task.reports) > 1 else ""
-            yield _write_section(task.name, model, report, verdict, own, column, tables)
+            model_files = files[report["model"], config_name]
+            yield _write_section(task.name, model, report, verdict, model_files, column, tables)
 
 
 def _write_section(
@@ -73,7 +79,23 @@ def _write_section(
     column: str,
     tables: Sequence[Table],
 ) -> TaskSection:
-    """Return the section of one model and target; `tables` are those that all models share."""
+    """Return the section of one model and target.
+
+    Parameters
+    ----------
+    name
+        Name of the task, with the column where it has several.
+    model
+        What the section calls the model; empty where the task has one alone.
+    report, verdict
+        The report of the target, and the verdict on it.
+    files
+        What was written of the model and the task.
+    column
+        The target's column; empty where the task has one target.
+    tables
+        Tables that the sections of all models of the task share.
+    """
     training = []
     if trains_networks(report):
         training = [figure for figure in files.figures if figure.title == TRAINING]
@@ -99,6 +121,7 @@ def _is_shown(figure: PageFigure, report: Mapping[str, Any]) -> bool:
 
 
 def _make_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Iterator[Table]:
+    """Yield the tables of one model and target: comparisons, predictions, important ASVs."""
     if report["comparisons"]:
         if "super_learner" in report:
             yield comparison_table("Super learner", report["super_learner"], report["kind"])

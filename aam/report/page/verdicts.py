@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aam.evaluate.comparison import holm
+from aam.evaluate.comparison import Comparison, holm
 from aam.evaluate.scores import is_better
-from aam.report.page.reports import leading
+from aam.report.page.reports import leading_scores
 
 Outcome = Literal["works", "doubtful", "does not work"]
 
@@ -63,11 +63,11 @@ def judge_all(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     reports
         All that the page shows, one per model and target: p-values are corrected for their number.
     """
-    guesses = [leading(report)["guessing"] for report in reports]
-    given = {
-        str(place): {"corrected_t_p": guess["corrected_t_p"]} for place, guess in enumerate(guesses)
-    }
-    corrected = [comparison["holm_p"] for comparison in holm(given).values()]
+    guesses = [leading_scores(report)["guessing"] for report in reports]
+    comparisons: dict[str, Comparison] = {}
+    for number, guess in enumerate(guesses):
+        comparisons[str(number)] = {"corrected_t_p": guess["corrected_t_p"]}
+    corrected = [comparison["holm_p"] for comparison in holm(comparisons).values()]
     tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
     result = []
     for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
@@ -85,7 +85,7 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     report
         The content of a `metrics.json`, of one target.
     """
-    guess = leading(report)["guessing"]
+    guess = leading_scores(report)["guessing"]
     p = guess["corrected_t_p"]
     # The correction decides between "works" and "doubtful" alone: any value does.
     outcome = judge(report["kind"], guess["difference"], p, corrected_p=p)

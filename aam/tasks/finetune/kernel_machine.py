@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from aam.data.predictions import mean_recall, temperature_of
+from aam.data.predictions import mean_recall
 from aam.data.target import Target
 from aam.inference.outputs import known_reads
+from aam.learners.temperature import fit_logit_temperature
 from aam.model.kernel_head import KernelHead
 from aam.model.predictor import Predictor
 from aam.tasks.finetune.fold_model import FoldModel
@@ -165,7 +166,7 @@ def _temperature(held_out_TO: Floats, samples: TrainingSamples) -> float:
     if not is_known_N.any():
         return 1.0
     logit_NO = np.where(logit_NO == UNSEEN, -np.inf, logit_NO)
-    return float(temperature_of(logit_NO[is_known_N], code_N[is_known_N]))
+    return float(fit_logit_temperature(logit_NO[is_known_N], code_N[is_known_N]))
 
 
 def _set_features(

@@ -2,7 +2,6 @@ import pytest
 from qiime_artifacts import artifact
 
 from aam.data.importing.taxonomy import load_taxonomy
-from aam.report.labels import taxon_name
 from aam.util.errors import InputError
 
 TEXT = (
@@ -30,16 +29,3 @@ def test_all_problems_of_a_file_are_named(tmp_path, text, message):
     (tmp_path / "t.tsv").write_text(text)
     with pytest.raises(InputError, match=message):
         load_taxonomy(tmp_path / "t.tsv")
-
-
-@pytest.mark.parametrize(
-    ("taxon", "name"),
-    [
-        ("k__Bacteria; p__Firmicutes; f__X; g__; s__", "f__X"),
-        ("d__Bacteria;g__Rothia;s__Rothia_mucilaginosa", "g__Rothia s__Rothia_mucilaginosa"),
-        ("Unassigned", "Unassigned"),
-        ("k__; p__", "k__; p__"),
-    ],
-)
-def test_a_taxon_is_called_by_its_last_named_rank(taxon, name):
-    assert taxon_name(taxon) == name

@@ -19,7 +19,6 @@ from aam.data.study import (
     sentences,
 )
 from aam.data.table import FeatureTable
-from aam.report import duration
 
 SAMPLES = 60
 IDS = [f"s{i}" for i in range(SAMPLES)]
@@ -190,70 +189,3 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
     assert list(proposed) == ["age", "sex", "score", "diagnosis"]
-
-
-def timed(samples=SAMPLES, folds=5, **changes):
-    """Return a task's configuration, its work, and the parts of its run by kind, in seconds."""
-    task = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 5}}
-    sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"age": task}, **changes}
-    cfg = describe(load(sections), "d")
-    work = duration.Work.of_table(cfg, table([2000] * SAMPLES), longest_bp=100)
-    parts = duration.expected_parts(cfg, work, {"age": (samples, folds)})
-    assert [part.seconds for part in parts] == sorted((p.seconds for p in parts), reverse=True)
-    return cfg, work, {part.kind: part.seconds - duration.START for part in parts}
-
-
-def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
-    speed = 1.0
-    monkeypatch.setattr(duration, "core_speed", lambda: speed)
-
-    def seconds(kind, *counts, **changes):
-        return timed(*counts, **changes)[2][kind]
-
-    ten, twenty, thirty = (seconds("pretraining", pretraining={"epochs": e}) for e in (10, 20, 30))
-    assert twenty - ten == pytest.approx(thirty - twenty)
-    assert twenty - ten > 0
-    once, thrice = (
-        seconds("fine-tuning", finetuning={"encoder": "full", "models": n}) for n in (1, 3)
-    )
-    # Five folds of one model or of three, and five nested fits.
-    assert thrice == pytest.approx(2 * once)
-    # The budget is for five folds of 500 samples at most.
-    auto = {"finetuning": {"budget_minutes": 2}}
-    assert seconds("fine-tuning", **auto) == pytest.approx(120)
-    assert seconds("fine-tuning", 1000, 10, **auto) == pytest.approx(4 * 120)
-    assert seconds("baselines", 1000, 10) == pytest.approx(duration.BASELINES * 2000)
-    speed = 2.0
-    assert seconds("pretraining", pretraining={"epochs": 10}) == pytest.approx(ten / 2)
-
-
-def test_explaining_takes_as_long_as_the_samples_that_are_explained(monkeypatch):
-    monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    few, many, most = (timed(n)[2]["explaining"] for n in (30, 60, 10_000))
-    assert many == pytest.approx(2 * few)
-    assert most < 10 * many, "no more than some of each fold"
-    kernel = timed(60, finetuning={"encoder": "kernel"})[2]["explaining"]
-    assert kernel == pytest.approx(many / 2)
-
-
-def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
-    monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {encoder: kernel}"
-    cfg, work, parts = timed()
-    lines, changed = duration.propose_faster(cfg, work)
-    assert lines == [shorter, kernel]
-    # They can be laid over the configuration, and lead to what was timed.
-    followed, work, faster_parts = timed(**yaml.safe_load("\n".join(lines)))
-    assert followed == changed
-    assert duration.propose_faster(followed, work)[0] == []
-    assert sum(faster_parts.values()) < sum(parts.values()) / 2
-    for own in ({"loss": "quantile"}, {"start": "scratch"}, {"encoder": "full"}):
-        cfg, work, _ = timed(finetuning=own, pretraining={"epochs": 30})
-        assert duration.propose_faster(cfg, work)[0] == [], own
-
-
-@pytest.mark.parametrize(
-    ("seconds", "faster_s", "is_worth_it"), [(600, 120, True), (600, 500, False), (40, 15, False)]
-)
-def test_a_change_that_saves_little_is_not_named(seconds, faster_s, is_worth_it):
-    assert duration.is_worth_it(seconds, faster_s) == is_worth_it

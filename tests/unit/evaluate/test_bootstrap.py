@@ -42,7 +42,7 @@ def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
     rng = np.random.default_rng(0)
     table = (numbers if kind == "regression" else names)(rng)
     weights = np.concatenate([np.ones((1, len(table))), drawn(rng)])
-    found = resampled_scores(kind, table, weights)
+    results = resampled_scores(kind, table, weights)
     sizes = table["fold"].map(table["fold"].value_counts()).to_numpy()
     for number, weight in enumerate(weights.astype(int)):
         rows = table.loc[np.repeat(table.index, weight)]
@@ -54,7 +54,7 @@ def test_rows_that_count_twice_score_as_rows_that_stand_twice(kind):
         else:
             shares = rows.filter(like="probability:").to_numpy()
             plain = metrics.classification_metrics(*pair, shares, CLASSES, fold, ordinal=True)
-        for name, values in found.items():
+        for name, values in results.items():
             assert values[number] == pytest.approx(plain[name]), name
 
 
@@ -116,12 +116,12 @@ def test_samples_of_one_group_bring_no_more_than_one_does():
 
 def test_few_groups_and_scores_that_most_resamples_leave_undefined_have_no_interval():
     table = numbers(np.random.default_rng(5), 20).assign(predicted=1.0)
-    found = bootstrap_intervals("regression", table, list("abcdefghij") * 2, 0)
-    assert found["pearson"] is None
-    assert found["rmse_pooled"] is None
-    assert found["mae_pooled"] is not None
+    results = bootstrap_intervals("regression", table, list("abcdefghij") * 2, 0)
+    assert results["pearson"] is None
+    assert results["rmse_pooled"] is None
+    assert results["mae_pooled"] is not None
     few = bootstrap_intervals("regression", table, list("abcdefghia") * 2, 0)
-    assert few.keys() == found.keys()
+    assert few.keys() == results.keys()
     assert not any(few.values())
     alone = bootstrap_intervals("regression", table[:9], [""] * 9, 0)
     assert not any(alone.values())
@@ -160,8 +160,8 @@ def test_intervals_cover_from_ten_groups_on():
     def is_hard(design: Design) -> bool:
         return design.groups == 10 and design.correlation == 0.8
 
-    found = coverage(60, seed=1, chosen=is_hard)
-    headline = found[found["score"].isin(HEADLINE.values())]
+    results = coverage(60, seed=1, chosen=is_hard)
+    headline = results[results["score"].isin(HEADLINE.values())]
     counts = headline.groupby("method")[["covered", "intervals"]].sum()
     share = counts["covered"] / counts["intervals"]
     assert share["report"] >= 0.93

@@ -22,38 +22,40 @@ def test_the_corrected_test_by_hand():
 
 
 def test_folds_are_compared_whatever_the_order_of_rows():
-    own, other = table([1, 2, 3, 1, 1, 2, 1, 1]), table([2, 4, 2, 3, 2, 6, 2, 3])
-    found = compare("regression", own, other.sample(frac=1, random_state=0), independent=True)
+    first, second = table([1, 2, 3, 1, 1, 2, 1, 1]), table([2, 4, 2, 3, 2, 6, 2, 3])
+    comparison = compare(
+        "regression", first, second.sample(frac=1, random_state=0), independent=True
+    )
     by_fold = np.array([1 - 2, 2 - 5, 2 - 2, 1 - 3])
-    assert found["difference"] == pytest.approx(by_fold.mean())
-    assert found["folds_won"] == 0.75
-    assert found["folds"] == 4
-    assert found["corrected_t_p"] == pytest.approx(corrected_resampled_t(by_fold, [2] * 4))
+    assert comparison["difference"] == pytest.approx(by_fold.mean())
+    assert comparison["folds_won"] == 0.75
+    assert comparison["folds"] == 4
+    assert comparison["corrected_t_p"] == pytest.approx(corrected_resampled_t(by_fold, [2] * 4))
     # Three folds without a tie: all signs alike in 2 of the 8 equally likely cases.
-    assert found["wilcoxon_folds_p"] == pytest.approx(0.25)
-    reverse = compare("regression", other, own, independent=True)
-    assert reverse["difference"] == -found["difference"]
+    assert comparison["wilcoxon_folds_p"] == pytest.approx(0.25)
+    reverse = compare("regression", second, first, independent=True)
+    assert reverse["difference"] == -comparison["difference"]
     assert reverse["folds_won"] == 0
     for name in ("corrected_t_p", "wilcoxon_folds_p", "wilcoxon_samples_p"):
-        assert reverse[name] == pytest.approx(found[name])
+        assert reverse[name] == pytest.approx(comparison[name])
 
 
 def test_classes_are_compared_by_what_one_of_the_two_has_right():
-    own = table([0] * 8).assign(observed="a", predicted=["a"] * 7 + ["b"])
-    found = compare(
-        "classification", own, own.assign(predicted=["b"] * 6 + ["a", "a"]), independent=True
+    first = table([0] * 8).assign(observed="a", predicted=["a"] * 7 + ["b"])
+    comparison = compare(
+        "classification", first, first.assign(predicted=["b"] * 6 + ["a", "a"]), independent=True
     )
-    assert found["mcnemar_p"] == pytest.approx(2 * (1 + 7) / 2**7)
-    assert found["difference"] == pytest.approx(7 / 8 - 2 / 8)
-    assert "wilcoxon_samples_p" not in found
+    assert comparison["mcnemar_p"] == pytest.approx(2 * (1 + 7) / 2**7)
+    assert comparison["difference"] == pytest.approx(7 / 8 - 2 / 8)
+    assert "wilcoxon_samples_p" not in comparison
 
 
 def test_a_table_against_itself_has_no_test():
-    own = table([1, 2, 3, 4])
-    found = compare("regression", own, own, independent=True)
-    assert found["difference"] == found["folds_won"] == 0
-    assert {found[name] for name in found if name.endswith("_p")} == {None}
-    assert compare("classification", own, own, independent=True)["mcnemar_p"] is None
+    first = table([1, 2, 3, 4])
+    comparison = compare("regression", first, first, independent=True)
+    assert comparison["difference"] == comparison["folds_won"] == 0
+    assert {comparison[name] for name in comparison if name.endswith("_p")} == {None}
+    assert compare("classification", first, first, independent=True)["mcnemar_p"] is None
 
 
 def test_samples_of_a_study_are_no_evidence_each():
@@ -96,9 +98,9 @@ def test_guessing_a_class_is_one_in_k_though_the_majority_of_other_folds_is_less
             kept = observed[fold != number]
             guess[fold == number] = "a" if (kept == "a").sum() >= (kept == "b").sum() else "b"
         majorities.append((observed == guess).mean())
-        found = compare_with_guessing("classification", predictions_of(observed, guess, fold))
-        assert found["score"] == 0.5
-        assert found["difference"] == pytest.approx(majorities[-1] - 0.5)
+        comparison = compare_with_guessing("classification", predictions_of(observed, guess, fold))
+        assert comparison["score"] == 0.5
+        assert comparison["difference"] == pytest.approx(majorities[-1] - 0.5)
     assert np.mean(majorities) < 0.48
 
 
@@ -106,10 +108,10 @@ def test_a_constant_is_no_better_than_guessing_where_folds_hold_one_class_each()
     """The mean recall of a fold would be 1 in nine of ten folds."""
     observed = ["a"] * 27 + ["b"] * 3
     fold = np.repeat(np.arange(10), 3)
-    found = compare_with_guessing("classification", predictions_of(observed, "a", fold))
-    assert found["score"] == 0.5
-    assert found["difference"] == pytest.approx(0)
-    assert found["corrected_t_p"] > 0.9
+    comparison = compare_with_guessing("classification", predictions_of(observed, "a", fold))
+    assert comparison["score"] == 0.5
+    assert comparison["difference"] == pytest.approx(0)
+    assert comparison["corrected_t_p"] > 0.9
 
 
 def test_guesses_at_random_are_seldom_better_than_guessing():
@@ -119,8 +121,8 @@ def test_guesses_at_random_are_seldom_better_than_guessing():
     for _ in range(400):
         observed = rng.choice(["a", "b", "b"], 60)
         guess = rng.choice(["a", "b"], 60)
-        found = compare_with_guessing("ordinal", predictions_of(observed, guess, fold))
-        better.append(found["difference"] > 0 and found["corrected_t_p"] < 0.05)
+        comparison = compare_with_guessing("ordinal", predictions_of(observed, guess, fold))
+        better.append(comparison["difference"] > 0 and comparison["corrected_t_p"] < 0.05)
     # 2.5 % is nominal, and the standard error 0.8 %.
     assert np.mean(better) <= 0.045
 
@@ -128,13 +130,13 @@ def test_guesses_at_random_are_seldom_better_than_guessing():
 def test_a_number_is_guessed_by_the_median_of_the_other_folds():
     observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
     fold = np.array([0, 0, 1, 1, 2, 2])
-    found = compare_with_guessing("regression", predictions_of(observed, observed + 1, fold))
+    comparison = compare_with_guessing("regression", predictions_of(observed, observed + 1, fold))
     # The medians of the other folds are 7, 6 and 2.5.
     guess_errors = np.array([5.5, 2.5, 12.5])
-    assert found["score"] == pytest.approx(guess_errors.mean())
-    assert found["difference"] == pytest.approx((1 - guess_errors).mean())
+    assert comparison["score"] == pytest.approx(guess_errors.mean())
+    assert comparison["difference"] == pytest.approx((1 - guess_errors).mean())
     p = corrected_resampled_t(1 - guess_errors, [2, 2, 2])
-    assert found["corrected_t_p"] == pytest.approx(p)
+    assert comparison["corrected_t_p"] == pytest.approx(p)
 
 
 @pytest.mark.parametrize(("folds", "shown"), [(5, True), (2, False)])
@@ -142,10 +144,10 @@ def test_a_perfect_score_is_tested_as_if_one_sample_were_wrong(folds, shown):
     """Folds that all have the same score have no spread; two folds show nothing all the same."""
     truth = np.array(["a", "b"] * 20)
     table = pd.DataFrame({"fold": np.arange(40) // 2 % folds, "observed": truth})
-    found = compare_with_guessing("classification", table.assign(predicted=truth))
-    assert found["difference"] == pytest.approx(0.5)
-    assert (found["corrected_t_p"] < 0.05) == shown
+    comparison = compare_with_guessing("classification", table.assign(predicted=truth))
+    assert comparison["difference"] == pytest.approx(0.5)
+    assert (comparison["corrected_t_p"] < 0.05) == shown
     one_wrong = truth.copy()
     one_wrong[0] = "b"
     less = compare_with_guessing("classification", table.assign(predicted=one_wrong))
-    assert found["corrected_t_p"] >= less["corrected_t_p"] * (1 - 1e-9)
+    assert comparison["corrected_t_p"] >= less["corrected_t_p"] * (1 - 1e-9)

@@ -7,14 +7,14 @@ import scipy.sparse
 from problems import problem_of
 
 from aam.config.sections.task import METHODS
-from aam.learners.baselines import on_pairs, on_reads
-from aam.learners.baselines.on_pairs import laplacian
+from aam.learners.baselines import decision_trees, pairwise
+from aam.learners.baselines.pairwise import laplacian
 from aam.learners.baselines.problem import Problem, frequent_reads, prevalent_reads
 from aam.learners.baselines.registry import (
     BASELINES,
-    baselines_of,
     predict_baselines,
     predict_nested,
+    suitable_baselines,
 )
 
 ON_READS = [
@@ -55,7 +55,7 @@ def part(task: Problem, rows: np.ndarray) -> Problem:
     )
 
 
-def of(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def select(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table[table["baseline"] == baseline]
 
 
@@ -67,20 +67,20 @@ def error(table: pd.DataFrame) -> pd.Series:
 def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind):
     task = problem(kind, test=6)
     table = predict_baselines(task, threads=1)
-    names = list(baselines_of(task))
+    names = list(suitable_baselines(task))
     assert table["baseline"].unique().tolist() == names
     for name in names:
-        assert of(table, name)["row"].tolist() == list(range(SAMPLES))
-        assert of(table, name)["fold"].tolist() == task.fold.tolist()
+        assert select(table, name)["row"].tolist() == list(range(SAMPLES))
+        assert select(table, name)["fold"].tolist() == task.fold.tolist()
     shares = table.filter(like="probability:")
     assert shares.columns.tolist() == [f"probability:{name}" for name in task.classes]
     if kind == "regression":
         assert names[0] == "median"
         assert (error(table)[ON_DISTANCES] < 5).all()
         assert (error(table)[ON_READS] < 12).all()
-        known = task.fold >= 0
-        expected = [np.median(task.target[known & (task.fold != fold)]) for fold in task.fold]
-        assert of(table, "median")["predicted"].tolist() == pytest.approx(expected)
+        is_scored = task.fold >= 0
+        expected = [np.median(task.target[is_scored & (task.fold != fold)]) for fold in task.fold]
+        assert select(table, "median")["predicted"].tolist() == pytest.approx(expected)
         return
     assert names[0] == "majority"
     assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(table))
@@ -97,8 +97,9 @@ def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
     columns = [name for name in first if name != "observed"]
     for fold in (0, -1):
         changed = task.target.copy()
-        own = task.fold == fold
-        changed[own] = 1000.0 if kind == "regression" else np.roll(changed[own], 1)
+        is_in_fold = task.fold == fold
+        moved = np.roll(changed[is_in_fold], 1)
+        changed[is_in_fold] = 1000.0 if kind == "regression" else moved
         second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
         held_out = first["fold"] == fold
         pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
@@ -129,8 +130,8 @@ def test_neither_test_samples_nor_the_order_change_anything(kind):
     second["row"] = order[second["row"]]
     numbers = ["predicted"] if kind == "regression" else second.filter(like="probab").columns
     # A forest draws the rows of its trees by their places.
-    for name in set(baselines_of(task)) - {"random_forest", "random_forest_median"}:
-        one, two = (of(rows, name).set_index("row")[numbers] for rows in (within, second))
+    for name in set(suitable_baselines(task)) - {"random_forest", "random_forest_median"}:
+        one, two = (select(rows, name).set_index("row")[numbers] for rows in (within, second))
         np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
 
 
@@ -142,10 +143,10 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     rng = np.random.default_rng(2)
     target, noise = rng.random(90), rng.random(90)
     counts = rng.poisson(20, (90, 10))
-    place = target if where == "distances" else noise
+    position = target if where == "distances" else noise
     if where == "feature":
         counts[:, 3] = np.exp(4 * target).astype(int)
-    distances = np.abs(place[:, None] - place)
+    distances = np.abs(position[:, None] - position)
     task = problem_of(target, counts, distances, np.arange(90) % 3, seed=1)
     errors = error(predict_baselines(task, threads=1))
     assert (errors[finds] < 0.75 * errors["median"]).all()
@@ -165,7 +166,7 @@ def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
         group=np.full(12, group),
     )
     table = predict_baselines(task, threads=1)
-    assert len(table) == 12 * len(baselines_of(task))
+    assert len(table) == 12 * len(suitable_baselines(task))
     assert (table.loc[table["fold"] == 1, "predicted"] == values[0]).all()
 
 
@@ -173,8 +174,8 @@ def twins(fold: np.ndarray) -> Problem:
     """Twins share target and place, so one neighbour looks best wherever twins are split."""
     rng = np.random.default_rng(3)
     pairs = len(fold)
-    place = np.repeat(rng.random(pairs), 2)
-    distances = np.abs(place[:, None] - place) + 1e-3 * (place[:, None] != place)
+    position = np.repeat(rng.random(pairs), 2)
+    distances = np.abs(position[:, None] - position) + 1e-3 * (position[:, None] != position)
     target, counts = np.repeat(rng.normal(size=pairs), 2), np.ones((2 * pairs, 2), dtype=np.int64)
     group = np.repeat(np.arange(pairs), 2).astype(str)
     return problem_of(target, counts, distances, np.repeat(fold, 2), group=group, seed=1)
@@ -182,7 +183,7 @@ def twins(fold: np.ndarray) -> Problem:
 
 def test_neighbours_are_chosen_without_looking_within_a_group():
     task = twins(np.arange(60) % 2)
-    table = of(predict_baselines(task, threads=1), "knn_unifrac")
+    table = select(predict_baselines(task, threads=1), "knn_unifrac")
     assert not np.isin(table["predicted"].round(6), task.target.round(6)).any()
 
 
@@ -219,25 +220,25 @@ def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, 
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    found = laplacian(distances, np.arange(9), np.arange(9))
-    assert found[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
+    results = laplacian(distances, np.arange(9), np.arange(9))
+    assert results[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
     assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3)) == 1).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
-    monkeypatch.setattr(on_pairs, "ROWS_AT_ONCE", 5)
-    own = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
-    task = dataclasses.replace(problem(kind), asked=own)
+    monkeypatch.setattr(pairwise, "ROWS_AT_ONCE", 5)
+    methods = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
+    task = dataclasses.replace(problem(kind), asked=methods)
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 5)
     columns = task.distances[:, landmarks]
     few = dataclasses.replace(task, landmarks=landmarks, distances=columns)
     rows = np.union1d(landmarks, np.flatnonzero(task.fold == 0))
-    found = predict_baselines(few, 1, folds=[0]).set_index(["baseline", "row"])
+    results = predict_baselines(few, 1, folds=[0]).set_index(["baseline", "row"])
     expected = predict_baselines(part(task, rows), 1, folds=[0])
     expected["row"] = rows[expected["row"]]
-    for name in own:
-        given, wanted = found.loc[name], expected.set_index(["baseline", "row"]).loc[name]
+    for name in methods:
+        given, wanted = results.loc[name], expected.set_index(["baseline", "row"]).loc[name]
         assert given.index.tolist() == np.flatnonzero(task.fold == 0).tolist()
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
 
@@ -247,17 +248,19 @@ def test_a_configuration_can_name_every_baseline():
 
 
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch):
-    monkeypatch.setattr(on_reads, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(decision_trees, "ROWS_AT_ONCE", 3)
     rng = np.random.default_rng(11)
     train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
-    forest = on_reads.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
+    forest = decision_trees.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
     forest.fit(train, target)
-    found = on_reads.leaf_medians(forest, train, target, rows)
-    for row, value in zip(rows, found, strict=True):
+    results = decision_trees.leaf_medians(forest, train, target, rows)
+    for row, value in zip(rows, results, strict=True):
         weight = np.zeros(40)
         for tree in forest.estimators_:
-            leaves, own = (tree.apply(values.astype(np.float32)) for values in (train, row[None]))
-            inside = leaves == own
+            leaves, row_leaf = (
+                tree.apply(values.astype(np.float32)) for values in (train, row[None])
+            )
+            inside = leaves == row_leaf
             weight[inside] += 1 / inside.sum()
         assert weight[target < value].sum() / weight.sum() < 0.5 + 1e-9
         assert weight[target <= value].sum() / weight.sum() >= 0.5 - 1e-9

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import predictions_of
 
+from aam.evaluate.coverage import report_intervals
 from aam.evaluate.metrics import calibration_metrics
 from aam.learners.conformal import (
     Calibration,
     calibrated_probabilities,
     cross_intervals,
     finite_sample_quantile,
-    interval_report,
 )
 
 CLASSES = ["a", "b", "c"]
@@ -60,8 +60,8 @@ def noise_scores(samples: int, seed: int, *, grouped: bool) -> dict[str, float]:
     shares = rng.dirichlet([1.0] * 3, groups)[group]
     observed = rng.choice(CLASSES, groups, p=[0.6, 0.25, 0.15])[group]
     table = predictions_of(observed, "a", group % 5, shares, CLASSES).assign(group=group)
-    own, constant = calibrated_probabilities(table, CLASSES)
-    return calibration_metrics(observed, own, constant, CLASSES)
+    calibrated, constant = calibrated_probabilities(table, CLASSES)
+    return calibration_metrics(observed, calibrated, constant, CLASSES)
 
 
 def residual(samples: int = 600, seed: int = 0) -> pd.DataFrame:
@@ -70,27 +70,27 @@ def residual(samples: int = 600, seed: int = 0) -> pd.DataFrame:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.sampled_from([0.5, 0.7, 0.9]))
 def test_the_quantile_is_the_least_score_that_enough_scores_do_not_pass(scores, level):
-    found = finite_sample_quantile(scores, level)
+    quantile = finite_sample_quantile(scores, level)
     need = (len(scores) + 1) * level - 1e-9
     enough = [score for score in scores if sum(other <= score for other in scores) >= need]
-    assert found == (min(enough) if enough else math.inf)
+    assert quantile == (min(enough) if enough else math.inf)
 
 
 @pytest.mark.parametrize("make", [residual, numbers, classes])
 def test_every_fold_is_calibrated_on_the_other_folds_alone(make):
     table = make(120)
-    found = cross_intervals(table)
-    columns = [name for name in ("lower", "upper", "prediction_set") if name in found]
+    intervals = cross_intervals(table)
+    columns = [name for name in ("lower", "upper", "prediction_set") if name in intervals]
     for fold in table["fold"].unique():
-        own = table["fold"] == fold
-        apart = Calibration.fit(table[~own & (table["fold"] >= 0)]).apply(table[own])
-        pd.testing.assert_frame_equal(found.loc[own, columns], apart[columns])
+        is_in_fold = table["fold"] == fold
+        apart = Calibration.fit(table[~is_in_fold & (table["fold"] >= 0)]).apply(table[is_in_fold])
+        pd.testing.assert_frame_equal(intervals.loc[is_in_fold, columns], apart[columns])
 
 
 @pytest.mark.parametrize("make", [residual, numbers, classes])
 def test_intervals_cover_what_they_promise(make):
     table = make(3000)
-    report = interval_report(cross_intervals(table))
+    report = report_intervals(cross_intervals(table))
     assert report["coverage"] == pytest.approx(0.9, abs=0.02)
     assert report["test"]["coverage"] == pytest.approx(0.9, abs=0.05)
     assert report["test"]["n"] == 500
@@ -98,7 +98,7 @@ def test_intervals_cover_what_they_promise(make):
     newcomers = make(3000, seed=1)
     applied = Calibration.fit(table).apply(newcomers.drop(columns=["fold", "observed"]))
     full = applied.assign(fold=0, observed=newcomers["observed"])
-    assert interval_report(full)["coverage"] == pytest.approx(0.9, abs=0.02)
+    assert report_intervals(full)["coverage"] == pytest.approx(0.9, abs=0.02)
 
 
 def test_a_set_has_the_likeliest_class_and_those_of_enough_probability():
@@ -114,9 +114,9 @@ def test_each_target_has_a_width_of_its_own():
     small, large = residual(), residual(seed=1)
     large["observed"] = large["predicted"] + 100 * (large["observed"] - large["predicted"])
     both = pd.concat([small.assign(target="bmi"), large.assign(target="age")], ignore_index=True)
-    found = cross_intervals(both)
+    intervals = cross_intervals(both)
     first = cross_intervals(small)
-    assert found["lower"].to_numpy()[: len(small)] == pytest.approx(first["lower"].to_numpy())
+    assert intervals["lower"].to_numpy()[: len(small)] == pytest.approx(first["lower"].to_numpy())
     calibration = Calibration.fit(both)
     frame = pd.DataFrame({"predicted": [0.0, 0.0], "target": ["age", "bmi"]})
     age, bmi = calibration.apply(frame)["upper"]
@@ -127,42 +127,42 @@ def test_each_target_has_a_width_of_its_own():
 
 def test_too_few_samples_have_no_bounds_and_one_warning(caplog):
     with caplog.at_level(logging.WARNING):
-        found = cross_intervals(residual(9).assign(fold=[0, 1, 2] * 3))
-    assert found[["lower", "upper"]].isna().all(axis=None)
+        intervals = cross_intervals(residual(9).assign(fold=[0, 1, 2] * 3))
+    assert intervals[["lower", "upper"]].isna().all(axis=None)
     assert len(caplog.records) == 1
-    report = interval_report(found)
+    report = report_intervals(intervals)
     assert (report["coverage"], report["width"]) == (1.0, None)
 
 
 def test_calibration_comes_from_the_other_folds():
     table = classes(120)
     changed = table.assign(observed=np.where(table["fold"] == 2, "a", table["observed"]))
-    own = (table["fold"] == 2).to_numpy()
+    is_in_fold = (table["fold"] == 2).to_numpy()
     before, after = (calibrated_probabilities(rows, CLASSES) for rows in (table, changed))
     for first, second in zip(before, after, strict=True):
-        assert np.array_equal(first[own], second[own])
-        assert not np.allclose(first[~own], second[~own])
+        assert np.array_equal(first[is_in_fold], second[is_in_fold])
+        assert not np.allclose(first[~is_in_fold], second[~is_in_fold])
         assert first.sum(axis=1) == pytest.approx(1)
 
 
 def test_predicted_stays_and_likeliest_has_the_highest_calibrated_probability():
     table = rare(300, signal=1.0)
-    found = cross_intervals(table)
-    pd.testing.assert_series_equal(found["predicted"], table["predicted"])
-    shares = found[["probability:no", "probability:yes"]]
-    assert (found["likeliest"] == np.array(RARE)[shares.to_numpy().argmax(axis=1)]).all()
+    intervals = cross_intervals(table)
+    pd.testing.assert_series_equal(intervals["predicted"], table["predicted"])
+    shares = intervals[["probability:no", "probability:yes"]]
+    assert (intervals["likeliest"] == np.array(RARE)[shares.to_numpy().argmax(axis=1)]).all()
     # Balanced classes call many samples rare that the frequencies call common.
-    assert (found["predicted"] == "yes").sum() > 3 * (found["likeliest"] == "yes").sum()
-    sets = found["prediction_set"].str.split("|", regex=False)
-    assert all(name in names for name, names in zip(found["likeliest"], sets, strict=True))
+    assert (intervals["predicted"] == "yes").sum() > 3 * (intervals["likeliest"] == "yes").sum()
+    sets = intervals["prediction_set"].str.split("|", regex=False)
+    assert all(name in names for name, names in zip(intervals["likeliest"], sets, strict=True))
 
 
 @pytest.mark.parametrize("signal", [0.0, 1.0, 2.0])
 def test_probabilities_are_as_high_as_the_rare_class_is_frequent(signal):
     table = rare(400, signal)
-    own_mean = table["probability:yes"].mean()
+    predicted_mean = table["probability:yes"].mean()
     calibrated_NC, constant_NC = calibrated_probabilities(table, RARE)
-    assert own_mean > 0.25, "the method itself balances classes"
+    assert predicted_mean > 0.25, "the method itself balances classes"
     assert calibrated_NC[:, 1].mean() == pytest.approx(0.12, abs=0.02)
     scores = calibration_metrics(table["observed"], calibrated_NC, constant_NC, RARE)
     assert scores["constant_brier"] == pytest.approx(0.12 * 0.88, abs=0.002)

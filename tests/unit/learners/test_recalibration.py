@@ -66,9 +66,9 @@ def test_missing_classes_and_probabilities_of_zero_give_finite_ones(rows):
     first = np.array([share for _, share in rows])
     shares = np.stack([first, 1 - first, np.zeros(len(rows))], axis=1)
     fitted = Recalibration.fit(observed, shares, CLASSES, np.arange(len(rows)))
-    found = fitted.apply(shares)
+    calibrated = fitted.apply(shares)
     assert 0 <= fitted.slope < 50
-    assert (found > 0).all()
-    assert found.sum(axis=1) == pytest.approx(1)
+    assert (calibrated > 0).all()
+    assert calibrated.sum(axis=1) == pytest.approx(1)
     again = Recalibration.fit(observed[::-1], shares[::-1], CLASSES, np.arange(len(rows)))
-    assert again.apply(shares) == pytest.approx(found, abs=1e-5)
+    assert again.apply(shares) == pytest.approx(calibrated, abs=1e-5)

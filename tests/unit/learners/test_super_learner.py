@@ -17,18 +17,18 @@ ROWS = 60
 def tables(kind: str) -> dict[str, pd.DataFrame]:
     """Return predictions of three methods, the first the best."""
     rng = np.random.default_rng(0)
-    found, fold = {}, np.arange(ROWS) % 5 - 1
+    tables, fold = {}, np.arange(ROWS) % 5 - 1
     number = rng.normal(size=ROWS)
     name = np.where(number > 0.3, "y", "x")
     for method, error in (("good", 0.3), ("fair", 0.6), ("poor", 3.0)):
         guess = number + rng.normal(0, error, ROWS)
         if kind == "regression":
-            found[method] = predictions_of(number, guess, fold)
+            tables[method] = predictions_of(number, guess, fold)
             continue
         share = 1 / (1 + np.exp(3 * (0.3 - guess)))
         shares, predicted = np.stack([1 - share, share], axis=1), np.where(share > 0.5, "y", "x")
-        found[method] = predictions_of(name, predicted, fold, shares, "xy")
-    return found
+        tables[method] = predictions_of(name, predicted, fold, shares, "xy")
+    return tables
 
 
 def no_groups() -> pd.Series:
@@ -52,15 +52,15 @@ def test_weights_of_a_fold_rest_on_nested_predictions_without_it(kind):
             table["probability:x"] = 1 - table[value]
         changed[name] = Learner(table, learner.nested)
     second = super_learner(changed, no_groups())
-    is_own = first.predictions["fold"] == 2
+    is_in_fold = first.predictions["fold"] == 2
     for name in ("predictions", "chosen"):
-        one = getattr(first, name).loc[is_own, value]
-        other = getattr(second, name).loc[is_own, value]
+        one = getattr(first, name).loc[is_in_fold, value]
+        other = getattr(second, name).loc[is_in_fold, value]
         assert one.tolist() == other.tolist()
     assert first.names[2] == second.names[2] == "good"
     # Weights that are not nested look at them, and so do those for new samples.
-    one = first.unnested.loc[is_own, value]
-    assert one.tolist() != second.unnested.loc[is_own, value].tolist()
+    one = first.unnested.loc[is_in_fold, value]
+    assert one.tolist() != second.unnested.loc[is_in_fold, value].tolist()
     assert first.mixture.weights != second.mixture.weights
 
 
@@ -81,11 +81,11 @@ def test_neither_the_order_of_rows_nor_of_methods_matters(kind):
 def test_a_learner_with_fewer_nested_predictions_leaves_weights_to_the_rows_that_all_have():
     learners = learners_of(tables("regression"))
     nested = learners["good"].nested
-    known = set(nested.loc[nested["without"] == 0, "sample-id"][:10])
-    is_known = nested["sample-id"].isin(known)
-    fewer = {**learners, "good": Learner(learners["good"].predictions, nested[is_known])}
+    sample_ids = set(nested.loc[nested["without"] == 0, "sample-id"][:10])
+    is_kept = nested["sample-id"].isin(sample_ids)
+    fewer = {**learners, "good": Learner(learners["good"].predictions, nested[is_kept])}
     cut = {
-        name: Learner(one.predictions, one.nested[one.nested["sample-id"].isin(known)])
+        name: Learner(one.predictions, one.nested[one.nested["sample-id"].isin(sample_ids)])
         for name, one in learners.items()
     }
     first = super_learner(fewer, no_groups()).predictions
@@ -100,8 +100,8 @@ def test_without_nested_predictions_all_learners_count_alike():
     }
     mixed = super_learner(learners, no_groups()).predictions
     mean = np.mean([one.predictions["predicted"] for one in learners.values()], axis=0)
-    is_known = mixed["fold"] >= 0
-    np.testing.assert_allclose(mixed["predicted"][is_known], mean[is_known])
+    is_kept = mixed["fold"] >= 0
+    np.testing.assert_allclose(mixed["predicted"][is_kept], mean[is_kept])
 
 
 def test_a_learner_without_nested_probabilities_leaves_equal_weights():
@@ -111,20 +111,22 @@ def test_a_learner_without_nested_probabilities_leaves_equal_weights():
     learners["poor"] = Learner(learners["poor"].predictions, nothing)
     mixed = super_learner(learners, no_groups()).predictions
     share = [one.predictions["probability:y"] for one in learners.values()]
-    is_known = mixed["fold"] >= 0
-    mean = np.mean(share, axis=0)[is_known]
-    np.testing.assert_allclose(mixed["probability:y"][is_known], mean)
+    is_kept = mixed["fold"] >= 0
+    mean = np.mean(share, axis=0)[is_kept]
+    np.testing.assert_allclose(mixed["probability:y"][is_kept], mean)
 
 
 def test_weights_are_those_of_least_penalized_error(monkeypatch):
     """Against a search over a grid."""
     monkeypatch.setattr(module, "SMOOTH", 1e-6)
     given = {name: part for name, part in tables("regression").items() if name != "poor"}
-    known = given["good"]["fold"] >= 0
-    residual = [(part["observed"] - part["predicted"])[known].to_numpy() for part in given.values()]
+    is_scored = given["good"]["fold"] >= 0
+    residual = [
+        (part["observed"] - part["predicted"])[is_scored].to_numpy() for part in given.values()
+    ]
 
     def loss(weight: float) -> float:
-        penalty = module.RIDGE / int(known.sum()) * 2 * 2 * (weight - 0.5) ** 2
+        penalty = module.RIDGE / int(is_scored.sum()) * 2 * 2 * (weight - 0.5) ** 2
         unit = min(np.abs(part).mean() for part in residual)
         return np.abs(weight * residual[0] + (1 - weight) * residual[1]).mean() / unit + penalty
 
@@ -148,9 +150,9 @@ def test_a_method_that_is_far_off_leaves_the_others_their_weights():
     given = tables("regression")
     expected = super_learner(learners_of(given), no_groups()).mixture.weights
     given["wild"] = given["poor"].assign(predicted=1e5 * given["poor"]["predicted"])
-    found = super_learner(learners_of(given), no_groups()).mixture.weights
-    assert found["wild"] == pytest.approx(0, abs=1e-3)
-    assert found["good"] == pytest.approx(expected["good"], abs=0.03)
+    weights = super_learner(learners_of(given), no_groups()).mixture.weights
+    assert weights["wild"] == pytest.approx(0, abs=1e-3)
+    assert weights["good"] == pytest.approx(expected["good"], abs=0.03)
 
 
 @pytest.mark.parametrize(("samples", "least", "most"), [(8, 0.7, 0.97), (4000, 0.99, 1.0)])
@@ -196,15 +198,15 @@ def test_no_label_of_a_fold_has_a_part_in_what_is_predicted_for_it(kind):
     """All methods are fitted again to changed labels of fold 2: its predictions stay the same."""
     task = study(kind)
     value = "predicted" if kind == "regression" else "probability:y"
-    is_own = task.fold == 2
+    is_in_fold = task.fold == 2
     other = np.where(task.target == "x", "y", "x") if kind == "classification" else 9.0
-    changed = replace(task, target=np.where(is_own, other, task.target))
+    changed = replace(task, target=np.where(is_in_fold, other, task.target))
     first, second = (super_learner(fitted(one), groups_of(one)) for one in (task, changed))
     for name in ("predictions", "chosen"):
-        before = getattr(first, name)[value][is_own]
-        assert before.tolist() == getattr(second, name)[value][is_own].tolist()
+        before = getattr(first, name)[value][is_in_fold]
+        assert before.tolist() == getattr(second, name)[value][is_in_fold].tolist()
         assert before.nunique() > 1
-    assert first.unnested[value][is_own].tolist() != second.unnested[value][is_own].tolist()
+    assert first.unnested[value][is_in_fold].tolist() != second.unnested[value][is_in_fold].tolist()
 
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
@@ -212,7 +214,7 @@ def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
     """The slow reference cross-validates all other folds again, without any part of the fold."""
     task = study(kind)
     value = "predicted" if kind == "regression" else "probability:y"
-    found = super_learner(fitted(task), groups_of(task)).predictions
+    predictions = super_learner(fitted(task), groups_of(task)).predictions
     for fold in range(5):
         inner = replace(task, fold=np.where(task.fold == fold, -1, task.fold))
         table = predict_baselines(inner, threads=1)
@@ -222,5 +224,7 @@ def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
             name: Learner(parts[name][""], nested_of(parts[name][""])) for name in task.asked
         }
         expected = super_learner(learners, groups_of(task)).predictions
-        is_own = task.fold == fold
-        np.testing.assert_allclose(found[value][is_own], expected[value][is_own], atol=1e-3)
+        is_in_fold = task.fold == fold
+        np.testing.assert_allclose(
+            predictions[value][is_in_fold], expected[value][is_in_fold], atol=1e-3
+        )

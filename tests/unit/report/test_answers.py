@@ -15,7 +15,7 @@ from aam.report.page.cautions import (
     list_prediction_cautions,
     list_rarefaction_cautions,
 )
-from aam.report.page.reports import best_baseline, leading, target_and_unit
+from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
 from aam.report.page.verdicts import is_stopped, judge, judge_all
 
 RANK = {"does not work": 0, "doubtful": 1, "works": 2}
@@ -27,8 +27,8 @@ def answer_of(report: dict[str, Any], *others: dict[str, Any]) -> str:
 
 
 def lights(report: dict[str, Any], *others: dict[str, Any]) -> list[str]:
-    found = list_cautions(report, judge_all([report, *others])[0])
-    return [f"{one.light}: {one.text}" for one in found]
+    cautions = list_cautions(report, judge_all([report, *others])[0])
+    return [f"{one.light}: {one.text}" for one in cautions]
 
 
 def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def test_a_verdict_follows_sign_and_p_values(kind, difference, p, corrected, out
 
 
 @given(st.lists(probabilities, min_size=1, max_size=6), st.integers(0, 5), probabilities)
-def test_no_verdict_improves_when_a_p_value_grows(values, place, other):
-    place %= len(values)
-    grown = [max(p, other) if number == place else p for number, p in enumerate(values)]
+def test_no_verdict_improves_when_a_p_value_grows(values, position, other):
+    position %= len(values)
+    grown = [max(p, other) if number == position else p for number, p in enumerate(values)]
     before, after = (
         [one.outcome for one in judge_all(list(map(cities, ps)))] for ps in (values, grown)
     )
@@ -105,9 +105,9 @@ def test_what_is_not_better_than_guessing_never_works(difference, p):
 
 def test_p_values_are_corrected_for_all_tasks_that_have_one():
     reports = [cities(0.01), cities(None), cities(0.04)]
-    found = judge_all(reports)
-    assert [one.corrected_p for one in found] == [0.02, None, 0.04]
-    assert [one.tests for one in found] == [2, 2, 2]
+    verdicts = judge_all(reports)
+    assert [one.corrected_p for one in verdicts] == [0.02, None, 0.04]
+    assert [one.tests for one in verdicts] == [2, 2, 2]
     assert "The difference to guessing cannot be tested with these folds." in answer_of(
         cities(None)
     )
@@ -165,11 +165,11 @@ def test_errors_that_differ_are_not_read_as_the_same_number(guess, said):
 
 
 def test_an_answer_is_that_of_the_super_learner():
-    own = regression(guessing=guessing(9.0, 1.0, 0.5))
-    report = mixed(own, mae_fold_mean=3.0, guessing=guessing(9.0, -6.0, 0.001))
-    assert leading(report) is report["super_learner"]
+    alone = regression(guessing=guessing(9.0, 1.0, 0.5))
+    report = mixed(alone, mae_fold_mean=3.0, guessing=guessing(9.0, -6.0, 0.001))
+    assert leading_scores(report) is report["super_learner"]
     assert answer_of(report).startswith("Works: host age is off by 3.0 years")
-    assert answer_of(own).startswith("Does not work: ")
+    assert answer_of(alone).startswith("Does not work: ")
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ SINGLE = {"column": None, "groups": None, "independent": True}
     ],
 )
 def test_lights_are_those_that_the_numbers_ask_for_the_red_ones_first(changes, others, said):
-    found = lights(regression(**changes), *[regression() for _ in range(others)])
-    assert len(found) == len(said)
-    for text, start in zip(found, said, strict=True):
+    texts = lights(regression(**changes), *[regression() for _ in range(others)])
+    assert len(texts) == len(said)
+    for text, start in zip(texts, said, strict=True):
         assert text.startswith(start)
 
 
@@ -313,10 +313,10 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
     ],
 )
 def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, said):
-    found = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
+    texts = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
     start = "care: Calibrated probabilities of the super learner are worse than how frequent the "
     expected = [] if said is None else [f"{start}classes are: {said}"]
-    assert [text for text in found if text.startswith("care: Calibrated")] == expected
+    assert [text for text in texts if text.startswith("care: Calibrated")] == expected
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))
@@ -343,6 +343,6 @@ def test_data_encoders_and_predictions_are_told_where_they_are_weak():
     assert (
         "correlation of only 0.500" in list_encoder_cautions("m", {"unifrac_pearson": 0.5})[0].text
     )
-    found = list_prediction_cautions("new", 0.4, seen=20, n=20)
-    assert found[0].text.startswith("20 of the 20 samples in new were in training")
-    assert found[1].text.startswith("40 % of the reads in new")
+    cautions = list_prediction_cautions("new", 0.4, seen=20, n=20)
+    assert cautions[0].text.startswith("20 of the 20 samples in new were in training")
+    assert cautions[1].text.startswith("40 % of the reads in new")

@@ -16,10 +16,11 @@ from matplotlib.image import imread
 from matplotlib.text import Text
 from problems import predictions_of
 
+from aam.evaluate.coverage import report_intervals
 from aam.evaluate.importance import Importance
-from aam.evaluate.model_report import target_report
 from aam.evaluate.scores import accuracy_table
-from aam.learners.conformal import cross_intervals, interval_report
+from aam.evaluate.target_report import score_method
+from aam.learners.conformal import cross_intervals
 from aam.report.figures import accuracy as accuracy_figure
 from aam.report.figures import distances, importance, rarefaction, task
 from aam.report.figures import history as training
@@ -93,9 +94,9 @@ def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dic
     observed = np.arange(60.0)
     fold = np.where(np.arange(60) < test, -1, np.arange(60) % folds)
     table = predictions_of(observed, observed[::-1], fold)
-    scores = target_report("regression", table)
+    scores = score_method("regression", table)
     names = {"kind": "regression", "model": LONG, "task": LONG, "bootstrap": BOOTSTRAP}
-    names |= {"bounds": [None, None], "intervals": interval_report(cross_intervals(table))}
+    names |= {"bounds": [None, None], "intervals": report_intervals(cross_intervals(table))}
     return table, {**scores, **names, "baselines": {"median": scores, "knn_unifrac": scores}}
 
 
@@ -116,7 +117,7 @@ def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
     shares = np.random.default_rng(1).dirichlet(np.ones(classes), 4 * classes)
     predicted, fold = names[shares.argmax(axis=1)], np.arange(4 * classes) % 3
     table = predictions_of(np.tile(names, 4), predicted, fold, shares, names)
-    scores = target_report("classification", table)
+    scores = score_method("classification", table)
     report = {"kind": "classification", "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
     return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}
 
@@ -202,8 +203,8 @@ def test_names_are_text_and_no_formulas(tmp_path):
 
 def titles(path: Path) -> list[str]:
     """Return what an SVG says where the pointer is."""
-    found = re.findall(r"<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.DOTALL)
-    return [html.unescape(text) for text in found]
+    texts = re.findall(r"<title>(.*?)</title>", path.read_text(encoding="utf-8"), re.DOTALL)
+    return [html.unescape(text) for text in texts]
 
 
 def test_an_svg_names_every_sample_and_is_the_same_for_everyone(tmp_path):
@@ -216,9 +217,10 @@ def test_an_svg_names_every_sample_and_is_the_same_for_everyone(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     ElementTree.parse(first)
     said = titles(first)
-    own = table.iloc[7]
-    told = f"{own['sample-id']}\nobserved 7, predicted {own['predicted']:g}, fold {own['fold']}"
-    assert said.count(told) == 1
+    sample = table.iloc[7]
+    predicted = f"predicted {sample['predicted']:g}"
+    tooltip = f"{sample['sample-id']}\nobserved 7, {predicted}, fold {sample['fold']}"
+    assert said.count(tooltip) == 1
     assert sum(text.startswith("<") for text in said) == len(table)
 
 
@@ -256,7 +258,9 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
 def ends_of_intervals(figure: Figure) -> np.ndarray:
     """Return the vertical places [P] of a band's edges, or of the ends of lines."""
     kinds = PolyCollection | LineCollection
-    (shape,) = [found for found in figure.axes[0].collections if isinstance(found, kinds)]
+    (shape,) = [
+        collection for collection in figure.axes[0].collections if isinstance(collection, kinds)
+    ]
     return np.concatenate([path.vertices[:, 1] for path in shape.get_paths()])
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 from page_reports import (
+    baseline_report,
     classes,
     comparison,
     guessing,
     merged,
     mixed,
-    of_baseline,
     regression,
 )
 
@@ -71,8 +71,8 @@ def said(report: dict[str, Any]) -> str:
     ],
 )
 def test_a_sentence_is_there_where_the_numbers_ask_for_it(report, start):
-    found = said(report).splitlines()
-    assert any(line.startswith(start) for line in found)
+    lines = said(report).splitlines()
+    assert any(line.startswith(start) for line in lines)
     plainer = regression(structure=LONE) if report["kind"] == "regression" else regression()
     assert not any(line.startswith(start) for line in said(plainer).splitlines())
 
@@ -85,16 +85,16 @@ def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
 
 
 def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
-    report = of_baseline(mixed(regression()))
+    report = baseline_report(mixed(regression()))
     weights = {"kernel machine": 0.16, "random_forest": 0.84}
     text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
     assert "(random forest 84 %, kernel machine 16 %)" in text
     assert "Without the kernel machine the super learner reaches 4.00." in text
     assert "The kernel machine alone: MAE" in text
     assert "Which ASVs matter most is computed for networks only" in text
-    of_networks = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
-    assert [word for word in of_networks if word in text] == []
-    assert "prediction sets of the kernel machine" in said(of_baseline(classes()))
+    network_words = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
+    assert [word for word in network_words if word in text] == []
+    assert "prediction sets of the kernel machine" in said(baseline_report(classes()))
 
 
 def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():

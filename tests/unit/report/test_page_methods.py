@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from page_reports import classes, guessing, merged, mixed, of_baseline, regression
+from page_reports import baseline_report, classes, guessing, merged, mixed, regression
 
 from aam.report.page.methods import REFERENCES, methods_text
 
@@ -38,13 +38,13 @@ def written(
     reports: tuple[dict[str, Any], ...] = (),
     steps: int = 100,
 ) -> str:
-    found = methods_text(
+    methods = methods_text(
         merged(SETTINGS, changes or {}),
         encoders={"base": {"parameters": 1600, "steps": steps}},
         reports=reports or (regression(),),
         versions={"aam": "0.1"},
     )
-    return "\n".join([found.text, *found.references])
+    return "\n".join([methods.text, *methods.references])
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -139,38 +139,38 @@ def test_encoders_are_called_as_their_models_are():
 
 
 def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_over():
-    found = methods_text(
+    methods = methods_text(
         merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
         encoders={},
         reports=[regression()],
         versions={},
     )
-    assert found.references[0] == REFERENCES["svm"]
-    assert REFERENCES["unifrac"] not in found.references
-    assert REFERENCES["attention"] not in found.references
-    assert "[unifrac, host]" in found.text
-    for number, _ in enumerate(found.references, start=1):
+    assert methods.references[0] == REFERENCES["svm"]
+    assert REFERENCES["unifrac"] not in methods.references
+    assert REFERENCES["attention"] not in methods.references
+    assert "[unifrac, host]" in methods.text
+    for number, _ in enumerate(methods.references, start=1):
         assert (
-            f"[{number}]" in found.text
-            or f", {number}]" in found.text
-            or f"[{number}," in found.text
+            f"[{number}]" in methods.text
+            or f", {number}]" in methods.text
+            or f"[{number}," in methods.text
         )
 
 
 def test_a_dataset_without_tasks_has_methods():
-    found = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
-    assert "predicted in" not in found.text
-    assert "t-test" not in found.text
+    methods = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
+    assert "predicted in" not in methods.text
+    assert "t-test" not in methods.text
 
 
 def test_without_networks_the_methods_name_none():
-    found = methods_text(
+    methods = methods_text(
         {**SETTINGS, "models": {}},
         encoders={},
-        reports=(of_baseline(mixed(regression())),),
+        reports=(baseline_report(mixed(regression())),),
         versions={"aam": "0.1"},
     )
-    text = found.text
+    text = methods.text
     assert "No network was trained; the methods compared with all others are here a kernel" in text
     assert "A super learner mixes all methods but the constant" in text
     assert "integrated gradients" not in text

@@ -26,16 +26,16 @@ MICE = Gain(
 
 
 @pytest.mark.parametrize(
-    ("sizes", "known", "unknown"),
+    ("sizes", "is_known", "unknown"),
     [([150], True, None), ([149, 601], False, "149 or 601"), ([600, 20], True, "20")],
 )
-def test_gains_are_those_of_studies_of_about_the_same_size(sizes, known, unknown):
+def test_gains_are_those_of_studies_of_about_the_same_size(sizes, is_known, unknown):
     text = " ".join(gain_sentences(sizes, [MICE]))
     said = (
         "The age of a mouse (300 labelled samples): off by 4.25 days on average without networks, "
         "4.12 days with them."
     )
-    assert (said in text) == known
+    assert (said in text) == is_known
     assert (f"of about {unknown} labelled samples" in text) == (unknown is not None)
 
 

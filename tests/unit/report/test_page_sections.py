@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from page_reports import classes, comparison, guessing, mixed, of_baseline, regression
+from page_reports import baseline_report, classes, comparison, guessing, mixed, regression
 
-from aam.evaluate.scores import accuracy_table, is_better, of_each_target
+from aam.evaluate.scores import accuracy_table, is_better, split_targets
 from aam.report.page.cautions import Caution
 from aam.report.page.methods import MethodsText
-from aam.report.page.render import EncoderSection, PageFigure, Results, TaskSection, page
+from aam.report.page.render import EncoderSection, PageFigure, Results, TaskSection, render_page
 from aam.report.page.result_tables import in_training, prediction_table
 from aam.report.page.sections import TaskFiles, task_sections
 
@@ -54,7 +54,7 @@ def test_targets_stand_in_the_order_of_the_configuration():
     # The keys of a file are sorted.
     targets = {"age": {}, "bmi": {}}
     report = {**regression(), "task": "body", "column": ["bmi", "age"], "targets": targets}
-    assert [one["task"] for one in of_each_target([report])] == ["body, bmi", "body, age"]
+    assert [one["task"] for one in split_targets([report])] == ["body, bmi", "body, age"]
     assert [one.name for one in sections(report)] == ["body, bmi", "body, age"]
 
 
@@ -102,7 +102,7 @@ def test_the_most_important_asvs_get_names_by_commands_where_they_have_no_taxa()
     assert imported[imported.index("--input-path") + 1] == fasta
     reads = classified[classified.index("--i-reads") + 1]
     assert imported[imported.index("--output-path") + 1] == reads
-    text = html.unescape(page(Results("d", [section], [])))
+    text = html.unescape(render_page(Results("d", [section], [])))
     assert all(line in text for line in commands.lines)
     named = IMPORTANCE.assign(taxon="g__Blautia")
     for other in (files(report, importance=named), files({**report, **FAILS})):
@@ -161,7 +161,7 @@ def test_a_dash_in_a_table_has_a_note(p, is_noted):
     assert table.rows[0][2] == "4 of 5"
     (section,) = sections(regression(pearson=None if is_noted else 0.5))
     assert ("A dash (–): the score is not defined" in section.tables[0].note) == is_noted
-    assert ("A dash (–)" in page(Results("d", [section], []))) == is_noted
+    assert ("A dash (–)" in render_page(Results("d", [section], []))) == is_noted
 
 
 def test_scores_of_probabilities_are_those_before_calibration():
@@ -215,7 +215,7 @@ def study() -> Results:
 
 
 def test_a_page_has_the_verdicts_and_marks_what_training_had():
-    text = " ".join(html.unescape(page(study())).split())
+    text = " ".join(html.unescape(render_page(study())).split())
     for words in (
         "Works: host age is off by 4.0 years",
         "Doubtful: city is predicted right",
@@ -233,13 +233,13 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
 
 
 def test_an_answer_without_networks_has_no_importances_and_no_encoders():
-    own = replace(files(of_baseline(regression())), importance=None, figures=[])
-    (section,) = task_sections([own])
+    written = replace(files(baseline_report(regression())), importance=None, figures=[])
+    (section,) = task_sections([written])
     assert [one.title for one in section.tables][1].startswith("Kernel machine minus each baseline")
     assert not any("matter most" in one.title for one in section.tables)
-    found = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
-    text = page(found)
+    results = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
+    text = render_page(results)
     assert "<li>They follow.</li>" in text
     assert "AAM" not in text
     assert 'id="encoders"' not in text
-    assert 'id="networks"' not in page(replace(found, networks=()))
+    assert 'id="networks"' not in render_page(replace(results, networks=()))

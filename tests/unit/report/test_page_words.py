@@ -267,6 +267,6 @@ def test_a_sentence_says_what_its_numbers_make_true(text, part, is_there):
 def test_every_sentence_has_a_case(name):
     module = importlib.import_module(f"{sentences.__name__}.{name}")
     functions = inspect.getmembers(module, inspect.isfunction)
-    own = {name for name, value in functions if value.__module__ == module.__name__}
+    functions_here = {name for name, value in functions if value.__module__ == module.__name__}
     source = inspect.getsource(inspect.getmodule(test_every_sentence_has_a_case))
-    assert own - {one for one in own if f"{name}.{one}(" in source} == set()
+    assert functions_here - {one for one in functions_here if f"{name}.{one}(" in source} == set()

@@ -16,9 +16,10 @@ from stage_calls import as_outputs
 from aam.config.figures import PLOTS
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.model_report import target_report
+from aam.evaluate.coverage import report_intervals
+from aam.evaluate.target_report import score_method
 from aam.learners import conformal
-from aam.learners.conformal import cross_intervals, interval_report
+from aam.learners.conformal import cross_intervals
 from aam.stages import summary
 from aam.stages.baselines import fit_baselines
 from aam.stages.benchmark_accuracy import gather_accuracy
@@ -101,7 +102,7 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
         "start": "pretrained",
         "labels": 1.0,
         "bootstrap": {headline: [0.875, 1.25]},
-        "intervals": interval_report(cross_intervals(predictions)),
+        "intervals": report_intervals(cross_intervals(predictions)),
     }
 
 
@@ -129,7 +130,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = pd.DataFrame({"sample-id": ids, "fold": np.arange(12) % 3, "observed": observed})
     metadata = pd.DataFrame({"study|id": ["x", "y"] * 6}, index=ids)
     own, other = (
-        target_report("regression", table.assign(predicted=observed + error), metadata)
+        score_method("regression", table.assign(predicted=observed + error), metadata)
         for error in (1.0, 4.0)
     )
     against = {"folds": 3, "difference": -3.0, "folds_won": 1.0, "corrected_t_p": 0.0123}
@@ -145,7 +146,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
     site = site.assign(**{"probability:a": 0.6, "probability:b": 0.4})
-    scores = target_report("classification", site)
+    scores = score_method("classification", site)
     of_site = {
         **scores,
         **{"model": "base", "task": "site", "kind": "classification"},

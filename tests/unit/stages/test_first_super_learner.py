@@ -20,8 +20,8 @@ from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import by_baseline, read_predictions
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.first_answer import learners_of_first_answer
 from aam.learners.conformal import Calibration
+from aam.learners.first_answer import first_answer_learners
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
 from aam.report.labels import KERNEL_MACHINE
@@ -71,7 +71,7 @@ def kept(study, tmp_path_factory) -> Path:
 
 def mixed_by_target(study: BaselineStudy) -> dict[str, Any]:
     """Return what the workflow mixes of the baselines, target by target."""
-    learners = learners_of_first_answer(
+    learners = first_answer_learners(
         read_predictions(study.paths["baselines"]),
         pd.read_parquet(study.paths["nested_baselines"]),
     )

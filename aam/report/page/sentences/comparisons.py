@@ -7,7 +7,7 @@ first minus that of the other one, mean of the folds.
 from collections.abc import Mapping
 
 from aam.evaluate.scores import is_better
-from aam.report.labels import capitalize, p_value, percent, plain, score
+from aam.report.labels import capitalize, format_p_value, format_percent, format_score, to_words
 from aam.report.page.verdicts import CHANCE
 
 LEAST_SHOWN = 0.01
@@ -30,11 +30,11 @@ def describe_groups(column: str | None, groups: int | None, *, independent: bool
         return "Tests and intervals take every sample as independent of all others."
     if independent:
         return (
-            f"No two samples have the same {plain(column)}, so tests and intervals take them as "
+            f"No two samples have the same {to_words(column)}, so tests and intervals take them as "
             "independent."
         )
     return (
-        f"Samples of one {plain(column)} stay together in the folds ({groups} groups). Tests do "
+        f"Samples of one {to_words(column)} stay together in the folds ({groups} groups). Tests do "
         "not treat them as independent."
     )
 
@@ -44,8 +44,8 @@ def judge_difference(kind: str, difference: float, p: float | None) -> str:
     if p is None:
         return "no test is possible with these folds"
     if p >= CHANCE or difference == 0:
-        return f"could be chance, {p_value(p)}"
-    return f"{'better' if is_better(kind, difference) else 'worse'}, {p_value(p)}"
+        return f"could be chance, {format_p_value(p)}"
+    return f"{'better' if is_better(kind, difference) else 'worse'}, {format_p_value(p)}"
 
 
 def describe_super_learner(
@@ -66,11 +66,13 @@ def describe_super_learner(
     """
     by_weight = sorted(weights.items(), key=lambda item: (-item[1], item[0]))
     shown = [
-        f"{name} {percent(weight)}"
+        f"{name} {format_percent(weight)}"
         for name, weight in by_weight
         if weight >= LEAST_SHOWN or name == always
     ]
-    return f"The super learner mixes all methods ({', '.join(shown)}): {label} {score(value)}."
+    return (
+        f"The super learner mixes all methods ({', '.join(shown)}): {label} {format_score(value)}."
+    )
 
 
 def compare_without_model(
@@ -90,8 +92,8 @@ def compare_without_model(
         Headline score with the model minus that without it, and its p-value.
     """
     return (
-        f"Without {model} the super learner reaches {score(value)}. The score with {model} minus "
-        f"that without, mean of the folds: {difference:+.3g} "
+        f"Without {model} the super learner reaches {format_score(value)}. The score with {model} "
+        f"minus that without, mean of the folds: {difference:+.3g} "
         f"({judge_difference(kind, difference, p)})."
     )
 
@@ -115,7 +117,7 @@ def compare_unnested_weights(kind: str, owner: str, value: float, difference: fl
         effect = f"better by {abs(difference):.3g}, which is not real"
     return (
         f"The weights of {owner} for a fold rest only on models that never saw the fold. With "
-        f"models that saw it the score would be {score(value)}, {effect}."
+        f"models that saw it the score would be {format_score(value)}, {effect}."
     )
 
 
@@ -141,8 +143,8 @@ def compare_with_chosen_learner(
     )
     return (
         "The one method that cross-validation within the training folds would choose "
-        f"({names}) reaches {score(value)}. Super learner minus this method, mean of the folds: "
-        f"{difference:+.3g} ({judge_difference(kind, difference, p)})."
+        f"({names}) reaches {format_score(value)}. Super learner minus this method, mean of the "
+        f"folds: {difference:+.3g} ({judge_difference(kind, difference, p)})."
     )
 
 
@@ -160,17 +162,18 @@ def describe_model_alone(model: str, label: str, value: float, spread: float | N
     spread
         Standard deviation over folds, or None.
     """
-    alone = f"{capitalize(model)} alone: {label} {score(value)}"
+    alone = f"{capitalize(model)} alone: {label} {format_score(value)}"
     if spread is None:
         return f"{alone}."
-    return f"{alone} ± {score(spread)} (standard deviation over the folds)."
+    return f"{alone} ± {format_score(spread)} (standard deviation over the folds)."
 
 
 def describe_recipes(model: str, recipes: Mapping[str, tuple[float, float]]) -> str:
     """Say which recipes a model mixes: `recipes` has the weight of each, and its score alone."""
     by_weight = sorted(recipes.items(), key=lambda item: (-item[1][0], item[0]))
     parts = ", ".join(
-        f"{name} {percent(weight)} ({score(alone)} alone)" for name, (weight, alone) in by_weight
+        f"{name} {format_percent(weight)} ({format_score(alone)} alone)"
+        for name, (weight, alone) in by_weight
     )
     return f"{model} mixes these recipes: {parts}."
 
@@ -193,6 +196,9 @@ def describe_test_samples(
     others
         Scores of other methods, by what the page calls them.
     """
-    shown = ", ".join(f"{name} {score(other)}" for name, other in others.items())
+    shown = ", ".join(f"{name} {format_score(other)}" for name, other in others.items())
     brackets = f" ({shown})" if shown else ""
-    return f"{capitalize(owner)} on {n} held-out test samples: {label} {score(value)}{brackets}."
+    return (
+        f"{capitalize(owner)} on {n} held-out test samples: "
+        f"{label} {format_score(value)}{brackets}."
+    )

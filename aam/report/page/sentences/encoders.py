@@ -1,6 +1,6 @@
 """Sentences on what an encoder learned without labels."""
 
-from aam.report.labels import percent, quantity, score
+from aam.report.labels import format_percent, format_quantity, format_score
 
 
 def describe_distances(samples: int, r: float, error: float, *, is_trained: bool) -> str:
@@ -18,21 +18,24 @@ def describe_distances(samples: int, r: float, error: float, *, is_trained: bool
     which = "that it was not trained on" if is_trained else "of this study"
     return (
         f"Distances between its embeddings of {samples} samples {which} agree with their UniFrac "
-        f"distances: Pearson r {score(r)}, mean absolute error {score(error)}."
+        f"distances: Pearson r {format_score(r)}, mean absolute error {format_score(error)}."
     )
 
 
 def describe_masked_nucleotides(accuracy: float, constant: float) -> str:
     """Say which share of masked nucleotides an encoder fills in, and which a constant guess."""
     return (
-        f"It names {percent(accuracy, 1)} of the masked nucleotides; always guessing the most "
-        f"frequent base of each position names {percent(constant, 1)}."
+        f"It names {format_percent(accuracy, 1)} of the masked nucleotides; always guessing the "
+        f"most frequent base of each position names {format_percent(constant, 1)}."
     )
 
 
 def describe_known_reads(share: float) -> str:
     """Say how much of a study is near what an encoder started from."""
-    return f"{percent(share)} of the reads lie near an ASV that the model it started from had seen."
+    return (
+        f"{format_percent(share)} of the reads lie near an ASV that the model it started from had "
+        "seen."
+    )
 
 
 def describe_untrained(parameters: int) -> str:
@@ -57,8 +60,10 @@ def describe_training(
     parameters
         Number of its parameters.
     """
-    speed = "" if samples_per_s is None else f" ({quantity(samples_per_s)} samples per second)"
+    speed = ""
+    if samples_per_s is not None:
+        speed = f" ({format_quantity(samples_per_s)} samples per second)"
     return (
-        f"Training took {steps} steps in {quantity(minutes)} minutes{speed}. It has "
+        f"Training took {steps} steps in {format_quantity(minutes)} minutes{speed}. It has "
         f"{parameters:,} parameters."
     )

@@ -1,6 +1,6 @@
 """Sentences on the ASVs that matter most to AAM's predictions."""
 
-from aam.report.labels import percent
+from aam.report.labels import format_percent
 
 
 def title_most_important(model: str, what: str) -> str:
@@ -21,8 +21,8 @@ def describe_owner_of_importances(model: str, weight: float | None) -> str:
     if weight is None:
         return f"Importances of ASVs are those of {model}."
     return (
-        f"Importances of ASVs are those of {model} alone; {model} has {percent(weight)} of the "
-        "super learner's weight."
+        f"Importances of ASVs are those of {model} alone; {model} has {format_percent(weight)} of "
+        "the super learner's weight."
     )
 
 

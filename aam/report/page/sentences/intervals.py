@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aam.report.labels import percent, score
+from aam.report.labels import format_percent, format_score
 
 
 def describe_intervals(
@@ -22,9 +22,9 @@ def describe_intervals(
         Their mean width, with its unit.
     """
     return (
-        f"{percent(level)} prediction intervals of {owner} contain the observed value in "
-        f"{percent(coverage, 1)} of samples ({percent(min(by_fold), 1)} to "
-        f"{percent(max(by_fold), 1)} in a fold); their mean width is {width}."
+        f"{format_percent(level)} prediction intervals of {owner} contain the observed value in "
+        f"{format_percent(coverage, 1)} of samples ({format_percent(min(by_fold), 1)} to "
+        f"{format_percent(max(by_fold), 1)} in a fold); their mean width is {width}."
     )
 
 
@@ -45,20 +45,21 @@ def describe_sets(
         Their mean number of classes.
     """
     return (
-        f"{percent(level)} prediction sets of {owner} contain the true class in "
-        f"{percent(coverage, 1)} of samples ({percent(min(by_fold), 1)} to "
-        f"{percent(max(by_fold), 1)} in a fold); they have {score(size)} classes on average."
+        f"{format_percent(level)} prediction sets of {owner} contain the true class in "
+        f"{format_percent(coverage, 1)} of samples ({format_percent(min(by_fold), 1)} to "
+        f"{format_percent(max(by_fold), 1)} in a fold); they have {format_score(size)} classes on "
+        "average."
     )
 
 
 def describe_coverage_of_test(coverage: float) -> str:
     """Say how often intervals or sets hold the truth of samples that no fold has."""
-    return f"In held-out test samples they do so in {percent(coverage, 1)}."
+    return f"In held-out test samples they do so in {format_percent(coverage, 1)}."
 
 
 def explain_missing_intervals(level: float) -> str:
     """Say that there are no prediction intervals."""
-    return f"There are too few samples for {percent(level)} prediction intervals."
+    return f"There are too few samples for {format_percent(level)} prediction intervals."
 
 
 def describe_calibration(
@@ -78,9 +79,10 @@ def describe_calibration(
         Calibration error before and after calibration.
     """
     return (
-        f"Calibration changes the Brier score of {owner} from {score(brier[0])} to "
-        f"{score(brier[1])} (class frequencies alone: {score(constant)}) and the calibration error "
-        f"from {score(errors[0])} to {score(errors[1])}; both are better the lower they are."
+        f"Calibration changes the Brier score of {owner} from {format_score(brier[0])} to "
+        f"{format_score(brier[1])} (class frequencies alone: {format_score(constant)}) and the "
+        f"calibration error from {format_score(errors[0])} to {format_score(errors[1])}; both are "
+        "better the lower they are."
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aam.report.labels import percent, plain, score
+from aam.report.labels import format_percent, format_score, to_words
 
 
 def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
@@ -44,7 +44,7 @@ def warn_of_missing_groups() -> str:
 
 def warn_of_few_groups(groups: int, column: str) -> str:
     """Say that the scores rest on few groups, which are values of a column."""
-    return f"Only {groups} groups (values of {plain(column)}): others may give other scores."
+    return f"Only {groups} groups (values of {to_words(column)}): others may give other scores."
 
 
 def warn_of_few_samples(n: int) -> str:
@@ -67,9 +67,10 @@ def warn_of_low_coverage(kind: str, owner: str, level: float, coverage: float) -
     is_number = kind == "regression"
     what = "intervals" if is_number else "sets"
     truth = "observed value" if is_number else "true class"
+    size = "narrow" if is_number else "small"
     return (
-        f"{percent(level)} prediction {what} of {owner} contain the {truth} in only "
-        f"{percent(coverage, 1)} of samples: they are too {'narrow' if is_number else 'small'}."
+        f"{format_percent(level)} prediction {what} of {owner} contain the {truth} in only "
+        f"{format_percent(coverage, 1)} of samples: they are too {size}."
     )
 
 
@@ -84,7 +85,7 @@ def warn_of_useless_probabilities(owner: str, losses: Mapping[str, tuple[float, 
         By the name of a loss its value for calibrated probabilities, and for the class frequencies.
     """
     shown = ", ".join(
-        f"{name} {score(value)} against {score(constant)}"
+        f"{name} {format_score(value)} against {format_score(constant)}"
         for name, (value, constant) in losses.items()
     )
     return (
@@ -96,18 +97,20 @@ def warn_of_weak_encoder(model: str, r: float) -> str:
     """Say that the encoder of a model learned little; `r` is a correlation of distances."""
     return (
         f"The encoder of {model} predicts the distances of held-out samples with a correlation of "
-        f"only {score(r)}."
+        f"only {format_score(r)}."
     )
 
 
 def warn_of_dropped_samples(dropped: int, share: float) -> str:
     """Say how many samples rarefaction lost, and which share of all that is."""
-    return f"{dropped} samples, {percent(share)}, have too few reads for the rarefaction depth."
+    return (
+        f"{dropped} samples, {format_percent(share)}, have too few reads for the rarefaction depth."
+    )
 
 
 def warn_of_unseen_reads(table: str, share: float) -> str:
     """Say which share of the reads in another table is of ASVs that are new to the models."""
-    return f"{percent(share)} of the reads in {table} are of ASVs that training never saw."
+    return f"{format_percent(share)} of the reads in {table} are of ASVs that training never saw."
 
 
 def warn_of_known_samples(table: str, seen: int, n: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from aam.report.labels import amount, capitalize, percent
+from aam.report.labels import capitalize, format_amount, format_percent
 from aam.util.log import duration
 
 
@@ -67,12 +67,12 @@ def describe_gain(
     study = f"{capitalize(what)} ({labels} labelled samples)"
     if kind == "regression":
         return (
-            f"{study}: off by {amount(without, unit)} on average without networks, "
-            f"{amount(with_networks, unit)} with them."
+            f"{study}: off by {format_amount(without, unit)} on average without networks, "
+            f"{format_amount(with_networks, unit)} with them."
         )
     return (
-        f"{study}: right in {percent(without, 1)} of samples without networks, "
-        f"{percent(with_networks, 1)} with them, with every class counting alike."
+        f"{study}: right in {format_percent(without, 1)} of samples without networks, "
+        f"{format_percent(with_networks, 1)} with them, with every class counting alike."
     )
 
 

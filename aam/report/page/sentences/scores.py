@@ -7,7 +7,7 @@ score of the method that is named first minus that of the other one.
 from collections.abc import Sequence
 
 from aam.evaluate.scores import is_better
-from aam.report.labels import p_value, percent
+from aam.report.labels import format_p_value, format_percent
 from aam.report.page.verdicts import CHANCE
 
 
@@ -26,7 +26,7 @@ def format_headline(kind: str, value: float, unit: str | None = None, *, decimal
         Decimals of an error; a percentage has one.
     """
     if kind != "regression":
-        return percent(value, 1)
+        return format_percent(value, 1)
     number = f"{value:,.{decimals}f}"
     return number if unit is None else f"{number} {unit}"
 
@@ -104,10 +104,10 @@ def compare_with_guessing(
     """
     if p is None or corrected is None:
         return "The difference to guessing cannot be tested with these folds."
-    values = p_value(p)
+    values = format_p_value(p)
     if tests > 1:
         # A p-value that the correction leaves alone is written once.
-        changed = p_value(corrected)
+        changed = format_p_value(corrected)
         when = f"when corrected for the {tests} tests of this page"
         values += f", also {when}" if changed == values else f"; {changed} {when}"
     if corrected >= CHANCE or difference == 0:
@@ -154,7 +154,7 @@ def compare_with_best_baseline(
     if p >= CHANCE or difference == 0:
         return (
             f"The difference to the best baseline, {label} ({shown}), could be chance "
-            f"({p_value(p)})."
+            f"({format_p_value(p)})."
         )
     word = "Better" if is_better(kind, difference) else "Worse"
-    return f"{word} than the best baseline, {label} ({shown}; {p_value(p)})."
+    return f"{word} than the best baseline, {label} ({shown}; {format_p_value(p)})."

@@ -1,6 +1,6 @@
 """Sentences on how AAM was trained for a task, and what it may have seen."""
 
-from aam.report.labels import score
+from aam.report.labels import format_score
 
 
 def describe_share_of_labels(model: str, share: float) -> str:
@@ -32,7 +32,7 @@ def describe_draws(models: int, label: str, mean: float, sd: float) -> str:
     """
     return (
         f"{models} networks that differ only in their initial weights have a {label} of "
-        f"{score(mean)} ± {score(sd)} (mean and standard deviation)."
+        f"{format_score(mean)} ± {format_score(sd)} (mean and standard deviation)."
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aam.data.predictions import temperature
+from aam.learners.temperature import fit_temperature
 
 CLASSES = ["a", "b", "c"]
 
@@ -19,6 +19,6 @@ def test_the_temperature_is_the_one_of_least_log_loss():
         scaled /= scaled.sum(axis=1, keepdims=True)
         return -np.log(scaled[np.arange(len(code)), code]).mean()
 
-    found = temperature(np.array(CLASSES)[code], shares, CLASSES)
+    fitted = fit_temperature(np.array(CLASSES)[code], shares, CLASSES)
     grid = np.geomspace(0.5, 8, 400)
-    assert found == pytest.approx(grid[np.argmin([loss(value) for value in grid])], rel=0.02)
+    assert fitted == pytest.approx(grid[np.argmin([loss(value) for value in grid])], rel=0.02)

@@ -1,4 +1,6 @@
-"""Trees on the rarefied reads, and the constant, which looks at nothing.
+"""Decision trees on the rarefied reads: boosted ones, and forests.
+
+The baselines are functions of the type `aam.learners.baselines.problem.Predictor`.
 
 Shape suffixes: T training samples, R rows to predict, L leaves of all trees.
 """
@@ -8,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -29,20 +30,15 @@ from aam.learners.baselines.problem import (
 )
 
 ITERATIONS = 100
+"""Trees that boosting adds up."""
 TREES = 200
+"""Trees of a forest."""
 ROWS_AT_ONCE = 1024
+"""Rows whose medians are computed at a time."""
 TRIED_TREES = 30
 """Trees of a forest that settings are chosen by."""
 FOREST = {"max_features": (0.1, 0.33, "sqrt")}
 """Candidate settings of the forest; the first of equals is taken."""
-
-
-def constant(task: Problem) -> Prediction:
-    """Predict the median of the training folds, or their most frequent class."""
-    median = DummyRegressor(strategy="median")
-    majority = DummyClassifier(strategy="prior")
-    nothing = np.zeros((len(task.target), 1))
-    return fit_predict(task, median if task.regression else majority, nothing)
 
 
 def gradient_boosting(task: Problem) -> Prediction:
@@ -141,14 +137,17 @@ def leaf_medians(
     for first in range(0, leaves_RL.shape[0], ROWS_AT_ONCE):
         weight_RT = (leaves_RL[first : first + ROWS_AT_ONCE] @ weight_LT).toarray()
         total_RT = weight_RT[:, order].cumsum(axis=1)
-        medians.append(target_T[order][(total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)])
+        # The median is the first target at which half of the weight is reached.
+        position_R = (total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)
+        medians.append(target_T[order][position_R])
     return np.concatenate(medians)
 
 
 def _forest(task: Problem) -> tuple[Prediction, Prediction]:
-    """Return what a forest says, and of numbers also the medians of its leaves; it is fitted once.
+    """Return what a forest predicts: the mean of its trees, and the medians of its leaves.
 
-    The fraction of features of a split is chosen with fewer trees.
+    Classes have one prediction, which is returned twice. Two baselines need the same forest, so it
+    is fitted once per fold. The fraction of features of a split is chosen with fewer trees.
     """
     if "forest" in task.shared:
         return task.shared["forest"]
@@ -167,14 +166,18 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
         if task.regression
         else RandomForestClassifier(class_weight="balanced_subsample", **settings)
     )
-    if splits := leave_each_part_out(task):
+    splits = leave_each_part_out(task)
+    if splits:
         tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
         forest.set_params(**tried.best_params_)
     forest.set_params(n_estimators=TREES).fit(train, target)
     # Threads would add up the trees in any order, and so change the last bits.
     mean = predict(task, forest.set_params(n_jobs=1), test)
-    medians = leaf_medians(forest, train, target, test) if task.regression else mean[0]
-    task.shared["forest"] = mean, (medians, mean[1])
+    median = mean
+    if task.regression:
+        _, no_probabilities = mean
+        median = leaf_medians(forest, train, target, test), no_probabilities
+    task.shared["forest"] = (mean, median)
     return task.shared["forest"]
 
 

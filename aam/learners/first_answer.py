@@ -5,16 +5,14 @@ from collections.abc import Iterable
 import pandas as pd
 
 from aam.data.predictions import by_target
-from aam.evaluate.model_report import CONSTANT
-from aam.evaluate.task_report import NO_NESTED
-from aam.learners.super_learner import Learner, learners_by_target
+from aam.learners.super_learner import CONSTANTS, NO_NESTED, Learner, learners_by_target
 
 PREFERRED = "svm_clr"
-"""The baseline that stands in the place of the model, where the task has it."""
+"""The baseline that stands in for the model where the task has it."""
 
 
 def leading_baseline(names: Iterable[str]) -> str:
-    """Return the baseline that stands in the place of a model: the first that learns, if any.
+    """Return the baseline that stands in for a model: the first that learns, if any.
 
     Parameters
     ----------
@@ -22,11 +20,11 @@ def leading_baseline(names: Iterable[str]) -> str:
         Names of the baselines, in order; `PREFERRED` is taken where it is among them.
     """
     distinct = list(dict.fromkeys(names))
-    learning = [name for name in distinct if name not in CONSTANT]
+    learning = [name for name in distinct if name not in CONSTANTS]
     return PREFERRED if PREFERRED in distinct else (learning or distinct)[0]
 
 
-def learners_of_first_answer(
+def first_answer_learners(
     predictions: pd.DataFrame, nested: pd.DataFrame
 ) -> dict[str, dict[str, Learner]]:
     """Return what a first answer mixes, by target ("" where there is one) and name.
@@ -45,11 +43,11 @@ def learners_of_first_answer(
     is_leading = predictions["baseline"] == leading
     is_nested = nested["baseline"] == leading
     leading_tables = by_target(predictions[is_leading].drop(columns="baseline"))
-    own_nested = by_target(nested[is_nested].drop(columns="baseline"))
+    leading_nested = by_target(nested[is_nested].drop(columns="baseline"))
     others = learners_by_target(predictions[~is_leading], nested[~is_nested])
     return {
         target: {
-            leading: Learner(table, own_nested.get(target, NO_NESTED)),
+            leading: Learner(table, leading_nested.get(target, NO_NESTED)),
             **others.get(target, {}),
         }
         for target, table in leading_tables.items()

@@ -1,7 +1,9 @@
 """Methods on pairs of samples: support vectors on kernels, nearest neighbours on UniFrac.
 
+The baselines are functions of the type `aam.learners.baselines.problem.Predictor`.
+
 Shape suffixes: N samples, L samples that pairs are taken with (all, or landmarks), P features, T
-training samples.
+training samples, R rows at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from aam.learners.baselines.problem import Prediction, Problem, fit_predict, pre
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
 ROWS_AT_ONCE = 4096
+"""Samples whose features are made at a time where all would not fit into memory."""
 NEIGHBOURS = (1, 3, 5, 10, 20, 40)
 """Candidate numbers of neighbours; the smallest of equals is taken."""
 
@@ -35,25 +38,25 @@ def svm_unifrac(task: Problem) -> Prediction:
 
     With the square of the distance, the kernel would not be positive semidefinite.
     """
-    task = task.of_landmarks()
+    task = task.restrict_to_landmarks()
     return support_vectors(task, [laplacian(task.distances, task.train, task.columns)])
 
 
 def svm_clr(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of centred log-ratios."""
-    task = task.of_landmarks()
+    task = task.restrict_to_landmarks()
     return support_vectors(task, _kernels(task, prevalent_reads(task), centred_log_ratios))
 
 
 def svm_clades(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of the log-reads of the clades of the tree."""
-    task = task.of_landmarks()
+    task = task.restrict_to_landmarks()
     return support_vectors(task, _kernels(task, task.counts, clade_logs(task)))
 
 
 def knn_unifrac(task: Problem) -> Prediction:
     """Predict from the nearest training samples, weighted by the inverse of their distance."""
-    task = task.of_landmarks()
+    task = task.restrict_to_landmarks()
     kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
     splits = leave_parts_out(task, parts=10)
     smallest = min((len(inner) for inner, _ in splits), default=1)
@@ -126,11 +129,13 @@ def _kernels(
         square_N = np.diag(linear_NL)
         square_L = square_N
     else:
+
+        def scaled_features(reads_RF: csr_array) -> Floats:
+            return (features(reads_RF) - center_P) / scale
+
         scaled_LP = scaled_LP.astype(np.float32)
         square_L = np.square(scaled_LP).sum(axis=1)
-        linear_NL, square_N = _products_with_landmarks(
-            reads_NF, scaled_LP, lambda reads_RF: (features(reads_RF) - center_P) / scale
-        )
+        linear_NL, square_N = _products_with_landmarks(reads_NF, scaled_LP, scaled_features)
     # The exponent is -|x - y|^2 / 2, written as x y - (|x|^2 + |y|^2) / 2.
     gaussian_NL = np.exp(linear_NL - (square_N[:, None] + square_L) / 2)
     return [linear_NL, gaussian_NL]

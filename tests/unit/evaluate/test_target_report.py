@@ -6,8 +6,8 @@ import pytest
 from problems import predictions_of
 
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate.model_report import target_report, task_metrics
 from aam.evaluate.scores import accuracy_table
+from aam.evaluate.target_report import score_method, score_predictions
 from aam.report.summary import summary_page, terminal_lines
 
 
@@ -33,7 +33,7 @@ def classification() -> pd.DataFrame:
 def test_metadata_columns_get_scores_of_their_own_whatever_the_order_of_rows():
     studies = {"s3": "b", "s2": None, "s1": "a", "s0": "a", "s9": "unused"}
     metadata = pd.DataFrame({"study": studies})
-    report = task_metrics("regression", regression([1, 3, 5, 7]), metadata)
+    report = score_predictions("regression", regression([1, 3, 5, 7]), metadata)
     assert report["mae_by"] == {"study": {"a": {"n": 2, "mae": 2.0}, "b": {"n": 1, "mae": 7.0}}}
     first, second = (report["folds"][name] for name in "01")
     assert (first["n"], first["mae"], second["mae"]) == (2, 3.0, 5.0)
@@ -48,7 +48,7 @@ def test_a_classification_comes_back_from_its_file_and_has_tables_that_json_can_
     table = read_predictions(path)
     pd.testing.assert_frame_equal(table, classification())
     metadata = pd.DataFrame({"host": ["x", "x", "y"]}, index=["001", "002", "NA"])
-    report = task_metrics("classification", table, metadata)
+    report = score_predictions("classification", table, metadata)
     subsets = {"x": {"n": 2, "accuracy": 1.0}, "y": {"n": 1, "accuracy": 0.0}}
     assert report["accuracy_by"]["host"] == subsets
     assert report["per_class"]["NA"]["recall"] == 0.5
@@ -58,7 +58,7 @@ def test_a_classification_comes_back_from_its_file_and_has_tables_that_json_can_
 
 def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     def scored(error: float) -> dict:
-        return task_metrics("regression", regression([error, -error, error, error]))
+        return score_predictions("regression", regression([error, -error, error, error]))
 
     about = {"kind": "regression", "task": "body", "targets": {"age": {}, "bmi": {}}}
     about["column"] = ["bmi", "age"]
@@ -75,9 +75,9 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
 def test_held_out_test_samples_are_scored_apart():
     table = regression([1, 3, 5, 7])
     test = regression([10, 20]).assign(fold=-1).assign(**{"sample-id": ["t0", "t1"]})
-    report = target_report("regression", pd.concat([table, test]))
+    report = score_method("regression", pd.concat([table, test]))
     assert report["test"]["mae_pooled"] == report.pop("test")["mae_fold_mean"] == 15
-    assert report == task_metrics("regression", table)
+    assert report == score_predictions("regression", table)
 
 
 def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
@@ -87,7 +87,7 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
     sure = share**4 / (share**4 + (1 - share) ** 4)
     shares = np.stack([1 - sure, sure], axis=1)
     table = predictions_of(observed, "y", np.arange(600) % 3 - 1, shares, "xy")
-    report = target_report("classification", table)
+    report = score_method("classification", table)
     assert 0.2 < report["calibration"]["slope"] < 0.4
     for scores in (report, report["test"]):
         assert scores["calibrated_brier"] < scores["brier"]

@@ -1,4 +1,4 @@
-"""The scores of one task."""
+"""The scores of one target: of single methods, and of a model next to the baselines."""
 
 import logging
 from collections.abc import Mapping
@@ -17,19 +17,16 @@ from aam.evaluate.comparison import Comparison, compare, compare_with_guessing, 
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
 from aam.learners.conformal import calibrated_probabilities, fit_recalibration
-from aam.learners.super_learner import Learner, super_learner
+from aam.learners.super_learner import CONSTANTS, Learner, super_learner
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 
-CONSTANT = ("median", "majority")
-"""Baselines that look at nothing: no mixture needs them, and no test is against them."""
 
-
-def task_metrics(
+def score_predictions(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Score predictions of one target, whatever their fold, in plain types: None where undefined.
+    """Score predictions of one target, whatever their fold.
 
     Parameters
     ----------
@@ -40,31 +37,34 @@ def task_metrics(
         lowest first.
     labels
         Columns of the metadata, by sample ID, within whose values is scored too.
+
+    Returns
+    -------
+    dict
+        Scores in plain types, None where undefined: `n`, those of `aam.evaluate.scores.MAIN`,
+        `folds`, and `mae_by` or `accuracy_by`; of classes also `per_class` and `confusion`.
     """
     assert predictions["sample-id"].is_unique
     if kind == "regression":
-        score = "mae"
-        values = (
-            pd.to_numeric(predictions["observed"]) - pd.to_numeric(predictions["predicted"])
-        ).abs()
+        name = "mae"
+        observed = pd.to_numeric(predictions["observed"])
+        predicted = pd.to_numeric(predictions["predicted"])
+        values = (observed - predicted).abs()
         scores = _score_numbers(predictions)
     else:
-        score = "accuracy"
+        name = "accuracy"
         values = predictions["observed"].astype(str) == predictions["predicted"].astype(str)
         scores = _score_classes(predictions, is_ordinal=kind == "ordinal")
-    folds = metrics.means_by_label(score, values, predictions["fold"])
+    folds = metrics.means_by_label(name, values, predictions["fold"])
     if kind == "regression":
-        for name, found in _correlate_by_fold(predictions).items():
-            folds[name] |= found
-    return {
-        "n": len(predictions),
-        **scores,
-        "folds": folds,
-        f"{score}_by": {
-            name: metrics.means_by_label(score, values, column.reindex(predictions["sample-id"]))
-            for name, column in labels.items()
-        },
-    }
+        for fold, correlations in _correlate_by_fold(predictions).items():
+            folds[fold] |= correlations
+    by_label = {}
+    for label, column in labels.items():
+        by_label[label] = metrics.means_by_label(
+            name, values, column.reindex(predictions["sample-id"])
+        )
+    return {"n": len(predictions), **scores, "folds": folds, f"{name}_by": by_label}
 
 
 def _score_numbers(predictions: pd.DataFrame) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def _correlate_by_fold(predictions: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return the explained variance and the correlation of numbers in each fold, by its name."""
     by_fold = {}
     for name, part in predictions.groupby("fold"):
-        found = _score_numbers(part)
-        by_fold[str(name)] = {"r2": found["r2_pooled"], "pearson": found["pearson"]}
+        scores = _score_numbers(part)
+        by_fold[str(name)] = {"r2": scores["r2_pooled"], "pearson": scores["pearson"]}
     return by_fold
 
 
@@ -100,37 +100,53 @@ def _score_classes(predictions: pd.DataFrame, *, is_ordinal: bool) -> dict[str, 
     }
 
 
-def target_report(
+def score_method(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
 ) -> dict[str, Any]:
-    """Return `task_metrics` of fold 0 and above, and in `test` those of fold -1, if any.
+    """Score what a method predicts of one target, calibrated probabilities and test samples too.
 
-    Of classes there are also the scores of calibrated probabilities and of a constant, and in
-    `calibration` what all scored rows together calibrate by. A column `group` says which samples
-    belong together.
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        Cross-validated predictions, one row per sample. A column `group` says which samples belong
+        together.
+    labels
+        Columns of the metadata, by sample ID, within whose values is scored too.
+
+    Returns
+    -------
+    dict
+        What `score_predictions` returns of fold 0 and above, and under `test` that of fold -1, if
+        any. Of classes also the scores of calibrated probabilities and of a constant, and under
+        `calibration` what all scored rows together calibrate by.
     """
     is_test = predictions["fold"].to_numpy() < 0
     names = class_names(predictions)
-    if names:
-        calibrated_NC, constant_NC = calibrated_probabilities(predictions, names)
-    reports: dict[str, dict[str, Any]] = {}
-    for name, rows in (("", ~is_test), ("test", is_test)):
-        part = predictions[rows]
-        if not len(part):
-            continue
-        reports[name] = task_metrics(kind, part, labels)
-        if names:
-            reports[name] |= metrics.calibration_metrics(
-                part["observed"], calibrated_NC[rows], constant_NC[rows], names
-            )
-            if not name:
-                reports[name]["calibration"] = fit_recalibration(part, names).plain(names)
-    return {**reports.pop(""), **reports}
+    if not names:
+        report = score_predictions(kind, predictions[~is_test], labels)
+        if is_test.any():
+            report["test"] = score_predictions(kind, predictions[is_test], labels)
+        return report
+    calibrated_NC, constant_NC = calibrated_probabilities(predictions, names)
+
+    def score_rows(is_row: NDArray[np.bool_]) -> dict[str, Any]:
+        rows = predictions[is_row]
+        return score_predictions(kind, rows, labels) | metrics.calibration_metrics(
+            rows["observed"], calibrated_NC[is_row], constant_NC[is_row], names
+        )
+
+    report = score_rows(~is_test)
+    report["calibration"] = fit_recalibration(predictions[~is_test], names).plain(names)
+    if is_test.any():
+        report["test"] = score_rows(is_test)
+    return report
 
 
 @dataclass(frozen=True)
-class TaskScoring:
-    """By what the methods of a task are scored, and what they are compared with."""
+class TargetScoring:
+    """How the methods of a target are scored, and what they are compared with."""
 
     kind: str
     labels: Mapping[str, pd.Series]
@@ -145,17 +161,25 @@ class TaskScoring:
     seed: int
 
     def score(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
-        """Return the scores of a method, and log the headline score."""
-        together = units_of(self.group).loc[predictions["sample-id"]].to_numpy()
-        scores = target_report(self.kind, predictions.assign(**{GROUP: together}), self.labels)
+        """Return the scores of a method, and log the headline score.
+
+        Parameters
+        ----------
+        name
+            What the log calls the method.
+        predictions
+            Its cross-validated predictions.
+        """
+        units = units_of(self.group).loc[predictions["sample-id"]].to_numpy()
+        scores = score_method(self.kind, predictions.assign(**{GROUP: units}), self.labels)
         headline = HEADLINE[self.kind]
         logger.info("%s: %s %.4g", name, headline, scores[headline])
         return scores
 
-    def compare(self, own: pd.DataFrame, other: pd.DataFrame) -> Comparison:
+    def compare(self, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
         """Return the comparison of two methods on the samples of fold 0 and above."""
         return compare(
-            self.kind, _scored(own), _scored(other), independent=self.structure.independent
+            self.kind, _scored(first), _scored(second), independent=self.structure.independent
         )
 
     def score_and_compare(self, name: str, predictions: pd.DataFrame) -> dict[str, Any]:
@@ -172,23 +196,23 @@ class TaskScoring:
         }
 
 
-def model_report(
+def report_target(
     cfg: Mapping[str, Any],
-    own: pd.DataFrame,
-    others: Mapping[str, pd.DataFrame],
+    predictions: pd.DataFrame,
+    baselines: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
     group: pd.Series,
     *,
     nested: pd.DataFrame,
     learners: Mapping[str, Learner],
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Score one target of a model (`own`) and of the baselines (`others`), and compare them.
+    """Score one target of a model and of the baselines, and compare them.
 
     Parameters
     ----------
     cfg
         The slice `score`.
-    own, others
+    predictions, baselines
         Cross-validated predictions of the model, and of every baseline by its name.
     labels, group
         Columns of the metadata to score within, and the group of each sample, by sample ID.
@@ -199,51 +223,52 @@ def model_report(
 
     Returns
     -------
-    tuple
-        The report, whose keys are those of `metrics.json` in `docs/reference/artifacts.md`, and the
-        predictions of the method whose score leads: the super learner where there is one.
+    report : dict
+        Its keys are those of `metrics.json` in `docs/reference/artifacts.md`.
+    leading : pandas.DataFrame
+        The predictions of the method whose score leads: the super learner where there is one.
     """
     model = cfg["names"]["model"]
-    scoring = _prepare_scoring(cfg, own, others, labels, group)
-    report = scoring.score_and_compare(model, own)
+    scoring = _prepare_scoring(cfg, predictions, baselines, labels, group)
+    report = scoring.score_and_compare(model, predictions)
     report["structure"] = scoring.structure.plain()
-    if UNNESTED in own:
-        unnested = own.assign(predicted=own[UNNESTED])
-        report["unnested"] = _score_unnested(scoring.kind, own, unnested)
-    report["draws"] = _score_draws(scoring.kind, own)
-    report["baselines"] = _score_baselines(scoring, others, guess=report["guessing"]["score"])
+    if UNNESTED in predictions:
+        unnested = predictions.assign(predicted=predictions[UNNESTED])
+        report["unnested"] = _score_unnested(scoring.kind, predictions, unnested)
+    report["draws"] = _score_draws(scoring.kind, predictions)
+    report["baselines"] = _score_baselines(scoring, baselines, guess=report["guessing"]["score"])
     # Baselines that know all labels would hide what the model does with few.
     if not learners or cfg["labels"] < 1:
-        return report, own
+        return report, predictions
     report["super_learner"], mixed = _score_super_learner(
-        scoring, model, Learner(own, nested), learners
+        scoring, model, Learner(predictions, nested), learners
     )
     return report, mixed
 
 
 def _prepare_scoring(
     cfg: Mapping[str, Any],
-    own: pd.DataFrame,
-    others: Mapping[str, pd.DataFrame],
+    predictions: pd.DataFrame,
+    baselines: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
     group: pd.Series,
-) -> TaskScoring:
-    """Return by what the methods of a task are scored; the parameters are of `model_report`."""
-    groups_N = group.loc[_scored(own)["sample-id"]].to_numpy()
-    return TaskScoring(
+) -> TargetScoring:
+    """Return how the methods of a target are scored; the parameters are `report_target`'s."""
+    groups_N = group.loc[_scored(predictions)["sample-id"]].to_numpy()
+    return TargetScoring(
         kind=cfg["kind"],
         labels=labels,
         group=group,
         groups_N=groups_N,
         structure=Structure.read(groups_N, cfg["structure"]),
-        rivals={name: table for name, table in others.items() if name not in CONSTANT},
+        rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
         # The seed names no model: all models of a task are resampled alike.
         seed=seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"]),
     )
 
 
 def _score_baselines(
-    scoring: TaskScoring, baselines: Mapping[str, pd.DataFrame], guess: float
+    scoring: TargetScoring, baselines: Mapping[str, pd.DataFrame], guess: float
 ) -> dict[str, dict[str, Any]]:
     """Return the scores of every baseline; `guess` is the headline score of guessing."""
     reports = {name: scoring.score(name, table) for name, table in baselines.items()}
@@ -251,24 +276,24 @@ def _score_baselines(
         return reports
     # The majority of the other folds is right less often than one guess in K: see
     # `compare_with_guessing`.
-    for constant in CONSTANT:
+    for constant in CONSTANTS:
         if constant in reports:
             reports[constant][HEADLINE[scoring.kind]] = guess
     return reports
 
 
 def _score_super_learner(
-    scoring: TaskScoring, model: str, own: Learner, learners: Mapping[str, Learner]
+    scoring: TargetScoring, name: str, model: Learner, baselines: Mapping[str, Learner]
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Score the mixture of a model and the baselines.
 
     Parameters
     ----------
     scoring
-        By what methods are scored.
-    model, own
+        How methods are scored.
+    name, model
         Name and predictions of the model.
-    learners
+    baselines
         Predictions of the baselines, by their names.
 
     Returns
@@ -277,10 +302,10 @@ def _score_super_learner(
         What `super_learner` of a report holds, and the predictions of the mixture.
     """
     units = units_of(scoring.group)
-    mixed = super_learner({model: own, **learners}, units)
+    mixed = super_learner({name: model, **baselines}, units)
     predictions = mixed.predictions
     report = {
-        **scoring.score_and_compare(f"super learner with {model}", predictions),
+        **scoring.score_and_compare(f"super learner with {name}", predictions),
         **mixed.mixture.plain(),
         "unnested": _score_unnested(scoring.kind, predictions, mixed.unnested),
         "chosen": {
@@ -289,17 +314,17 @@ def _score_super_learner(
             "comparison": scoring.compare(predictions, mixed.chosen),
         },
     }
-    without = super_learner(learners, units).predictions
+    without_model = super_learner(baselines, units).predictions
     report["without_own"] = {
-        **scoring.score(f"super learner without {model}", without),
-        "comparison": scoring.compare(predictions, without),
+        **scoring.score(f"super learner without {name}", without_model),
+        "comparison": scoring.compare(predictions, without_model),
     }
     return report, predictions
 
 
 def _headline(kind: str, predictions: pd.DataFrame) -> float:
     """Return the headline score of the rows of fold 0 and above."""
-    return float(task_metrics(kind, _scored(predictions))[HEADLINE[kind]])
+    return float(score_predictions(kind, _scored(predictions))[HEADLINE[kind]])
 
 
 def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
