@@ -119,7 +119,7 @@ class KernelHead(nn.Module):
         Returns
         -------
         KernelPart
-            It gives the same outputs for such samples, from fewer features.
+            A machine that gives the same outputs for such samples, from fewer features.
         """
         width = len(self.center_F) - len(self.asv_PS)
         embedding_D = torch.arange(width, device=column_K.device)

@@ -36,7 +36,7 @@ class HostCopy:
         Raises
         ------
         TypeError
-            It names the value that a copy cannot hold.
+            The state holds another value, which the message names.
         """
         with torch.no_grad():
             copied = self._copy_nested(state, ())

@@ -39,9 +39,9 @@ class NonFiniteGuard:
     Parameters
     ----------
     options
-        Have the policy `nonfinite`, which is one of `Optimization.nonfinite`, and its limit.
+        Options of a step: the policy, as in `Optimization.nonfinite`, and its limit.
     dataset
-        Batches of the run: a message names the samples of the bad one.
+        Batches of the run: a message names the samples of the bad batch.
     devices
         Where the model is trained.
     """
@@ -194,7 +194,7 @@ class NonFiniteGuard:
         Returns
         -------
         InputError
-            It names the samples of the step's batch, and what may help.
+            Its message names the samples of the step's batch, and what may help.
         """
         fault = f"{', '.join(names)} not finite"
         if reason:

@@ -1,4 +1,4 @@
-"""What an optimization level stands for, and a model that is set up by it."""
+"""What an optimization level stands for, and how a model is set up by it."""
 
 import logging
 from functools import cache

@@ -58,7 +58,7 @@ class PrecisionChoice:
         dataset
             Its batches.
         memory
-            Has the limits that a step is kept within.
+            Limits that a step is kept within.
         """
         if self.devices.is_chosen:
             return
@@ -106,7 +106,7 @@ class PrecisionChoice:
         Parameters
         ----------
         optimization
-            What `aam.train.options.report` has returned of it; empty where it was not trained.
+            What `aam.train.options.report` has returned for it; empty where it was not trained.
         """
         if optimization and not self.devices.is_chosen:
             self.restore({"precision": optimization["precision"], "seconds": {}})
@@ -118,7 +118,8 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     optimization
-        What `aam.train.options.report` has returned of the encoder; empty where it was not trained.
+        What `aam.train.options.report` has returned for the encoder; empty where it was not
+        trained.
 
     Returns
     -------
@@ -166,9 +167,9 @@ def step_seconds(
     dataset
         Its batches.
     devices
-        Where it is trained. Their precision is another one afterwards.
+        Where it is trained. They may compute in another precision afterwards.
     memory
-        Has the limits of memory. Each precision gets the micro-batches that it needs.
+        Limits of memory. Each precision gets the micro-batches that it needs.
 
     Returns
     -------

@@ -90,13 +90,7 @@ def train_step(
     if guard is not None:
         guard.keep(model)
     losses = model(batch)
-    try:
-        devices.backward(losses["loss"])
-    except RuntimeError as error:
-        # Torch's anomaly mode has no class for its error, which only its words identify.
-        if guard is None or "returned nan values" not in str(error):
-            raise
-        raise guard.error(step, ["gradient_norm"], first_line(error)) from error
+    _backward(losses["loss"], step, devices, guard)
     norm = clip_gradients(model, optimizer, devices, options.clipping, options.clipping_limit)
     if guard is None or guard.passes(losses, norm, step):
         optimizer.step()
@@ -109,13 +103,24 @@ def train_step(
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 
 
+def _backward(loss: Tensor, step: int, devices: Devices, guard: NonFiniteGuard | None) -> None:
+    """Compute gradients; where torch's anomaly mode finds a NaN, the guard names the batch."""
+    try:
+        devices.backward(loss)
+    except RuntimeError as error:
+        # The error of the anomaly mode has no class, so that only its words identify it.
+        if guard is None or "returned nan values" not in str(error):
+            raise
+        raise guard.error(step, ["gradient_norm"], first_line(error)) from error
+
+
 def learning_rate(settings: Training, step: int, total: int) -> float:
     """Return the learning rate at a step.
 
     Parameters
     ----------
     settings
-        Have the peak learning rate and the fraction of the steps in which it rises.
+        Peak learning rate, and fraction of the steps in which it rises.
     step
         Number of the step, from 0.
     total

@@ -131,7 +131,7 @@ def memory_problem(shortage: str, expected: str = "enough") -> InputError:
     Returns
     -------
     InputError
-        It says what may help.
+        Its message says what may help.
     """
     return problem(
         "memory of a training step",
