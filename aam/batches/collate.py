@@ -18,8 +18,8 @@ from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 
 SAMPLES_PER_BLOCK = 16
 """Samples are padded to the richest of so many of similar richness."""
-SAMPLES_OF_ACCELERATOR = 256
-"""The same on an accelerator, where starting a kernel costs more than padding."""
+ACCELERATOR_SAMPLES_PER_BLOCK = 256
+"""The same number on an accelerator, where starting a kernel costs more than padding."""
 BITS = 5
 """Binary digits of block sizes: sizes differ by 3 to 6 %."""
 
@@ -61,9 +61,9 @@ def assemble(
     Batch
         On the host; its samples are in the order of `rows_B`.
     """
-    entries, distinct_U, place = entries_of(store, rows_B, asv_dropout, step)
+    entries, distinct_U, index = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
-    samples, order_B = sample_blocks(number_U[place], entries, at_once)
+    samples, order_B = sample_blocks(number_U[index], entries, at_once)
     return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
 
 

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from aam.batches.asv_dropout import AsvDropout
-from aam.batches.collate import SAMPLES_OF_ACCELERATOR, assemble, entries_of, sample_blocks
+from aam.batches.collate import (
+    ACCELERATOR_SAMPLES_PER_BLOCK,
+    assemble,
+    entries_of,
+    sample_blocks,
+)
 from aam.batches.masking import Masker
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore, places_of
@@ -46,16 +51,22 @@ def number_of_batches(samples: int, batch_size: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class BatchDataset(Dataset[Batch]):
-    """Step to batch."""
+    """The batches of a run: element i is the batch of step i."""
 
     store: SampleStore
+    """All samples, with their augmented rows."""
     tokens: TokenStore
+    """Their ASVs."""
     samples: NDArray[np.int64]
     """Positions of the training samples among the store's samples."""
     batch_size: int
+    """Most samples of a batch."""
     epochs: int
+    """How often every training sample comes."""
     seed: int
+    """Seed of the order of the samples, of views and of rows."""
     masker: Masker | None = None
+    """Masks nucleotides, by the epoch; None: none are masked."""
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Per metric the matrices [V, N, N] of all V views."""
     exact: BatchDistances | None = None
@@ -63,6 +74,7 @@ class BatchDataset(Dataset[Batch]):
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Per name the targets [N, C] of all samples."""
     asv_dropout: AsvDropout | None = None
+    """Leaves out ASVs and masks reads, by the step; None: it does neither."""
     category_NF: NDArray[np.int64] | None = None
     """Categories of all samples by their numbers."""
     at_once: int | None = None
@@ -86,19 +98,32 @@ class BatchDataset(Dataset[Batch]):
         batch = self.assemble(rows_B, step)
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
-            counts_BF = self.store.counts_of(rows_B, len(self.tokens.lengths))
-            for name, exact in self.exact(counts_BF).items():
-                # Faith's PD is a value of each sample, [B, 1]; the others are distances [B, B].
-                targets = batch.values if name == FAITH_PD else batch.distances
-                targets[name] = torch.from_numpy(exact.astype(np.float32))
-            return batch
+            self._add_exact_distances(batch, rows_B, self.exact)
+        else:
+            self._add_mixed_distances(batch, rows_B, view)
+        return batch
+
+    def _add_exact_distances(
+        self, batch: Batch, rows_B: NDArray[np.int64], exact: BatchDistances
+    ) -> None:
+        """Compute the distances of the batch from the reads of its rows."""
+        counts_BF = self.store.counts_of(rows_B, len(self.tokens.lengths))
+        for name, values in exact(counts_BF).items():
+            # Faith's PD is a value of each sample, [B, 1]; the others are distances [B, B].
+            targets = batch.values if name == FAITH_PD else batch.distances
+            targets[name] = torch.from_numpy(values.astype(np.float32))
+
+    def _add_mixed_distances(self, batch: Batch, rows_B: NDArray[np.int64], view: int) -> None:
+        """Take the distances of the batch from the matrices of a view.
+
+        The distances of a mixed row are the weighted means of its parents' distances.
+        """
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
-            # The distances of a mixed row are the weighted means of its parents' distances.
-            mixed_BB = weight_BK @ matrices[view][np.ix_(parents, parents)] @ weight_BK.T
+            parent_KK = matrices[view][np.ix_(parents, parents)]
+            mixed_BB = weight_BK @ parent_KK @ weight_BK.T
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
-        return batch
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows, without targets.
@@ -132,14 +157,16 @@ class BatchDataset(Dataset[Batch]):
         Parameters
         ----------
         device
-            Where the batches will be worked.
+            Where the model computes on the batches.
 
         Returns
         -------
         BatchDataset
             The same object on a CPU.
         """
-        return self if device.type == "cpu" else replace(self, at_once=SAMPLES_OF_ACCELERATOR)
+        return (
+            self if device.type == "cpu" else replace(self, at_once=ACCELERATOR_SAMPLES_PER_BLOCK)
+        )
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows of one step.
@@ -198,9 +225,10 @@ class BatchDataset(Dataset[Batch]):
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingDataset(BatchDataset):
-    """For heads on a frozen encoder: `embedding_RD` are the embeddings of all rows of the store."""
+    """For heads on a frozen encoder: embeddings of samples take the place of their ASVs."""
 
     embedding_RD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    """Embeddings of all rows of the store."""
 
     def __getitem__(self, step: int) -> Batch:
         """Return embeddings and targets of one step, without ASVs and samples."""
@@ -213,16 +241,27 @@ class EmbeddingDataset(BatchDataset):
 
 @dataclass(frozen=True, eq=False)
 class AsvDataset(BatchDataset):
-    """For training the sample level alone: `asv_UD` are embeddings of the token store's ASVs."""
+    """For training the sample level alone: embeddings of ASVs take the place of sequences."""
 
     asv_UD: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    """Embeddings of all ASVs of the token store."""
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
-        """Return the batch of some rows, with embeddings instead of sequences."""
-        entries, distinct_U, place = entries_of(self.store, rows_B, self.asv_dropout, step)
-        samples, order_B = sample_blocks(place, entries, self.at_once)
+        """Return the batch of some rows, with embeddings instead of sequences.
+
+        Parameters and result are those of `BatchDataset.assemble`.
+        """
+        entries, distinct_U, index = entries_of(self.store, rows_B, self.asv_dropout, step)
+        samples, order_B = sample_blocks(index, entries, self.at_once)
         embedded_UD = self.asv_UD[torch.from_numpy(distinct_U.astype(np.int64))]
-        return Batch([], samples, order_B, {}, {}, embedded_UD)
+        return Batch(
+            asvs=[],
+            samples=samples,
+            order_B=order_B,
+            distances={},
+            values={},
+            embedded_UD=embedded_UD,
+        )
 
 
 def augmented_rows(
@@ -231,11 +270,28 @@ def augmented_rows(
     """Return per sample the augmented rows whose first parent it is, in compressed form.
 
     Rows with a parent outside of `samples` are left out: they would leak held-out samples.
+
+    Parameters
+    ----------
+    store
+        Samples and their augmented rows.
+    samples
+        Positions of the training samples.
+
+    Returns
+    -------
+    starts : numpy.ndarray
+        Start of each sample's rows in `rows`, and the end of all, [N + 1].
+    rows : numpy.ndarray
+        Augmented rows, sample after sample.
     """
     rows = np.flatnonzero(store.row_view < 0)
     is_allowed = np.isin(store.parents, samples)
-    inside = [is_allowed[slice(*store.parent_offsets[row : row + 2])].all() for row in rows]
-    rows = rows[np.array(inside, bool)]
+    is_kept = np.zeros(len(rows), bool)
+    for number, row in enumerate(rows):
+        start, stop = store.parent_offsets[row : row + 2]
+        is_kept[number] = is_allowed[start:stop].all()
+    rows = rows[is_kept]
     first = store.parents[store.parent_offsets[rows]]
     order = np.argsort(first, kind="stable")
     starts = np.searchsorted(first[order], np.arange(len(store.sample_ids) + 1))
@@ -245,9 +301,25 @@ def augmented_rows(
 def parent_shares(
     store: SampleStore, rows_B: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the K distinct parents of some rows and the weight of each in each row [B, K]."""
+    """Return the parents of some rows, and their weights.
+
+    Parameters
+    ----------
+    store
+        Samples and their augmented rows.
+    rows_B
+        Rows of the store.
+
+    Returns
+    -------
+    parents : numpy.ndarray
+        The K distinct parents of all these rows, int64.
+    weight_BK : numpy.ndarray
+        Weight of each parent in each row, fp32.
+    """
     flat, number_B = places_of(store.parent_offsets, rows_B)
-    parents, place = np.unique(store.parents[flat], return_inverse=True)
+    parents, index = np.unique(store.parents[flat], return_inverse=True)
     weight_BK = np.zeros((len(rows_B), len(parents)), np.float32)
-    np.add.at(weight_BK, (np.repeat(np.arange(len(rows_B)), number_B), place), store.weights[flat])
+    row = np.repeat(np.arange(len(rows_B)), number_B)
+    np.add.at(weight_BK, (row, index), store.weights[flat])
     return parents.astype(np.int64), weight_BK

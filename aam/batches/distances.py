@@ -58,8 +58,8 @@ def load_matrices(
     """
     assert len(paths) == len(metrics) * views, "one file per metric and view"
     files = {metric: paths[n * views : (n + 1) * views] for n, metric in enumerate(metrics)}
-    scaled = files.pop(FAITH_PD, None)
-    matrices = [path for own in files.values() for path in own]
+    faith_pd_files = files.pop(FAITH_PD, None)
+    matrices = [path for view_paths in files.values() for path in view_paths]
     needed = np.dtype(np.float32).itemsize * len(sample_ids) ** 2 * len(matrices)
     if needed > room_bytes:
         raise problem(
@@ -69,13 +69,17 @@ def load_matrices(
             "set pretraining.targets: batch, which needs no distances of all samples; or allow "
             "more memory: runtime.max_memory_gb where it is set, else the memory of the job",
         )
-    values = {} if scaled is None else {FAITH_PD: _faith_pd(scaled, sample_ids, is_in)}
-    return {metric: _read(own, sample_ids) for metric, own in files.items()}, values
+    values = {}
+    if faith_pd_files is not None:
+        values[FAITH_PD] = _faith_pd(faith_pd_files, sample_ids, is_in)
+    distances = {metric: _read(view_paths, sample_ids) for metric, view_paths in files.items()}
+    return distances, values
 
 
 def _faith_pd(
     paths: Sequence[Path], sample_ids: Sequence[str], is_in: NDArray[np.bool_] | None
 ) -> NDArray[np.float32]:
+    """Return the means [N, 1] of all views, standardized by the samples that are in."""
     read = [read_faith_pd(path) for path in paths]
     for (ids, _), path in zip(read, paths, strict=True):
         assert ids == list(sample_ids), f"{path} holds other samples than the store"
@@ -125,7 +129,10 @@ def pair_variances(
     dict
         Variance per metric, 1e-6 at least.
     """
-    return {m: max(_pair_variance(views[0], samples), 1e-6) for m, views in distances.items()}
+    variances = {}
+    for metric, matrix_VNN in distances.items():
+        variances[metric] = max(_pair_variance(matrix_VNN[0], samples), 1e-6)
+    return variances
 
 
 def _pair_variance(matrix_NN: NDArray[np.floating], samples: NDArray[np.int64]) -> float:

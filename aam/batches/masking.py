@@ -33,7 +33,6 @@ class Masker:
     fraction: float
     seed: int
     masking: Masking = "random"
-    """``random``: single nucleotides; ``block``: `BLOCK_BP` in a row; ``patch``: all of a patch."""
     patch_bp: int = 1
 
     def mask(
@@ -57,18 +56,19 @@ class Masker:
         masked : tuple
             Row, position and base (0 to 3) of each masked nucleotide, three arrays in int64.
         """
-        chosen_US = self._chosen(asvs_U, tokens_US.shape[1], epoch)
+        chosen_US = self._choose(asvs_U, tokens_US.shape[1], epoch)
         chosen_US &= (tokens_US >= 1) & (tokens_US <= 4)
         asv_M, position_M = np.nonzero(chosen_US)
         base_M = tokens_US[asv_M, position_M].astype(np.int64) - 1
         return np.where(chosen_US, np.uint8(MASK), tokens_US), (asv_M, position_M, base_M)
 
-    def _chosen(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.bool_]:
-        """Return which of so many positions are chosen, whatever letters stand there, [U, S]."""
+    def _choose(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.bool_]:
+        """Choose positions [U, S], whatever letters stand there."""
         if self.masking == "block":
-            # A position is spared if none of the places a block could begin at has one.
-            begins = 1.0 - (1.0 - self.fraction) ** (1.0 / BLOCK_BP)
-            starts = self._uniform(asvs_U, length + BLOCK_BP - 1, epoch) < begins
+            # A position is masked if a block begins there or shortly before: at one of `BLOCK_BP`
+            # positions.
+            start_probability = 1.0 - (1.0 - self.fraction) ** (1.0 / BLOCK_BP)
+            starts = self._uniform(asvs_U, length + BLOCK_BP - 1, epoch) < start_probability
             windows = np.lib.stride_tricks.sliding_window_view(starts, BLOCK_BP, axis=1)
             return np.asarray(windows.any(axis=2))
         if self.masking == "patch":
@@ -79,9 +79,9 @@ class Masker:
 
     def _uniform(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.float64]:
         """Return numbers in [0, 1) by the SplitMix64 finalizer (Steele et al. 2014)."""
-        key = seed_of("mask", self.seed, epoch)
-        place = (asvs_U.astype(np.uint64)[:, None] << 20) + np.arange(length, dtype=np.uint64)
-        bits = place * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+        epoch_key = seed_of("mask", self.seed, epoch)
+        key_US = (asvs_U.astype(np.uint64)[:, None] << 20) + np.arange(length, dtype=np.uint64)
+        bits = key_US * np.uint64(0x9E3779B97F4A7C15) + np.uint64(epoch_key)
         for shift, factor in ((30, _MIX[0]), (27, _MIX[1])):
             bits = (bits ^ np.right_shift(bits, np.uint64(shift))) * factor
         bits = np.right_shift(bits ^ np.right_shift(bits, np.uint64(31)), np.uint64(11))

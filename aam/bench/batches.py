@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from aam.batches.dataset import BatchDataset
 from aam.data.vocabulary import PAD
-from aam.distributed.shards import joined
+from aam.distributed.shards import join_blocks
 from aam.model.batch import AsvBlock, Batch, Masked
 from aam.train.micro_batches import MicroBatches
 from aam.util.errors import problem
@@ -77,7 +77,7 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
             f"at least {richness}, the ASVs of the richest sample in the batch",
             "raise it: the naive mode pads every sample to it",
         )
-    return replace(batch, samples=[joined(batch.samples, asvs_per_sample)])
+    return replace(batch, samples=[join_blocks(batch.samples, asvs_per_sample)])
 
 
 def repeat_sequences(batch: Batch, *, copies: bool, padding: bool) -> Batch:

@@ -1,7 +1,4 @@
-"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric.
-
-Shape suffixes: W processes, N rows.
-"""
+"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
 
 import copy
 import logging
@@ -9,27 +6,26 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import MixedPrecision
 from lightning_fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
 from lightning_fabric.strategies import DDPStrategy, ModelParallelStrategy
-from numpy.typing import NDArray
 from torch import Tensor, nn, optim
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from aam.distributed.hardware import has_fast_bf16, has_tf32
+from aam.distributed.processes import Processes
 from aam.distributed.sharded import free, gather_module
-from aam.distributed.world import World, check_granted, claimed
+from aam.distributed.world import World, check_granted, claim_accelerator
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 PATIENCE = timedelta(days=1)
 """How long processes wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -44,56 +40,21 @@ AUTO = "auto"
 """Precision that `aam.train.precision` chooses by measured steps."""
 
 
-def has_fast_bf16() -> bool:
-    """Return whether this CPU multiplies bf16 faster than fp32.
-
-    Without instructions for bf16 it takes 40 times as long; on Intel without AMX, 1.7 times.
-
-    Returns
-    -------
-    bool
-        False also where oneDNN is not available.
-    """
-    if not torch.backends.mkldnn.is_available():
-        return False
-    has = torch.cpu.get_capabilities()
-    slow = has.get("cpu_name", "").startswith("Intel") and not has.get("amx_bf16")
-    return not slow and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def has_tf32(device: torch.device) -> bool:
-    """Return whether a device has units for tf32."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-def hardware() -> str:
-    """Return the name of what is computed on here.
-
-    Returns
-    -------
-    str
-        Name of the accelerator, or else of the kind of CPU.
-    """
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return str(torch.cpu.get_capabilities().get("cpu_name", "cpu"))
-
-
 class _Autocast(MixedPrecision):
     """Autocast alone: Fabric would also round counts, distances, targets and embeddings."""
 
-    is_on = True
+    is_active = True
     """Whether layers compute in 16 bits; if not, all is as without this plugin."""
 
     def forward_context(self) -> AbstractContextManager[None]:
-        return super().forward_context() if self.is_on else nullcontext()
+        return super().forward_context() if self.is_active else nullcontext()
 
     def convert_input(self, data: Any) -> Any:
         return data
 
 
-class Devices:
-    """One device with one precision; with several processes, that of this process.
+class Devices(Processes):
+    """One device with one precision; with several processes, the device of this process.
 
     Parameters
     ----------
@@ -134,54 +95,33 @@ class Devices:
         world: World | None = None,
         kernels: int = KERNELS,
     ) -> None:
-        self.world = world or World()
+        super().__init__(world or World())
         check_granted(self.world)
         self.kernels = kernels
-        # oneDNN reads these variables when it makes its first kernel.
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
-        os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
-        # A scheduler may grant fewer cores than the job was planned with.
-        granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
-        torch.set_num_threads(max(1, min(threads, granted)))
+        _limit_kernels(kernels)
+        _limit_threads(threads)
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
-        if precision in _MIXED and not torch.cuda.is_available():
-            possible = "bf16" if has_fast_bf16() else "fp32"
-            if possible != precision:
-                logger.warning("this CPU has no fast %s: training in %s", precision, possible)
-                precision = possible
-        if deterministic:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.backends.cudnn.benchmark = not deterministic
-        torch.use_deterministic_algorithms(deterministic)
-        kind = "cuda" if torch.cuda.is_available() else "cpu"
-        mixed = _MIXED.get("bf16" if precision == AUTO else precision)
-        # The environment is set explicitly: Fabric would otherwise take the processes of any SLURM
-        # job for its own.
-        several = self.processes > 1
-        plugins: list[Any] = [TorchElasticEnvironment() if several else LightningEnvironment()]
-        if mixed:
-            plugins.append(_Autocast(mixed, kind))
-        self._fabric = Fabric(
-            accelerator=kind,
-            devices=[claimed()] if kind == "cuda" and not several else self.world.devices,
-            num_nodes=self.world.nodes,
-            strategy=_strategy(self.world, precision),
-            plugins=plugins,
-        )
+        precision = _possible_precision(precision)
+        _set_deterministic(deterministic)
+        self._fabric = _make_fabric(self.world, precision)
         self._precision: Any = self._fabric.strategy.precision
         if precision == "tf32" and not has_tf32(self.device):
             logger.warning("this machine has no tf32: training in fp32")
         self.is_auto = precision == AUTO
         self.is_chosen = not self.is_auto or len(self.candidates) == 1
         self.compute_in(self.candidates[0] if self.is_auto else precision)
-        if several:
-            self._fabric.launch()
-        # Values on the host need a group of their own where the default group is of accelerators.
-        self._host: Any = None
-        if several and kind == "cuda":
-            self._host = dist.new_group(backend="gloo", timeout=PATIENCE)
+        if self.processes > 1:
+            self._join_processes()
         self._first_scaling = self.scaling()
         self._is_exact = False
+
+    def _join_processes(self) -> None:
+        """Meet the other processes, which torchrun's agent has started."""
+        self._fabric.launch()
+        self.rank = self._fabric.global_rank
+        if self.device.type == "cuda":
+            # The default group is one of accelerators: values on the host need another one.
+            self._host_group = dist.new_group(backend="gloo", timeout=PATIENCE)
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -197,16 +137,28 @@ class Devices:
         return MORE_KERNELS_MB if has_more and self.precision == "bf16" else 0.0
 
     def compute_in(self, precision: str) -> None:
-        """Compute in a precision from now on: the given one, or one of the `candidates`."""
+        """Compute in a precision from now on.
+
+        Parameters
+        ----------
+        precision
+            The precision that was given, or one of the `candidates`.
+        """
         self.precision = precision
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
         # An LSTM's products are those of cuDNN, which has a switch of its own.
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         if isinstance(self._precision, _Autocast):
-            self._precision.is_on = precision in _MIXED
+            self._precision.is_active = precision in _MIXED
 
     def choose(self, precision: str) -> None:
-        """Settle on one of the `candidates`, where the precision was not given."""
+        """Settle the precision, where it was not given.
+
+        Parameters
+        ----------
+        precision
+            One of the `candidates`.
+        """
         self.compute_in(precision)
         self.is_chosen = True
 
@@ -229,26 +181,23 @@ class Devices:
         return self._fabric.device
 
     @property
-    def processes(self) -> int:
-        """Number of processes that work together."""
-        return self.world.processes
-
-    @property
-    def rank(self) -> int:
-        """Number of this process, from 0."""
-        return self._fabric.global_rank if self.processes > 1 else 0
-
-    @property
     def is_sharded(self) -> bool:
         """Whether the weights are sharded among the processes."""
         return self.processes > 1 and self.world.strategy == "fsdp"
 
     def alone(self) -> "Devices":
-        """Return the same device for what this process does without the others."""
-        own = copy.copy(self)
-        own.world = World()
-        own._host = None
-        return own
+        """Return the same device for what this process does without the others.
+
+        Returns
+        -------
+        Devices
+            A copy, which exchanges nothing.
+        """
+        same = copy.copy(self)
+        same.world = World()
+        same.rank = 0
+        same._host_group = None
+        return same
 
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training.
@@ -308,7 +257,15 @@ class Devices:
                 free(model)
 
     def finish(self, model: nn.Module, wrapped: Any) -> None:
-        """Leave all weights in `model` when training is over, in every process."""
+        """Leave all weights in the model when training is over, in every process.
+
+        Parameters
+        ----------
+        model
+            The model that `setup_model` was given.
+        wrapped
+            What it returned.
+        """
         if self.is_sharded:
             gather_module(model, wrapped.module)
 
@@ -323,7 +280,22 @@ class Devices:
         self._fabric.backward(loss)
 
     def clip(self, model: nn.Module, optimizer: Any, largest_norm: float) -> Tensor:
-        """Scale the gradients down to a largest norm; return the norm before, unread."""
+        """Scale the gradients down to a largest norm.
+
+        Parameters
+        ----------
+        model
+            The model as `setup_model` returned it.
+        optimizer
+            Its optimizer as `setup_optimizer` returned it.
+        largest_norm
+            Largest norm of all gradients together.
+
+        Returns
+        -------
+        torch.Tensor
+            Norm before, on the device, so that nothing waits for it.
+        """
         self._average_unsharded(model)
         norm: Any = self._fabric.clip_gradients(
             model, optimizer, max_norm=largest_norm, error_if_nonfinite=False
@@ -331,12 +303,21 @@ class Devices:
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def unscale(self, model: nn.Module, optimizer: Any) -> None:
-        """Give the gradients their true size before they are looked at; `clip` does so itself."""
+        """Give the gradients their true size before they are looked at; `clip` does so itself.
+
+        Parameters
+        ----------
+        model
+            The model as `setup_model` returned it.
+        optimizer
+            Its optimizer as `setup_optimizer` returned it.
+        """
         self._average_unsharded(model)
         self._precision.unscale_gradients(optimizer.optimizer)
 
     def leave_out(self) -> None:
-        """Tell the scaler of fp16, if it has seen gradients, that a step ends without an update."""
+        """End a step without an update, for the scaler of fp16."""
+        # A scaler that has seen no gradients refuses the call.
         with suppress(AssertionError):
             if self.precision == "fp16":
                 self._precision.scaler.update()
@@ -347,11 +328,17 @@ class Devices:
         return float(self.scaling().get("scale", 1.0))
 
     def scaling(self) -> dict[str, Any]:
-        """Return the state of the gradients' scale: empty but in fp16."""
+        """Return the state of the gradients' scale, empty in other precisions than fp16."""
         return self._precision.state_dict()
 
     def restore_scaling(self, state: dict[str, Any]) -> None:
-        """Go on with the scale that `scaling` returned."""
+        """Go on with a scale of the gradients.
+
+        Parameters
+        ----------
+        state
+            What `scaling` returned.
+        """
         self._precision.load_state_dict(state)
 
     @contextmanager
@@ -361,14 +348,14 @@ class Devices:
         Parameters
         ----------
         model
-            Model, which is moved to the device. It returns to its mode of training behind the
-            block.
+            Model, which is moved to the device. After the block it returns to the mode, training or
+            evaluation, that it had before.
         """
         was_training = model.training
-        products = torch.get_float32_matmul_precision()
+        product_precision = torch.get_float32_matmul_precision()
+        recurrent_tf32 = torch.backends.cudnn.allow_tf32
         model.to(self.device).eval()
         arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
-        recurrent = torch.backends.cudnn.allow_tf32
         try:
             if self._is_exact:
                 torch.backends.cudnn.allow_tf32 = False
@@ -378,130 +365,96 @@ class Devices:
             with torch.inference_mode(), arithmetic, eager:
                 yield
         finally:
-            torch.backends.cudnn.allow_tf32 = recurrent
-            torch.set_float32_matmul_precision(products)
+            torch.backends.cudnn.allow_tf32 = recurrent_tf32
+            torch.set_float32_matmul_precision(product_precision)
             model.train(was_training)
-
-    def shard(self, all_N: NDArray[Any]) -> NDArray[Any]:
-        """Return every W-th row of an array: those of this process.
-
-        Parameters
-        ----------
-        all_N
-            Rows of all processes.
-
-        Returns
-        -------
-        numpy.ndarray
-            A view of the array.
-        """
-        return all_N[self.rank :: self.processes]
-
-    def all_gather(self, shard_N: Tensor, number: int) -> Tensor:
-        """Return the rows of all processes in their order.
-
-        Parameters
-        ----------
-        shard_N
-            What this process computed for the rows that `shard` chose, on the host.
-        number
-            Number of rows of all processes.
-
-        Returns
-        -------
-        torch.Tensor
-            All rows, [number, ...].
-        """
-        if self.processes == 1:
-            return shard_N
-        most = -(-number // self.processes)
-        padded = shard_N.new_zeros(most, *shard_N.shape[1:])
-        padded[: len(shard_N)] = shard_N
-        all_WN = shard_N.new_empty(self.processes * most, *shard_N.shape[1:])
-        dist.all_gather_single(all_WN, padded, group=self._host)
-        by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
-        return by_row.flatten(0, 1)[:number]
-
-    def all_reduce_sum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sum of an array of counts over all processes.
-
-        Parameters
-        ----------
-        counts
-            Counts of this process, int64.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64, the same in all processes.
-        """
-        return self._all_reduce(torch.from_numpy(counts.copy()), dist.ReduceOp.SUM).numpy()
-
-    def all_reduce_min(self, number: int) -> int:
-        """Return the smallest number that any process says."""
-        return int(self._all_reduce(torch.tensor(number), dist.ReduceOp.MIN))
-
-    def _all_reduce(self, value: Tensor, operation: Any) -> Tensor:
-        if self.processes > 1:
-            dist.all_reduce(value, operation, group=self._host)
-        return value
-
-    def broadcast(self, value: T) -> T:
-        """Return what the first process says; no accelerator is waited for.
-
-        Parameters
-        ----------
-        value
-            Plain values. Those of other processes than the first are ignored.
-
-        Returns
-        -------
-        Any
-            The same in all processes.
-        """
-        if self.processes == 1:
-            return value
-        said = [value]
-        dist.broadcast_object_list(said, 0, group=self._host)
-        return said[0]
-
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        if self.processes > 1:
-            dist.barrier(group=self._host)
 
     @property
     def name(self) -> str:
         """Name of the device for records, and of how many there are."""
-        own = f"cpu, {torch.get_num_threads()} threads"
+        device_name = f"cpu, {torch.get_num_threads()} threads"
         if self.device.type == "cuda":
-            own = torch.cuda.get_device_name(self.device)
-        return own if self.processes == 1 else f"{self.processes} x {own} ({self.world.strategy})"
+            device_name = torch.cuda.get_device_name(self.device)
+        if self.processes == 1:
+            return device_name
+        return f"{self.processes} x {device_name} ({self.world.strategy})"
 
     def _average_unsharded(self, model: Any) -> None:
         """Average the gradients of the parameters that are too small to be sharded, if any is."""
-        found = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
-        if found and self.is_sharded:
-            together = torch.stack(found)
-            dist.all_reduce(together)
-            for gradient, mean in zip(found, together / self.processes, strict=True):
+        if not self.is_sharded:
+            return
+        gradients = [p.grad for p in model.parameters() if p.grad is not None and p.grad.ndim == 0]
+        if gradients:
+            stacked = torch.stack(gradients)
+            dist.all_reduce(stacked)
+            for gradient, mean in zip(gradients, stacked / self.processes, strict=True):
                 gradient.copy_(mean)
 
 
-def _strategy(world: World, precision: str) -> Any:
+def _limit_kernels(kernels: int) -> None:
+    """Set how many kernels oneDNN keeps, unless the environment says otherwise."""
+    # oneDNN reads these variables when it makes its first kernel.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
+
+
+def _limit_threads(threads: int) -> None:
+    """Set the number of threads, within the cores that this process may use."""
+    # A scheduler may grant fewer cores than the job was planned with.
+    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
+    torch.set_num_threads(max(1, min(threads, granted)))
+
+
+def _possible_precision(precision: str) -> str:
+    """Return the precision, or the nearest one that this CPU is fast in, with a warning."""
+    if precision not in _MIXED or torch.cuda.is_available():
+        return precision
+    possible = "bf16" if has_fast_bf16() else "fp32"
+    if possible != precision:
+        logger.warning("this CPU has no fast %s: training in %s", precision, possible)
+    return possible
+
+
+def _set_deterministic(deterministic: bool) -> None:
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.backends.cudnn.benchmark = not deterministic
+    torch.use_deterministic_algorithms(deterministic)
+
+
+def _make_fabric(world: World, precision: str) -> Fabric:
+    """Return what wraps models and optimizers, on the device of this process."""
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    is_alone = world.processes == 1
+    # The environment is set explicitly: Fabric would otherwise take the processes of any SLURM job
+    # for its own.
+    plugins: list[Any] = [LightningEnvironment() if is_alone else TorchElasticEnvironment()]
+    mixed = _MIXED.get("bf16" if precision == AUTO else precision)
+    if mixed:
+        plugins.append(_Autocast(mixed, kind))
+    return Fabric(
+        accelerator=kind,
+        devices=[claim_accelerator()] if kind == "cuda" and is_alone else world.devices,
+        num_nodes=world.nodes,
+        strategy=_make_strategy(world, precision),
+        plugins=plugins,
+    )
+
+
+def _make_strategy(world: World, precision: str) -> Any:
     if world.processes == 1:
         return "auto"
-    # Where there are accelerators a group of its own waits on the host. The group of the
-    # accelerators keeps its shorter limit, and notices what hangs.
-    waiting: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
+    # Where there are accelerators another group waits on the host. The group of the accelerators
+    # keeps its shorter limit, and notices what hangs.
+    limits: dict[str, Any] = {} if torch.cuda.is_available() else {"timeout": PATIENCE}
     if world.strategy == "ddp":
         # The buffers are statistics of the whole batch, which every process computes.
-        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **waiting)
+        return DDPStrategy(forward_sync_buffers=False, gradient_as_bucket_view=True, **limits)
     if precision == "fp16":
         hint = "choose precision bf16, or runtime.strategy ddp"
         raise problem("runtime.strategy", "fsdp with precision fp16", "bf16, tf32 or fp32", hint)
     return ModelParallelStrategy(
-        _shard_layers, data_parallel_size=world.processes, tensor_parallel_size=1, **waiting
+        _shard_layers, data_parallel_size=world.processes, tensor_parallel_size=1, **limits
     )
 
 

@@ -47,16 +47,20 @@ ADDRESS_AWAITED_S = 300
 """Seconds in which the first node must say where it is."""
 
 
-def together(function: Callable[..., None], *, runtime: RunOptions, **arguments: Any) -> None:
-    """Call a function in all processes that `runtime` asks for; those of a node share the threads.
+def call_in_processes(
+    function: Callable[..., None], *, runtime: RunOptions, **arguments: Any
+) -> None:
+    """Call a function in all processes that the run options ask for.
+
+    The processes of a node share its threads.
 
     Parameters
     ----------
     function
         A function of a module, which every process can import.
     runtime
-        How many devices and nodes there are, and the work folder; each process gets it as the
-        argument `runtime`, with `launched` and its own threads.
+        How many devices and nodes there are, and the work folder. Each process gets it as the
+        argument `runtime`, with `launched` and its share of the threads.
     **arguments
         Further arguments of the function.
 
@@ -75,50 +79,63 @@ def together(function: Callable[..., None], *, runtime: RunOptions, **arguments:
     runtime.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="launch-", dir=runtime.work) as name:
         folder = Path(name).absolute()
-        # By its name: the agents need not import what it needs.
+        # The agents get the function by its name, so that they need not import what it needs.
         job = (function.__module__, function.__name__, {**arguments, "runtime": granted})
         (folder / JOB).write_bytes(pickle.dumps(job))
         logger.info("starting %d processes (%s)", world.processes, world.strategy)
-        command += [str(folder), str(os.getpid())]
-        # The same package before any other.
-        path = [str(PACKAGE_ROOT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
-        own["OMP_NUM_THREADS"] = str(threads)
-        with subprocess.Popen(command, env=os.environ | own) as agents:
-            try:
-                code = agents.wait()
-            except BaseException:
-                agents.terminate()
-                raise
+        code = _run_agents([*command, str(folder), str(os.getpid())], threads)
         if code:
             raise _error(folder, world, code)
 
 
 def _command(world: World) -> list[str]:
     """Return what starts the agents, without arguments."""
-    own = [sys.executable, "-m", __name__]
+    start_agent = [sys.executable, "-m", __name__]
     if world.nodes == 1:
         check_granted(world)
-        return own
+        return start_agent
     if "SLURM_JOB_ID" not in os.environ or shutil.which("srun") is None:
-        got = f"{world.nodes} outside of a SLURM job"
-        expected = "1, or a job of as many nodes"
-        hint = "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md"
-        raise problem("runtime.nodes", got, expected, hint)
+        raise problem(
+            "runtime.nodes",
+            f"{world.nodes} outside of a SLURM job",
+            "1, or a job of as many nodes",
+            "run through profiles/slurm or in an allocation (salloc), see docs/how-to/cluster.md",
+        )
     # Within a step of the same job, which has all its resources, the new one has to share them.
     options = "--ntasks-per-node 1 --overlap --cpu-bind none --kill-on-bad-exit 1"
-    return [*f"srun --nodes {world.nodes} --ntasks {world.nodes} {options}".split(), *own]
+    start_step = f"srun --nodes {world.nodes} --ntasks {world.nodes} {options}"
+    return [*start_step.split(), *start_agent]
+
+
+def _run_agents(command: list[str], threads: int) -> int:
+    """Run the agents to their end, and return their exit code."""
+    # The processes import the same package as this one, before any other.
+    search_path = str(PACKAGE_ROOT.parent)
+    if os.environ.get("PYTHONPATH"):
+        search_path += os.pathsep + os.environ["PYTHONPATH"]
+    environment = os.environ | {
+        "PYTHONPATH": search_path,
+        "PYTHONSAFEPATH": "1",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    with subprocess.Popen(command, env=environment) as agents:
+        try:
+            return agents.wait()
+        except BaseException:
+            agents.terminate()
+            raise
 
 
 def _error(folder: Path, world: World, code: int) -> Exception:
+    """Return what one of the processes raised, or else the reason why they ended."""
     paths = sorted(folder.rglob("error.json"), key=lambda path: path.stat().st_mtime_ns)
     raised = []
     for path in paths:
         # A process that was ended while it wrote leaves a part of it.
         with suppress(json.JSONDecodeError):
             raised.append(json.loads(path.read_text(encoding="utf-8"))["message"])
-    for each in raised:
-        kind, _, text = each["message"].partition(": ")
+    for failure in raised:
+        kind, _, text = failure["message"].partition(": ")
         if kind == InputError.__name__:
             return InputError(text)
     reason = f"their agent ended with exit code {code}"
@@ -132,12 +149,16 @@ def _error(folder: Path, world: World, code: int) -> Exception:
     )
 
 
-def agent(folder: Path, stage: int) -> None:
+def run_agent(folder: Path, stage: int) -> None:
     """Start the processes of this node, and end with them; `stage` is the stage's process ID."""
     if not (folder / JOB).is_file():
-        hint = "put results_dir on a file system that all nodes share"
-        found = f"nothing on {socket.gethostname()}"
-        sys.exit(str(problem(folder, found, "a folder that all nodes see", hint)))
+        error = problem(
+            folder,
+            f"nothing on {socket.gethostname()}",
+            "a folder that all nodes see",
+            "put results_dir on a file system that all nodes share",
+        )
+        sys.exit(str(error))
     module, function, arguments = pickle.loads((folder / JOB).read_bytes())
     runtime: RunOptions = arguments["runtime"]
     if runtime.nodes == 1:
@@ -154,7 +175,7 @@ def agent(folder: Path, stage: int) -> None:
         **_rendezvous(folder, runtime.nodes),
     )
     try:
-        elastic_launch(config, process)(module, function, arguments, os.getpid())
+        elastic_launch(config, run_process)(module, function, arguments, os.getpid())
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode < 0:
@@ -182,7 +203,7 @@ def _rendezvous(folder: Path, nodes: int) -> dict[str, Any]:
     return {"rdzv_backend": "static", "rdzv_endpoint": endpoint, "rdzv_configs": {"rank": node}}
 
 
-def process(module: str, function: str, arguments: dict[str, Any], parent: int) -> None:
+def run_process(module: str, function: str, arguments: dict[str, Any], parent: int) -> None:
     """Call a function as one of the processes; `parent` is the process ID of the agent."""
     end_with(parent)
     runtime: RunOptions = arguments["runtime"]
@@ -198,7 +219,7 @@ def process(module: str, function: str, arguments: dict[str, Any], parent: int) 
     try:
         call(**{**arguments, "runtime": runtime})
     except InputError as error:
-        # By the name of the class, under which the stage looks for it.
+        # The stage looks for the name of this class, which a subclass would hide.
         raise InputError(str(error)) from None
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -207,4 +228,4 @@ def process(module: str, function: str, arguments: dict[str, Any], parent: int) 
 if __name__ == "__main__":
     # The module is imported by its own name, so that its log records are those of the package.
     module = importlib.import_module("aam.distributed.launch")
-    module.agent(Path(sys.argv[1]), int(sys.argv[2]))
+    module.run_agent(Path(sys.argv[1]), int(sys.argv[2]))

@@ -51,14 +51,14 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
     """
     tensors: dict[str, Tensor] = {}
 
-    def described(value: Any, path: str) -> Any:
+    def describe(value: Any, path: str) -> Any:
         if not isinstance(value, DTensor):
             return value
         tensors[path] = value
         dtype = str(value.dtype).removeprefix("torch.")
         return {SHARDED: path, "shape": list(value.shape), "dtype": dtype}
 
-    plain = _replaced(state, described)
+    plain = _replace_nested(state, describe)
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     dcp.save(tensors, storage_writer=writer)
     if dist.get_rank() == 0:
@@ -85,7 +85,7 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}
 
-    def made(value: Any, path: str) -> Any:
+    def make_tensor(value: Any, path: str) -> Any:
         if not (isinstance(value, dict) and SHARDED in value):
             return value
         shape = value["shape"]
@@ -99,7 +99,8 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
         tensors[value[SHARDED]] = tensor
         return tensor
 
-    state = _replaced(torch.load(folder / PLAIN, map_location="cpu", weights_only=True), made)
+    plain = torch.load(folder / PLAIN, map_location="cpu", weights_only=True)
+    state = _replace_nested(plain, make_tensor)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         reader = HuggingFaceStorageReader(str(folder))
@@ -108,15 +109,32 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
 
 
 def restore_module(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Give a model, sharded or not, the weights of a state of either kind."""
-    model.load_state_dict(
-        {name: _placed(state[name], like) for name, like in model.state_dict().items()}
-    )
+    """Give a model, sharded or not, the weights of a state of either kind.
+
+    Parameters
+    ----------
+    model
+        Model that is filled.
+    state
+        State of a model of the same shape, whole or sharded.
+    """
+    weights = {}
+    for name, like in model.state_dict().items():
+        weights[name] = _shard_like(state[name], like)
+    model.load_state_dict(weights)
 
 
 def restore_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
-    """Give the `CombinedOptimizer` of a model, sharded or not, a state of either kind."""
-    placed = {}
+    """Give the optimizer of a model, sharded or not, a state of either kind.
+
+    Parameters
+    ----------
+    optimizer
+        A `CombinedOptimizer` that is filled.
+    state
+        State of such an optimizer, whole or sharded.
+    """
+    part_states = {}
     for number, part in enumerate(optimizer.parts):
         part_state = state[str(number)]
         parameters = [p for group in part.param_groups for p in group["params"]]
@@ -124,20 +142,20 @@ def restore_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
         for index, like in enumerate(parameters):
             # A parameter that was never updated has no moments.
             if index in part_state["state"]:
-                moments[index] = _placed_moments(part_state["state"][index], like)
-        placed[str(number)] = {**part_state, "state": moments}
-    optimizer.load_state_dict(placed)
+                moments[index] = _shard_moments(part_state["state"][index], like)
+        part_states[str(number)] = {**part_state, "state": moments}
+    optimizer.load_state_dict(part_states)
 
 
-def _placed_moments(moments: Mapping[str, Tensor], like: Tensor) -> dict[str, Tensor]:
+def _shard_moments(moments: Mapping[str, Tensor], like: Tensor) -> dict[str, Tensor]:
     """Return the moments of a parameter, those of its shape sharded as it is."""
-    placed = {}
+    sharded = {}
     for name, value in moments.items():
-        placed[name] = _placed(value, like) if value.shape == like.shape else value
-    return placed
+        sharded[name] = _shard_like(value, like) if value.shape == like.shape else value
+    return sharded
 
 
-def _placed(value: Tensor, like: Tensor) -> Tensor:
+def _shard_like(value: Tensor, like: Tensor) -> Tensor:
     """Return a tensor sharded as another one is; a whole one for a whole one."""
     if not isinstance(like, DTensor) or isinstance(value, DTensor):
         return value
@@ -146,15 +164,19 @@ def _placed(value: Tensor, like: Tensor) -> Tensor:
     )
 
 
-def _replaced(value: Any, replacement: Callable[[Any, str], Any], path: str = "state") -> Any:
-    """Return a copy of nested values, any of which `replacement` may replace."""
-    found = replacement(value, path)
-    if found is not value:
-        return found
+def _replace_nested(value: Any, replace: Callable[[Any, str], Any], path: str = "state") -> Any:
+    """Return a copy of nested values, any of which `replace` may replace by another."""
+    replacement = replace(value, path)
+    if replacement is not value:
+        return replacement
     if isinstance(value, dict):
-        return {key: _replaced(item, replacement, f"{path}.{key}") for key, item in value.items()}
+        items = {}
+        for key, item in value.items():
+            items[key] = _replace_nested(item, replace, f"{path}.{key}")
+        return items
     if isinstance(value, list | tuple):
-        return type(value)(
-            _replaced(item, replacement, f"{path}.{place}") for place, item in enumerate(value)
-        )
+        parts = []
+        for index, item in enumerate(value):
+            parts.append(_replace_nested(item, replace, f"{path}.{index}"))
+        return type(value)(parts)
     return value

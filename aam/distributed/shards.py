@@ -9,7 +9,7 @@ Shape suffixes: W processes, U ASVs, S positions, B samples, A of one, M masked,
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from aam.distributed.devices import Devices
-from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, map_tensors
 from aam.model.encoder import Encoded, Encoder
 from aam.util.seeds import seed_of
 
@@ -33,9 +33,9 @@ class BatchShard(Batch):
     """
 
     asv_U: Tensor
-    """Place of each distinct ASV of the batch among the gathered ones, process after process."""
+    """Position of each distinct ASV of the batch among the gathered ones of all processes."""
     sample_B: Tensor
-    """The same of each sample, in the order of the batch."""
+    """Position of each sample, in the order of the batch, among the gathered ones."""
     masked_nucleotides: int
     """Number of masked nucleotides of the whole batch."""
 
@@ -45,7 +45,7 @@ class BatchShard(Batch):
         return len(self.sample_B)
 
 
-def own_shard(batch: Batch, devices: Devices) -> Batch:
+def local_shard(batch: Batch, devices: Devices) -> Batch:
     """Return the part of a batch that this process encodes.
 
     Parameters
@@ -60,11 +60,13 @@ def own_shard(batch: Batch, devices: Devices) -> Batch:
     Batch
         The batch itself in a single process, otherwise a `BatchShard`.
     """
-    return batch if devices.processes == 1 else shard_of(batch, devices.rank, devices.processes)
+    if devices.processes == 1:
+        return batch
+    return cut_shard(batch, devices.rank, devices.processes)
 
 
-def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
-    """Return what one of several processes encodes of a batch.
+def cut_shard(batch: Batch, rank: int, processes: int) -> BatchShard:
+    """Return the part of a batch that one of several processes encodes.
 
     It takes every W-th row of each block of ASVs, and every W-th sample, in blocks as large as
     before.
@@ -83,19 +85,20 @@ def shard_of(batch: Batch, rank: int, processes: int) -> BatchShard:
     BatchShard
         On the host, with the distances and values of the whole batch.
     """
-    groups = [
-        joined(batch.samples[first : first + processes])
-        for first in range(0, len(batch.samples), processes)
-    ]
+    groups = []
+    for first in range(0, len(batch.samples), processes):
+        groups.append(join_blocks(batch.samples[first : first + processes]))
     samples = [_sample_shard(group, rank, processes) for group in groups]
+    asv_U = _gathered_positions([len(block.tokens_US) for block in batch.asvs], processes)
+    sample_B = _gathered_positions([len(group.asv_BA) for group in groups], processes)
     return BatchShard(
         asvs=[_asv_shard(block, rank, processes) for block in batch.asvs],
         samples=samples,
         order_B=torch.arange(sum(len(block.asv_BA) for block in samples)),
         distances=batch.distances,
         values=batch.values,
-        asv_U=_places([len(block.tokens_US) for block in batch.asvs], processes),
-        sample_B=_places([len(group.asv_BA) for group in groups], processes)[batch.order_B],
+        asv_U=asv_U,
+        sample_B=sample_B[batch.order_B],
         masked_nucleotides=sum(len(block.masked.asv_M) for block in batch.asvs if block.masked),
     )
 
@@ -106,33 +109,43 @@ def _rows(number: int, rank: int, processes: int) -> Tensor:
     return torch.where(row < number, row, 0)
 
 
-def _places(numbers: Iterable[int], processes: int) -> Tensor:
-    """Return where each row of some blocks lies among the gathered shards of all processes."""
-    own = [-(-number // processes) for number in numbers]
+def _gathered_positions(numbers: Sequence[int], processes: int) -> Tensor:
+    """Return where each row of some blocks lies among the gathered shards of all processes.
+
+    Each process holds the same number of rows of a block, and its shards of all blocks follow each
+    other.
+    """
+    shard_sizes = [-(-number // processes) for number in numbers]
+    rows_per_process = sum(shard_sizes)
     parts = []
     before = 0
-    for number, part in zip(numbers, own, strict=True):
+    for number, shard_size in zip(numbers, shard_sizes, strict=True):
         row = torch.arange(number)
-        parts.append(row % processes * sum(own) + before + row // processes)
-        before += part
+        process = row % processes
+        parts.append(process * rows_per_process + before + row // processes)
+        before += shard_size
     return torch.cat(parts)
 
 
 def _asv_shard(block: AsvBlock, rank: int, processes: int) -> AsvBlock:
-    masked = block.masked
-    if masked is not None:
-        own_M = masked.asv_M % processes == rank
-        asv_M = masked.asv_M[own_M] // processes
-        masked = Masked(asv_M, masked.position_M[own_M], masked.base_M[own_M])
-    return AsvBlock(block.tokens_US[_rows(len(block.tokens_US), rank, processes)], masked)
+    tokens_US = block.tokens_US[_rows(len(block.tokens_US), rank, processes)]
+    if block.masked is None:
+        return AsvBlock(tokens_US, None)
+    is_here_M = block.masked.asv_M % processes == rank
+    masked = Masked(
+        asv_M=block.masked.asv_M[is_here_M] // processes,
+        position_M=block.masked.position_M[is_here_M],
+        base_M=block.masked.base_M[is_here_M],
+    )
+    return AsvBlock(tokens_US, masked)
 
 
 def _sample_shard(block: SampleBlock, rank: int, processes: int) -> SampleBlock:
-    own = _rows(len(block.asv_BA), rank, processes)
-    return changed(block, operator.itemgetter(own))
+    rows = _rows(len(block.asv_BA), rank, processes)
+    return map_tensors(block, operator.itemgetter(rows))
 
 
-def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
+def join_blocks(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
     """Return blocks of samples as one.
 
     Parameters
@@ -165,7 +178,7 @@ def joined(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlock:
 class _Gathered(torch.autograd.Function):
     """The rows of all processes, one after the other; backward their summed gradients.
 
-    The one of `torch.distributed.nn` has no backward pass on CPUs.
+    The function of `torch.distributed.nn` has no backward pass on CPUs.
     """
 
     @staticmethod
@@ -177,13 +190,13 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient_ND: Tensor) -> Tensor:
         number = len(gradient_ND) // dist.get_world_size()
-        own_ND = gradient_ND.new_empty(number, *gradient_ND.shape[1:])
-        dist.reduce_scatter_single(own_ND, gradient_ND.contiguous())
-        return own_ND
+        shard_gradient_ND = gradient_ND.new_empty(number, *gradient_ND.shape[1:])
+        dist.reduce_scatter_single(shard_gradient_ND, gradient_ND.contiguous())
+        return shard_gradient_ND
 
 
 def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
-    """Return the embeddings of all samples of the batch, and the `nucleotides` of this shard.
+    """Encode a shard, and gather the embeddings of all samples of the batch.
 
     Each process draws dropout masks of its own, so that a run in W processes is repeatable, but not
     the same as one in another number of them.
@@ -198,7 +211,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     Returns
     -------
     Encoded
-        `sample_BD` is that of the whole batch.
+        `sample_BD` of the whole batch, and `nucleotides` of this shard.
     """
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
@@ -216,8 +229,8 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     return Encoded(sample_BD, nucleotides, [])
 
 
-class _Summed(torch.autograd.Function):
-    """The sum over all processes, and of their gradients: that of torch is deprecated."""
+class _AllSum(torch.autograd.Function):
+    """The sum over all processes; backward the sum of their gradients. Torch's is deprecated."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
@@ -227,7 +240,7 @@ class _Summed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return _Summed.apply(gradient)
+        return _AllSum.apply(gradient)
 
 
 def summed(value: Tensor) -> Tensor:
@@ -243,4 +256,4 @@ def summed(value: Tensor) -> Tensor:
     torch.Tensor
         The same in all processes.
     """
-    return _Summed.apply(value)
+    return _AllSum.apply(value)

@@ -35,8 +35,8 @@ class World:
 
 
 @cache
-def claimed() -> int:
-    """Return the first accelerator that no other job holds; this process holds it to its end.
+def claim_accelerator() -> int:
+    """Claim the first accelerator that no other job holds; this process holds it to its end.
 
     Returns
     -------
@@ -76,7 +76,10 @@ def check_granted(world: World) -> None:
     """
     granted = torch.cuda.device_count()
     if torch.cuda.is_available() and granted < world.devices:
-        got = f"{world.devices}, but this job was granted {granted} of the accelerators"
-        hint = "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
-        hint += "SLURM the node must have them), or set runtime.devices to what there is"
-        raise problem("runtime.devices", got, f"at most {granted}", hint)
+        raise problem(
+            "runtime.devices",
+            f"{world.devices}, but this job was granted {granted} of the accelerators",
+            f"at most {granted}",
+            "grant the job as many (under Snakemake `--resources gpu=N` must not be lower; on "
+            "SLURM the node must have them), or set runtime.devices to what there is",
+        )

@@ -152,7 +152,7 @@ class TableEmbedder:
             The encoder did not learn the metric.
         """
         head = self.head(metric)
-        z_ND = head.projected(sample_ND)
+        z_ND = head.project_samples(sample_ND)
         parts = [head.pairwise_distances(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
         found_NN = torch.cat(parts).fill_diagonal_(0.0)
         # Products of matrices round differently on the two sides of the diagonal.

@@ -17,7 +17,7 @@ from torch.nn.functional import embedding, pad
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.nn.attention import AttentionBackend, arithmetic, rotary_tables
-from aam.nn.bdh import Bdh, enter, neuron_tables
+from aam.nn.bdh import Bdh, neuron_tables, normalize
 from aam.nn.block import Block
 from aam.nn.layer import Layer, LayerStack
 from aam.nn.pooling import AttentionPooling
@@ -50,7 +50,7 @@ class Architecture:
     ffn_ratio
         Width of the feed-forward layers as a multiple of `width`.
     max_length_bp
-        Nucleotides of a sequence that are read; those behind them are not.
+        Nucleotides of a sequence that are read; the rest of a longer one is cut off.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -136,19 +136,23 @@ class AsvEncoder(LayerStack, ABC):
         return one_hot_USV.flatten(1).unflatten(1, (-1, self.patch_bp * VOCABULARY_SIZE))
 
     def _rotary(self, x_UTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the cosines and sines of as many patches, in the type of the products."""
         patches = x_UTD.shape[1]
         dtype = arithmetic(x_UTD)
         return self.cos_TE[:patches].to(dtype), self.sin_TE[:patches].to(dtype)
 
     @staticmethod
     @abstractmethod
-    def _layers(shape: Architecture) -> Sequence[Layer]: ...
+    def _layers(shape: Architecture) -> Sequence[Layer]:
+        """Return the layers that have weights, in the order of the forward pass."""
 
     @staticmethod
     def _tables(shape: Architecture, patches: int) -> tuple[Tensor, ...]:
+        """Return the cosines and sines [T, E] of a rotation, or nothing."""
         return ()
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
+        """Return the patches [U, T, D] behind all layers."""
         for block in self.blocks:
             x_UTD = self.run(block, x_UTD)
         return x_UTD
@@ -193,7 +197,7 @@ class AsvBdh(AsvEncoder):
 
     def _encode(self, x_UTD: Tensor, backend: AttentionBackend) -> Tensor:
         rotary = self._rotary(x_UTD)
-        x_UTD = enter(x_UTD)
+        x_UTD = normalize(x_UTD)
         for _ in range(self.passes):
             x_UTD = self.run(self.blocks[0], x_UTD, rotary=rotary)
         return x_UTD

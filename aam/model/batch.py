@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 EMBEDDING = "embedding"
-"""Name among a batch's values: embeddings made before [B, D]."""
+"""Name among a batch's values: embeddings that were computed before [B, D]."""
 TARGET = "target"
 """Name among a batch's values: what is to be predicted [B, E]."""
 CATEGORIES = "categories"
@@ -22,7 +22,7 @@ CATEGORIES = "categories"
 
 @dataclass
 class Movable:
-    """A dataclass of tensors, and of lists of such, that moves between devices as one."""
+    """A dataclass of nested tensors that moves between devices as one."""
 
     def to(self, device: torch.device) -> Self:
         """Return a copy on a device; from pinned memory the copy does not block.
@@ -37,28 +37,33 @@ class Movable:
         Movable
             Of the same class.
         """
-        return changed(self, lambda tensor: tensor.to(device, non_blocking=True))
+        return map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:
         """Return a copy in pinned memory."""
-        return changed(self, Tensor.pin_memory)
+        return map_tensors(self, Tensor.pin_memory)
 
 
 @dataclass
 class Masked(Movable):
-    """The masked nucleotides of a block of ASVs: its row, the position, and 0 A, 1 C, 2 G, 3 T."""
+    """The masked nucleotides of a block of ASVs."""
 
     asv_M: Tensor
+    """Row of the ASV in the block, ascending."""
     position_M: Tensor
+    """Position in the sequence."""
     base_M: Tensor
+    """The true base: 0 A, 1 C, 2 G, 3 T."""
 
 
 @dataclass
 class AsvBlock(Movable):
-    """Distinct ASVs of one length, unpadded, as tokens in uint8, masked where the batch masks."""
+    """Distinct ASVs of one length, unpadded."""
 
     tokens_US: Tensor
+    """Tokens in uint8, with masks where nucleotides are masked."""
     masked: Masked | None
+    """The masked nucleotides; None: the batch masks none."""
 
 
 @dataclass
@@ -68,6 +73,7 @@ class SampleBlock(Movable):
     asv_BA: Tensor
     """Position of each ASV among the batch's distinct ASVs; 0 where there is none."""
     present_BA: Tensor
+    """Whether there is an ASV, and not padding."""
     counts_BA: Tensor
     """Reads of each ASV; 0 where there is none."""
     count_mask_BA: Tensor | None = None
@@ -84,14 +90,15 @@ class Batch(Movable):
     asvs: list[AsvBlock]
     """One block per length; the distinct ASVs are numbered through all blocks."""
     samples: list[SampleBlock]
+    """Blocks of samples, in an order of their own."""
     order_B: Tensor
     """For each sample of the batch, its position in the concatenated blocks."""
     distances: dict[str, Tensor]
     """Per metric the true distances [B, B], in the order of the batch."""
     values: dict[str, Tensor]
-    """Per name what is known of each sample, [B, ...]."""
+    """Per name a value of each sample, [B, ...]."""
     embedded_UD: Tensor | None = None
-    """Embeddings of the distinct ASVs, made before, in place of `asvs`."""
+    """Embeddings of the distinct ASVs, computed before, in place of `asvs`."""
 
     @property
     def size(self) -> int:
@@ -99,7 +106,7 @@ class Batch(Movable):
         return len(self.order_B)
 
 
-def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return a copy of nested values with every tensor changed.
 
     Parameters
@@ -118,9 +125,9 @@ def changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(value)
     if isinstance(value, Movable):
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
-        return replace(value, **changed(parts, change))
+        return replace(value, **map_tensors(parts, change))
     if isinstance(value, list):
-        return [changed(item, change) for item in value]
+        return [map_tensors(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: changed(item, change) for key, item in value.items()}
+        return {key: map_tensors(item, change) for key, item in value.items()}
     return value

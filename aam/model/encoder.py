@@ -39,6 +39,11 @@ class SampleEncoder(LayerStack):
     """Transformer over the set of a sample's ASVs, pooled to one vector per sample.
 
     The vectors of a sample's ASVs, with their reads, go through `entry`, where they can be changed.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
     """
 
     def __init__(self, shape: Architecture) -> None:
@@ -115,7 +120,8 @@ class Encoder(nn.Module):
             See `Recompute`.
         """
         self.keeps_blocks = what != "micro-batches"
-        self.asv.keeps_layers = self.sample.keeps_layers = what != "layers"
+        self.asv.keeps_layers = what != "layers"
+        self.sample.keeps_layers = what != "layers"
 
     def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:
         """Encode each distinct ASV once, then the samples that point to them.

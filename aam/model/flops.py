@@ -49,10 +49,8 @@ def step_flops(shape: Architecture, batch: Batch) -> int:
         if asv_block.masked is not None:
             heads += _product(len(asv_block.masked.asv_M), width, 4 * shape.patch_bp)
     for sample_block in batch.samples:
-        samples_of_block, width_of_block = sample_block.present_BA.shape
-        total += _part_flops(
-            encoder.sample, encoder.sample.abundance, samples_of_block, width_of_block
-        )
+        block_samples, block_width = sample_block.present_BA.shape
+        total += _part_flops(encoder.sample, encoder.sample.abundance, block_samples, block_width)
     return total + WITH_BACKWARD * heads
 
 

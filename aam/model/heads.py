@@ -51,11 +51,11 @@ class DistanceHead(nn.Module):
         torch.Tensor
             Distances [B, B], fp32.
         """
-        projected = self.projected(sample_BD)
-        return self.pairwise_distances(projected, projected)
+        projected_BD = self.project_samples(sample_BD)
+        return self.pairwise_distances(projected_BD, projected_BD)
 
-    def projected(self, sample_ND: Tensor) -> Tensor:
-        """Return projected embeddings, in fp32 whatever the arithmetic around.
+    def project_samples(self, sample_ND: Tensor) -> Tensor:
+        """Standardize and project embeddings, in fp32 whatever the arithmetic around.
 
         Parameters
         ----------
@@ -105,10 +105,12 @@ class DistanceHead(nn.Module):
             a_ND = a_ND - center_D
             b_MD = b_MD - center_D
             product_NM = a_ND @ b_MD.T
-            square = a_ND.square().sum(-1, keepdim=True) + b_MD.square().sum(-1) - 2.0 * product_NM
+            square_a_N1 = a_ND.square().sum(-1, keepdim=True)
+            square_b_M = b_MD.square().sum(-1)
+            square_NM = square_a_N1 + square_b_M - 2.0 * product_NM
             # The root has no finite slope at zero, where a sample meets itself.
-            euclidean = square.clamp(min=1e-8).sqrt() * self.log_scale.exp()
-            return 1.0 - torch.exp(-euclidean) if self.bounded else euclidean
+            euclidean_NM = square_NM.clamp(min=1e-8).sqrt() * self.log_scale.exp()
+            return 1.0 - torch.exp(-euclidean_NM) if self.bounded else euclidean_NM
 
 
 def distance_head(shape: Architecture, metric: str) -> DistanceHead:
@@ -207,7 +209,18 @@ class ValueHead(nn.Module):
         self.out = nn.Linear(width, outputs)
 
     def forward(self, sample_BD: Tensor) -> Tensor:
-        """Return [B, C] in fp32."""
+        """Return the outputs.
+
+        Parameters
+        ----------
+        sample_BD
+            Embeddings.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, C], fp32.
+        """
         return self.from_standard(self.standard(sample_BD))
 
     def standard(self, sample_BD: Tensor) -> Tensor:
@@ -222,9 +235,9 @@ class ValueHead(nn.Module):
 class Thresholds(nn.Module):
     """Logits of lying above each class but the highest: one score against ordered thresholds.
 
-    The rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020, arXiv:1901.07884). A score
-    of 0 starts at the classes' fractions of the training samples, because steps are too few to move
-    far.
+    These are the rank-consistent outputs of CORAL (Cao, Mirjalili & Raschka 2020,
+    arXiv:1901.07884). At the start a score of 0 gives the classes' fractions of the training
+    samples, because steps are too few to move far.
 
     Parameters
     ----------
@@ -233,6 +246,7 @@ class Thresholds(nn.Module):
     """
 
     LEAST = 0.01
+    """Least fraction of a class, and least gap of two thresholds, that the start is made from."""
 
     def __init__(self, fractions: Sequence[float]) -> None:
         super().__init__()
@@ -244,7 +258,18 @@ class Thresholds(nn.Module):
         self.gaps = nn.Parameter(gap_T.expm1().log().float())
 
     def forward(self, score_B1: Tensor) -> Tensor:
-        """Return logits [B, T], descending in each row, in fp32."""
+        """Return the logits of a score.
+
+        Parameters
+        ----------
+        score_B1
+            Score of each sample, the higher the higher its class.
+
+        Returns
+        -------
+        torch.Tensor
+            Logits [B, T], descending in each row, fp32.
+        """
         rise_T = softplus(self.gaps).expand(len(self.gaps), -1).tril().sum(dim=1)
         threshold_T = self.first + pad(rise_T, (1, 0))
         return score_B1.float() - threshold_T

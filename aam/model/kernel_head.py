@@ -25,7 +25,7 @@ class KernelShape:
     asvs: int
     """ASVs whose reads it looks at."""
     length_bp: int
-    """Nucleotides of the longest of these."""
+    """Nucleotides of the longest of these ASVs."""
 
 
 class KernelHead(nn.Module):
@@ -104,6 +104,7 @@ class KernelHead(nn.Module):
         return torch.exp(product_BT - (square_B1 + self._square_T()) / 2)
 
     def _square_T(self) -> Tensor:
+        """Return the squared norms of the samples of training."""
         return self.sample_TF.square().sum(dim=1)
 
     @torch.no_grad()
@@ -118,7 +119,7 @@ class KernelHead(nn.Module):
         Returns
         -------
         KernelPart
-            It gives the same outputs for such samples, from fewer features.
+            A machine that gives the same outputs for such samples, from fewer features.
         """
         width = len(self.center_F) - len(self.asv_PS)
         embedding_D = torch.arange(width, device=column_K.device)
@@ -153,9 +154,11 @@ class KernelHead(nn.Module):
         numpy.ndarray
             Columns [U], int64; `ABSENT` for an ASV that the machine does not know.
         """
-        known = {_key(row): column for column, row in enumerate(self.asv_PS.cpu().numpy())}
+        column_by_key = {}
+        for column, row in enumerate(self.asv_PS.cpu().numpy()):
+            column_by_key[_key(row)] = column
         read_US = tokens_US[:, : self.asv_PS.shape[1]]
-        return np.array([known.get(_key(row), ABSENT) for row in read_US], np.int64)
+        return np.array([column_by_key.get(_key(row), ABSENT) for row in read_US], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,5 +202,6 @@ def log_reads(reads: Tensor) -> Tensor:
 
 
 def _key(tokens_S: NDArray[np.uint8]) -> bytes:
+    """Return what equal sequences share, whatever they are padded to."""
     # Behind the end of a sequence the tokens are 0.
     return tokens_S.tobytes().rstrip(b"\0")

@@ -161,7 +161,7 @@ class KnownAsvs(KnownSequences):
         Parameters
         ----------
         store, tokens, sequences
-            As of `familiarity`.
+            As for `familiarity`.
         """
         fraction, said = self.familiarity(store, tokens, sequences)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
@@ -180,10 +180,10 @@ class KnownAsvs(KnownSequences):
             Sorted by their bases.
         """
         width = max(self.bases_US.shape[1], other.bases_US.shape[1])
-        both = [
-            np.pad(x, ((0, 0), (0, width - x.shape[1])), constant_values=UNKNOWN)
-            for x in (self.bases_US, other.bases_US)
-        ]
+        both = []
+        for bases_US in (self.bases_US, other.bases_US):
+            missing = width - bases_US.shape[1]
+            both.append(np.pad(bases_US, ((0, 0), (0, missing)), constant_values=UNKNOWN))
         return type(self)(np.unique(np.concatenate(both), axis=0))
 
 

@@ -105,7 +105,7 @@ def load_config(directory: Path) -> dict[str, Any]:
 
 
 def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
-    """Return a model with its saved weights, in evaluation mode.
+    """Build a model, and fill it with its saved weights, in evaluation mode.
 
     It is built without memory at first, because a false architecture may ask for any amount.
 
@@ -131,8 +131,8 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
         The model has other weights than those saved.
     """
     with torch.device("meta"):
-        built = build().state_dict().items()
-    expected = {prefix + name: [*x.shape] for name, x in built}
+        empty_state = build().state_dict()
+    expected = {prefix + name: [*x.shape] for name, x in empty_state.items()}
     with safe_open(directory / WEIGHTS, framework="pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in file.keys()}
     if differing := [name for name, shape in expected.items() if saved.get(name) != shape]:
@@ -184,9 +184,14 @@ def read_weights(directory: Path) -> dict[str, Tensor]:
         A weight is not finite.
     """
     state = load_file(directory / WEIGHTS)
-    if spoiled := [name for name, x in state.items() if not x.isfinite().all()]:
-        got = f"weights that are not finite: {first_names(spoiled)}"
-        raise problem(directory, got, "finite ones", "run its stage again")
+    spoiled = [name for name, x in state.items() if not x.isfinite().all()]
+    if spoiled:
+        raise problem(
+            directory,
+            f"weights that are not finite: {first_names(spoiled)}",
+            "finite ones",
+            "run its stage again",
+        )
     return state
 
 

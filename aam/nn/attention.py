@@ -30,19 +30,19 @@ _NAMES: dict[SDPBackend, AttentionBackend] = {
 
 
 def available_backend(backend: AttentionBackend, device: torch.device) -> AttentionBackend:
-    """Return the kernel that a device computes attention with, where one is asked for.
+    """Return the kernel that a device computes attention with.
 
     Parameters
     ----------
     backend
-        What is asked for.
+        Kernel that the configuration asks for.
     device
         Where attention is computed.
 
     Returns
     -------
     str
-        The same, or what stands in for it where the device has no such kernel, in fp32 or bf16.
+        The same kernel, or its substitute where the device has it neither in fp32 nor in bf16.
     """
     if backend == "auto":
         return backend
@@ -93,11 +93,11 @@ def attend(
     torch.Tensor
         [B, H, S, K].
     """
-    if (backend == "auto" and query_BHSK.device.type == "cpu") and (
-        query_BHSK.dtype == torch.bfloat16 or query_BHSK.shape[-2] < 64
-    ):
-        return _plain(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
     if backend == "auto":
+        is_short = query_BHSK.shape[-2] < 64
+        is_bf16 = query_BHSK.dtype == torch.bfloat16
+        if query_BHSK.device.type == "cpu" and (is_bf16 or is_short):
+            return _plain(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
     with sdpa_kernel(_KERNELS[backend], set_priority=True):
         return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
@@ -130,12 +130,12 @@ def arithmetic(x: Tensor) -> torch.dtype:
     Parameters
     ----------
     x
-        One of the factors. Under autocast the type may be another one than its own.
+        One of the factors.
 
     Returns
     -------
     torch.dtype
-        That of autocast, where it is on, otherwise that of `x`.
+        The type of autocast, where it is enabled, otherwise the type of `x`.
     """
     kind = x.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
@@ -238,17 +238,20 @@ class _Rotation(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int) -> Tensor:
+        """Return [B, S, E], turned forward; the parameters are those of `rotate`."""
         ctx.heads = heads
         ctx.save_for_backward(cos_SE, sin_SE)
-        return _turned(x_BSE, cos_SE, sin_SE, heads, 1.0)
+        return _turn(x_BSE, cos_SE, sin_SE, heads, 1.0)
 
     @staticmethod
     def backward(ctx: Any, grad_BSE: Tensor) -> tuple[Tensor, None, None, None]:
+        """Return the gradient of `x_BSE`, [B, S, E], which is turned back."""
         cos_SE, sin_SE = ctx.saved_tensors
-        return _turned(grad_BSE, cos_SE, sin_SE, ctx.heads, -1.0), None, None, None
+        return _turn(grad_BSE, cos_SE, sin_SE, ctx.heads, -1.0), None, None, None
 
 
-def _turned(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int, sign: float) -> Tensor:
+def _turn(x_BSE: Tensor, cos_SE: Tensor, sin_SE: Tensor, heads: int, sign: float) -> Tensor:
+    """Return vectors turned by the angles of their positions, or back with a sign of -1."""
     first, second = x_BSE.unflatten(-1, (heads, -1)).chunk(2, dim=-1)
     # The rows are joined first: kernels over half a head each take four times as long in bf16 on a
     # CPU.

@@ -44,28 +44,50 @@ class Bdh(Layer):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, v_BSD: Tensor, *, rotary: tuple[Tensor, Tensor]) -> Tensor:
-        """Return [B, S, D] with mean 0 and variance 1 at each position; so must `v_BSD` have.
+        """Return the positions behind the layer.
 
-        `rotary` holds what `neuron_tables` returns, for S positions.
+        Parameters
+        ----------
+        v_BSD
+            Positions as `normalize` returns them.
+        rotary
+            What `neuron_tables` returns, for S positions.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, S, D], with mean 0 and variance 1 at each position.
         """
         width = v_BSD.shape[-1]
         low_BSD = v_BSD.to(arithmetic(v_BSD))
         # Each head is computed by itself: its products stay in the processor's cache, and none is
         # copied.
-        into_HND, ask_HND = (
-            layer.weight.unflatten(0, (self.heads, -1)) for layer in (self.neurons, self.gates)
-        )
-        passed = []
-        for into_ND, ask_ND in zip(into_HND.unbind(), ask_HND.unbind(), strict=True):
-            x_BSN = relu(linear(low_BSD, into_ND))
+        neurons_HND = self.neurons.weight.unflatten(0, (self.heads, -1))
+        gates_HND = self.gates.weight.unflatten(0, (self.heads, -1))
+        outputs = []
+        for neurons_ND, gates_ND in zip(neurons_HND.unbind(), gates_HND.unbind(), strict=True):
+            x_BSN = relu(linear(low_BSD, neurons_ND))
             mixed_BSD = mix(rotate(x_BSN, *rotary), low_BSD)
-            y_BSN = relu(linear(layer_norm(mixed_BSD, (width,)), ask_ND))
-            passed.append(x_BSN * y_BSN)
-        z_BSE = self.dropout(torch.cat(passed, dim=-1))
-        return enter(v_BSD + enter(self.out(z_BSE)))
+            y_BSN = relu(linear(layer_norm(mixed_BSD, (width,)), gates_ND))
+            outputs.append(x_BSN * y_BSN)
+        z_BSE = self.dropout(torch.cat(outputs, dim=-1))
+        return normalize(v_BSD + normalize(self.out(z_BSE)))
 
     def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the cost of scores and mixing in the cheaper order of the products."""
+        """Return the operations of scores and mixing, in the cheaper order of the products.
+
+        Parameters
+        ----------
+        sequences
+            Number of sequences.
+        length
+            Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
+        """
         width = self.out.out_features
         neurons = self.out.in_features // self.heads
         compares = compares_positions(length, neurons, width)
@@ -73,8 +95,8 @@ class Bdh(Layer):
         return 2 * sequences * self.heads * length * per_position
 
 
-def enter(v_BSD: Tensor) -> Tensor:
-    """Return positions of mean 0 and variance 1: what the first iteration takes.
+def normalize(v_BSD: Tensor) -> Tensor:
+    """Return positions of mean 0 and variance 1, which every iteration takes.
 
     Parameters
     ----------
@@ -90,7 +112,20 @@ def enter(v_BSD: Tensor) -> Tensor:
 
 
 def mix(x_BSN: Tensor, v_BSD: Tensor) -> Tensor:
-    """Return the sum over all positions t of <x_s, x_t> v_t, [B, S, D]."""
+    """Return the sum over all positions t of <x_s, x_t> v_t.
+
+    Parameters
+    ----------
+    x_BSN
+        Neurons of a head, turned by their positions.
+    v_BSD
+        Values, the positions themselves.
+
+    Returns
+    -------
+    torch.Tensor
+        [B, S, D].
+    """
     if compares_positions(x_BSN.shape[-2], x_BSN.shape[-1], v_BSD.shape[-1]):
         return (x_BSN @ x_BSN.transpose(-1, -2)) @ v_BSD
     return x_BSN @ (x_BSN.transpose(-1, -2) @ v_BSD)
@@ -100,6 +135,20 @@ def compares_positions(positions: int, neurons: int, width: int) -> bool:
     """Return whether every pair of positions is compared, or all are summed in a state [N, D].
 
     Both give the same; the state is for long sequences.
+
+    Parameters
+    ----------
+    positions
+        Number of positions S.
+    neurons
+        Neurons N of a head.
+    width
+        Width D of a position.
+
+    Returns
+    -------
+    bool
+        True where comparing takes no more operations.
     """
     return positions * (neurons + width) <= 2 * neurons * width
 

@@ -67,17 +67,32 @@ class Block(Layer):
         """
         qkv_BSE = self.qkv(self.norm_attention(x_BSD))
         if rotary is None:
-            query, key, value = (split_heads(part, self.heads) for part in qkv_BSE.chunk(3, dim=-1))
+            query_BSD, key_BSD, value_BSD = qkv_BSE.chunk(3, dim=-1)
+            query = split_heads(query_BSD, self.heads)
+            key = split_heads(key_BSD, self.heads)
         else:
             both_BSE, value_BSD = qkv_BSE.split([2 * self.width, self.width], dim=-1)
             both_BHSK = split_heads(rotate(both_BSE, *rotary, 2 * self.heads), 2 * self.heads)
             query, key = both_BHSK.chunk(2, dim=1)
-            value = split_heads(value_BSD, self.heads)
+        value = split_heads(value_BSD, self.heads)
         mixed_BHSK = attend(query, key, value, mask_B11T=mask_B11S, backend=backend)
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))
 
     def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the cost of scores and mixing, the same for any number of heads."""
+        """Return the operations of scores and mixing, the same for any number of heads.
+
+        Parameters
+        ----------
+        sequences
+            Number of sequences.
+        length
+            Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two.
+        """
         return 2 * (2 * sequences * length * length * self.width)

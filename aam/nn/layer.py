@@ -39,7 +39,20 @@ class Layer(nn.Module):
         return 2 * sequences * length * weights + self.mixing_flops(sequences, length)
 
     def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return those of the products of positions with each other, such as attention."""
+        """Return the operations of products of positions with each other, such as attention.
+
+        Parameters
+        ----------
+        sequences
+            Number of sequences.
+        length
+            Positions of each.
+
+        Returns
+        -------
+        int
+            A multiplication and an addition count as two; 0 where there are no such products.
+        """
         return 0
 
 
@@ -48,8 +61,9 @@ class LayerStack(nn.Module):
 
     blocks: nn.ModuleList
     passes = 1
-    """How often all blocks are gone through."""
+    """How often a sequence goes through all blocks."""
     keeps_layers = True
+    """Whether the activations inside of each layer are kept for the backward pass."""
 
     def flops(self, sequences: int, length: int) -> int:
         """Return `Layer.flops` of all passes.
@@ -84,7 +98,7 @@ class LayerStack(nn.Module):
         Returns
         -------
         torch.Tensor
-            Of the shape of `x`.
+            Positions of the same shape.
         """
         if self.keeps_layers or not torch.is_grad_enabled():
             return layer(x, **options)

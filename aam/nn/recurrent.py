@@ -30,7 +30,18 @@ class BiLstm(Layer):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, x_BSD: Tensor) -> Tensor:
-        """Return [B, S, D]."""
+        """Return the positions behind the layer.
+
+        Parameters
+        ----------
+        x_BSD
+            Positions.
+
+        Returns
+        -------
+        torch.Tensor
+            [B, S, D].
+        """
         states_BSD, _ = self.lstm(self.norm(x_BSD))
         return x_BSD + self.dropout(states_BSD)
 

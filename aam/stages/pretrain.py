@@ -82,7 +82,7 @@ def pretrain_encoder(
         There are too few samples, the memory has no room, or files do not fit together.
     """
     if runtime.devices * runtime.nodes > 1 and not runtime.launched:
-        launch.together(
+        launch.call_in_processes(
             pretrain_encoder,
             runtime=runtime,
             tokens=tokens,

@@ -49,10 +49,10 @@ UNREADABLE = (
     zlib.error,
 )
 """What reading a damaged checkpoint raises, by what is damaged."""
-_OF_THE_MACHINE = frozenset(
+_MACHINE_ERRORS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
 )
-"""Errors of reading that say nothing of the file."""
+"""Errors of reading that say nothing about the file."""
 
 
 class NotSaved(OSError):
@@ -142,8 +142,9 @@ class Checkpoints:
         partial = final.with_name(f".partial-{final.name}")
         self.join()
         # All processes raise, or none: one alone would leave the others waiting for it.
-        error = _tried_by_all(devices, lambda: _new_folder(partial) if self._writes else None)
-        error = error or _tried_by_all(devices, lambda: sharded.write(partial, content))
+        error = _try_in_all(devices, lambda: self._make_folder(partial))
+        if error is None:
+            error = _try_in_all(devices, lambda: sharded.write(partial, content))
         if error is not None:
             if self._writes:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -171,13 +172,14 @@ class Checkpoints:
         if self._folder is None:
             return None
         self.set_damaged_aside()
-        if steps := self._steps():
-            state = _read(steps[-1], like)
-            logger.info("resuming after step %d from %s", state["step"], steps[-1])
+        paths = self._steps()
+        if paths:
+            state = _read(paths[-1], like)
+            logger.info("resuming after step %d from %s", state["step"], paths[-1])
             return state
         if self._other_runs():
             logger.info(
-                "the checkpoints in %s are of other settings, code or inputs: starting anew",
+                "the checkpoints in %s are of other settings, code or inputs: starting at step 1",
                 self._folder,
             )
         return None
@@ -209,7 +211,7 @@ class Checkpoints:
                 f"a damaged file ({first_line(error)})",
                 "the best weights of the run",
                 "delete it and run the same command again, which ends with the last weights then; "
-                f"or delete {self._run}: training begins anew",
+                f"or delete {self._run}: training then starts at step 1",
             ) from error
 
     def set_damaged_aside(self) -> None:
@@ -226,7 +228,7 @@ class Checkpoints:
                 else:
                     check_manifest(path, "the one before is taken")
             except UNREADABLE as error:
-                if getattr(error, "errno", None) in _OF_THE_MACHINE:
+                if getattr(error, "errno", None) in _MACHINE_ERRORS:
                     raise
                 if isinstance(error, RuntimeError) and is_out_of_memory(error):
                     raise
@@ -283,6 +285,12 @@ class Checkpoints:
         self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
         self._writing = self._thread.submit(self._write, name, self._copy.copy(content))
 
+    def _make_folder(self, path: Path) -> None:
+        """Make an empty folder, in the process that writes."""
+        if self._writes:
+            remove(path)
+            path.mkdir(parents=True)
+
     def _write(self, name: str, content: dict[str, Any]) -> None:
         failed: Exception | None = None
         try:
@@ -291,8 +299,8 @@ class Checkpoints:
         except UNWRITTEN as error:
             failed = _not_saved(self._run / name, error)
         if failed is not None:
-            # The error is raised here, where no traceback holds the file that was begun any more:
-            # the file is closed and its room is free.
+            # The error is raised here, where no traceback holds the unfinished file: that file is
+            # closed, and its room is free.
             raise failed
         self._prune()
 
@@ -304,32 +312,35 @@ class Checkpoints:
 
     def _steps(self) -> list[Path]:
         """Return the checkpoints of this run, the newest last."""
-        found = [p for p in self._run.glob("step-*") if p.suffix in (".pt", SHARDED)]
-        return sorted(found, key=lambda path: (path.stem, path.suffix))
+        paths = [path for path in self._run.glob("step-*") if path.suffix in (".pt", SHARDED)]
+        return sorted(paths, key=lambda path: (path.stem, path.suffix))
 
     def _other_runs(self) -> list[Path]:
         """Return the folders of other runs, the most recently written last."""
         if self._folder is None or not self._folder.is_dir():
             return []
-        files = [path for end in (".pt", SHARDED) for path in self._folder.glob(f"*/*{end}")]
+        files = [*self._folder.glob("*/*.pt"), *self._folder.glob(f"*/*{SHARDED}")]
         runs = {path.parent for path in files} - {self._run}
         return sorted(runs, key=lambda run: (run.stat().st_mtime_ns, run.name))
 
 
-def _tried_by_all(devices: Devices, write: Callable[[], None]) -> BaseException | None:
+def _try_in_all(devices: Devices, write: Callable[[], None]) -> BaseException | None:
     """Call a function in all processes, and return what kept any of them from writing."""
-    failed = None
+    local_error = None
     try:
         write()
     except UNWRITTEN as error:
-        failed = error
-    written = devices.all_reduce_min(int(failed is None))
-    return None if written else failed or OSError("another process")
+        local_error = error
+    is_written = devices.all_reduce_min(int(local_error is None))
+    if is_written:
+        return None
+    return local_error or OSError("another process")
 
 
 def _not_saved(path: Path, error: BaseException) -> NotSaved | InputError:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
-    reason = f"{first_line(error)}; {shutil.disk_usage(folder).free / MB:.0f} MB free"
+    free_mb = shutil.disk_usage(folder).free / MB
+    reason = f"{first_line(error)}; {free_mb:.0f} MB free"
     if path.name != BEST:
         return NotSaved(f"the checkpoint {path} could not be written ({reason})")
     return problem(
@@ -353,8 +364,3 @@ def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if part is not None:
         raise ValueError(f"the checksum of its part {part} is wrong")
     return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _new_folder(path: Path) -> None:
-    remove(path)
-    path.mkdir(parents=True)

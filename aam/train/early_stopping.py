@@ -1,4 +1,4 @@
-"""What is scored in the course of a training, and when it has stopped getting better."""
+"""What is scored in the course of a training run, and when it has stopped getting better."""
 
 import math
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class EarlyStopping:
         return {"best": self.best, "reference": self.reference, "waited": self.waited}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned, in a run of the same settings."""
+        """Go on from what `state` returned, in a run with the same settings."""
         vars(self).update(state)
 
 
@@ -79,10 +79,11 @@ class Validation:
     score: Callable[[], dict[str, float]]
     """Returns named values of the model as it is."""
     times: int
-    """How often, the last time after the last step."""
+    """How often the model is scored, the last time after the last step."""
     watched: str
     """Name of the value that early stopping follows, the higher the better."""
     stopping: EarlyStopping
+    """Follows that value."""
 
     def steps(self, total: int) -> set[int]:
         """Return the steps after which the model is scored.

@@ -36,32 +36,33 @@ class HostCopy:
         Raises
         ------
         TypeError
-            It names the value that a copy cannot hold.
+            The state holds another value, which the message names.
         """
         with torch.no_grad():
-            copied = self._nested(state, ())
+            copied = self._copy_nested(state, ())
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         return copied
 
-    def _nested(self, value: Any, path: tuple[object, ...]) -> Any:
+    def _copy_nested(self, value: Any, path: tuple[object, ...]) -> Any:
         if isinstance(value, Tensor):
-            return self._tensor(value, path)
+            return self._copy_tensor(value, path)
         if isinstance(value, dict):
             # A shallow copy keeps the attributes that the state of a module has, too.
             twin = value.copy() if type(value) is dict else copy.copy(value)
             for key, item in value.items():
                 if type(item) not in PLAIN:
-                    twin[key] = self._nested(item, (path, key))
+                    twin[key] = self._copy_nested(item, (path, key))
             return twin
         if isinstance(value, list | tuple):
-            return type(value)(
-                item if type(item) in PLAIN else self._nested(item, (path, place))
-                for place, item in enumerate(value)
-            )
+            items = []
+            for index, item in enumerate(value):
+                is_plain = type(item) in PLAIN
+                items.append(item if is_plain else self._copy_nested(item, (path, index)))
+            return type(value)(items)
         raise TypeError(f"a checkpoint cannot hold {_words(path)}, a {type(value).__name__}")
 
-    def _tensor(self, value: Tensor, path: tuple[object, ...]) -> Tensor:
+    def _copy_tensor(self, value: Tensor, path: tuple[object, ...]) -> Tensor:
         buffer = self._buffers.get(path)
         if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
             buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)

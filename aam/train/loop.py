@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -89,58 +88,22 @@ def fit(
         The deadline came before the last step. The checkpoint has been written, where that was
         possible.
     """
-    dataset = dataset.for_device(devices.device)
-    compile_cache = None if runtime.work is None else runtime.work / CACHE
-    wrapped, optimizer, _ = set_up(model, settings, options, devices, compile_cache)
-    stopping = EarlyStopping(None) if validation is None else validation.stopping
-    guard = NonFiniteGuard(options, dataset, devices)
-    memory = StepMemory(
-        wrapped,
-        optimizer,
-        devices,
-        limit_gb=runtime.max_memory_gb,
-        recompute=options.recompute,
-        threshold=runtime.memory_threshold,
-    )
-    precision = PrecisionChoice(devices)
-    progress = Progress(stopping, {"guard": guard, "memory": memory, "precision": precision})
-    saver = Saver(name, checkpoints, progress, wrapped.module, optimizer, devices)
-    saver.resume()
-    wrapped.train()
-    precision.make(model, wrapped, dataset, memory)
-    micro_batches = memory.prepare(dataset)
     run = _Run(
-        saver=saver,
-        memory=memory,
-        guard=guard,
-        model=model,
-        dataset=dataset,
-        settings=settings,
+        model,
+        dataset,
+        settings,
+        devices=devices,
         options=options,
+        checkpoints=checkpoints,
         runtime=runtime,
+        name=name,
         validation=validation,
     )
-    try:
-        with torch.autograd.detect_anomaly() if options.anomaly else nullcontext():
-            run.to_its_end()
-    finally:
-        saver.tried(checkpoints.wait)
-    carried_out = report(wrapped.module, options, devices)
-    # The best weights are written now, whichever process reads them.
-    devices.barrier()
-    devices.finish(model, wrapped)
-    best = checkpoints.load_best()
-    if best is not None:
-        model.load_state_dict(best["model"])
-    progress.report = {
-        "optimization": carried_out,
-        "stability": guard.report(),
-        "estimated_step_memory_mb": micro_batches.estimated_mb,
-        "measured_step_memory_mb": micro_batches.measured_mb,
-    }
-    if precision.seconds:
-        progress.report["precision_step_s"] = precision.seconds
-    return progress
+    run.resume()
+    run.choose_precision()
+    run.choose_micro_batches()
+    run.train()
+    return run.finish()
 
 
 class _Clock:
@@ -172,89 +135,152 @@ class _Clock:
         self._t_saved = time.monotonic()
 
 
-@dataclass(frozen=True)
 class _Run:
-    """The steps of one run, and what they share."""
+    """One start of a run, and what its steps share; the parameters are those of `fit`."""
 
-    saver: Saver
-    memory: StepMemory
-    guard: NonFiniteGuard
-    model: nn.Module
-    dataset: BatchDataset
-    settings: Training
-    options: StepOptions
-    runtime: RunOptions
-    validation: Validation | None
+    def __init__(
+        self,
+        model: nn.Module,
+        dataset: BatchDataset,
+        settings: Training,
+        *,
+        devices: Devices,
+        options: StepOptions,
+        checkpoints: Checkpoints,
+        runtime: RunOptions,
+        name: str,
+        validation: Validation | None,
+    ) -> None:
+        self.model = model
+        self.dataset = dataset.for_device(devices.device)
+        self.settings = settings
+        self.devices = devices
+        self.options = options
+        self.checkpoints = checkpoints
+        self.runtime = runtime
+        self.name = name
+        self.validation = validation
+        self.total = len(self.dataset)
+        self.validated_steps = set() if validation is None else validation.steps(self.total)
 
-    @property
-    def progress(self) -> Progress:
-        """State of the loop."""
-        return self.saver.progress
+        compile_cache = None if runtime.work is None else runtime.work / CACHE
+        self.wrapped, self.optimizer, _ = set_up(model, settings, options, devices, compile_cache)
+        self.guard = NonFiniteGuard(options, self.dataset, devices)
+        self.memory = StepMemory(
+            self.wrapped,
+            self.optimizer,
+            devices,
+            limit_gb=runtime.max_memory_gb,
+            recompute=options.recompute,
+            threshold=runtime.memory_threshold,
+        )
+        self.precision = PrecisionChoice(devices)
+        self.progress = Progress(
+            EarlyStopping(None) if validation is None else validation.stopping,
+            {"guard": self.guard, "memory": self.memory, "precision": self.precision},
+        )
+        self.saver = Saver(
+            name, checkpoints, self.progress, self.wrapped.module, self.optimizer, devices
+        )
 
-    @property
-    def devices(self) -> Devices:
-        """Where the model is trained."""
-        return self.saver.devices
+    def resume(self) -> None:
+        """Go on from the newest checkpoint, where there is one."""
+        self.saver.resume()
+        self.wrapped.train()
 
-    @property
-    def total(self) -> int:
-        """Steps of the whole run."""
-        return len(self.dataset)
+    def choose_precision(self) -> None:
+        """Time steps where the precision is to be chosen, and take the faster one."""
+        self.precision.make(self.model, self.wrapped, self.dataset, self.memory)
 
-    def to_its_end(self) -> None:
+    def choose_micro_batches(self) -> None:
+        """Find micro-batches that fit into the memory, unless the checkpoint has them."""
+        self.first_micro_batches = self.memory.prepare(self.dataset)
+
+    def train(self) -> None:
+        """Do the steps that are left, and wait until the last checkpoint is written."""
+        validations_left = sum(step > self.progress.step for step in self.validated_steps)
+        anomaly_mode = torch.autograd.detect_anomaly if self.options.anomaly else nullcontext
+        try:
+            with (
+                anomaly_mode(),
+                watching(
+                    self.name,
+                    self.runtime,
+                    self.devices.device,
+                    done=self.progress.step,
+                    total=self.total,
+                    validations=validations_left,
+                ) as watch,
+            ):
+                self._report_estimate(watch)
+                self._save_start()
+                self._train_through_faults(watch)
+                self.progress.summary = watch.monitor.summary()
+        finally:
+            self.saver.attempt(self.checkpoints.wait)
+
+    def finish(self) -> Progress:
+        """Leave the model with its final weights, and return history and report."""
+        carried_out = report(self.wrapped.module, self.options, self.devices)
+        # All processes wait here until the best weights are written, since all of them read them.
+        self.devices.barrier()
+        self.devices.finish(self.model, self.wrapped)
+        best = self.checkpoints.load_best()
+        if best is not None:
+            self.model.load_state_dict(best["model"])
+        self.progress.report = {
+            "optimization": carried_out,
+            "stability": self.guard.report(),
+            "estimated_step_memory_mb": self.first_micro_batches.estimated_mb,
+            "measured_step_memory_mb": self.first_micro_batches.measured_mb,
+        }
+        if self.precision.seconds:
+            self.progress.report["precision_step_s"] = self.precision.seconds
+        return self.progress
+
+    def _train_through_faults(self, watch: Watch) -> None:
         """Do the steps that are left, from an earlier one again where a fault demands it."""
-        progress = self.progress
-        validations = sum(step > progress.step for step in self._validated_steps())
-        with watching(
-            self.saver.name,
-            self.runtime,
-            self.devices.device,
-            done=progress.step,
-            total=self.total,
-            validations=validations,
-        ) as watch:
-            self._report_estimate(watch)
-            if self.guard.policy == "restore" and progress.step == 0:
-                self.saver.save()
-            workers_lost = 0
-            while not self._is_over():
-                try:
-                    self._train(watch)
-                except Rollback as reason:
-                    self._roll_back(reason)
-                except WorkerDied as error:
-                    workers_lost += 1
-                    if workers_lost > WORKERS_LOST:
-                        raise
-                    # The loader starts other workers, which assemble the same batches.
-                    logger.warning("%s: %s: others are started", self.saver.name, error)
-            progress.summary = watch.monitor.summary()
+        workers_lost = 0
+        while not self._is_over():
+            try:
+                self._do_steps(watch)
+            except Rollback as reason:
+                self._roll_back(reason)
+            except WorkerDied as error:
+                workers_lost += 1
+                if workers_lost > WORKERS_LOST:
+                    raise
+                # The loader starts other workers, which assemble the same batches.
+                logger.warning("%s: %s: others are started", self.name, error)
 
-    def _train(self, watch: Watch) -> None:
+    def _do_steps(self, watch: Watch) -> None:
         """Do steps to the end of the run, to early stopping, or to the time limit."""
         progress = self.progress
-        validated_steps = self._validated_steps()
         clock = _Clock(progress.elapsed_s, self.runtime)
-        for batch in watch.monitor.timed(self._batches()):
+        for batch in watch.monitor.time_loading(self._batches()):
             rate = learning_rate(self.settings, progress.step, self.total) * self.guard.rate
             self._step(batch, rate)
-            watch.step(progress.step, batch.size)
-            if progress.step % self._log_every() == 0 or progress.step == self.total:
+            watch.note_step(progress.step, batch.size)
+            if self._is_log_due():
                 self._log(watch, rate)
-            is_best = progress.step in validated_steps and self._validate(watch)
+            is_best = progress.step in self.validated_steps and self._validate(watch)
             progress.elapsed_s = clock.read()
-            self._save_in_time(watch, clock, is_best=is_best)
+            is_save_due, is_time_up = self._decide_for_all(clock, is_best=is_best)
+            if is_save_due or is_time_up:
+                is_saved = self._save(watch, clock)
+                if is_time_up:
+                    raise TimeIsUp(self.saver.leave(self.total, is_saved=is_saved))
             if self._is_over():
                 break
 
     def _batches(self) -> Iterator[Batch]:
         """Yield the batches that are left."""
-        on_cpu = self.devices.device.type == "cpu"
+        is_on_cpu = self.devices.device.type == "cpu"
         return batches(
             self.dataset,
             self.progress.step,
-            workers=0 if on_cpu else self.runtime.workers,
-            pin=not on_cpu,
+            workers=0 if is_on_cpu else self.runtime.workers,
+            pin=not is_on_cpu,
             devices=self.devices,
         )
 
@@ -270,8 +296,8 @@ class _Run:
     def _try_step(self, batch: Batch, rate: float) -> tuple[dict[str, Tensor], Tensor]:
         """Do the step of a batch in micro-batches; it may run out of memory."""
         return train_step(
-            self.memory.model,
-            self.saver.optimizer,
+            self.wrapped,
+            self.optimizer,
             batch.to(self.devices.device),
             step=self.progress.step,
             rate=rate,
@@ -281,6 +307,12 @@ class _Run:
             guard=self.guard,
         )
 
+    def _is_log_due(self) -> bool:
+        """Return whether the curves get a point after this step."""
+        is_on_cpu = self.devices.device.type == "cpu"
+        log_every = max(1 if is_on_cpu else STEPS_BETWEEN_LOOKS, self.total // LOG_POINTS)
+        return self.progress.step % log_every == 0 or self.progress.step == self.total
+
     def _log(self, watch: Watch, rate: float) -> None:
         """Read the losses since the last look, and what the run takes, and record both."""
         progress = self.progress
@@ -289,8 +321,8 @@ class _Run:
         counts = {name: value for name, value in self.guard.counts().items() if value}
         values = {**progress.sums.mean_and_reset(), "learning_rate": rate, **counts}
         progress.record(epoch, "train", values)
-        watch.values(progress.step, "train", values)
-        progress.record(epoch, "system", watch.system(progress.step))
+        watch.note_values(progress.step, "train", values)
+        progress.record(epoch, "system", watch.read_system(progress.step))
 
     def _validate(self, watch: Watch) -> bool:
         """Score the model, keep the best weights, and return whether these are the best."""
@@ -298,44 +330,52 @@ class _Run:
         progress = self.progress
         self.guard.look(progress.sums.values)
         with watch.monitor.pause():
-            with self.devices.whole(self.model, self.memory.model):
+            with self.devices.whole(self.model, self.wrapped):
                 values = self.devices.broadcast(self.validation.score())
                 is_best = progress.stopping.update(values[self.validation.watched])
                 if is_best:
                     self.saver.save_best({"model": self.model.state_dict()})
             progress.record(progress.step / self.dataset.steps_per_epoch, "validation", values)
-            watch.values(progress.step, "validation", values)
+            watch.note_values(progress.step, "validation", values)
         return is_best
 
-    def _save_in_time(self, watch: Watch, clock: _Clock, *, is_best: bool) -> None:
-        """Write a checkpoint where one is due, and leave the run where its deadline has come."""
-        is_due = clock.is_save_due()
+    def _decide_for_all(self, clock: _Clock, *, is_best: bool) -> tuple[bool, bool]:
+        """Return whether a checkpoint is due, and whether time is up before the last step.
+
+        The first process decides for all, whose clocks differ.
+        """
+        is_save_due = clock.is_save_due()
         # A return to an earlier step would leave the best weights of steps that never were.
-        is_due |= is_best and self.guard.policy == "restore"
-        is_late, is_due = self.devices.broadcast((clock.is_late(), is_due))
-        leaves = is_late and not self._is_over()
-        if not (is_due or leaves):
-            return
+        is_save_due |= is_best and self.guard.policy == "restore"
+        is_time_up = clock.is_late() and not self._is_over()
+        return self.devices.broadcast((is_save_due, is_time_up))
+
+    def _save(self, watch: Watch, clock: _Clock) -> bool:
+        """Write a checkpoint, and return whether it seems to be written."""
         self.guard.look(self.progress.sums.values)
         with watch.monitor.pause():
             is_saved = self.saver.save()
         clock.note_save()
-        if leaves:
-            raise TimeIsUp(self.saver.leave(self.total, is_saved=is_saved))
+        return is_saved
+
+    def _save_start(self) -> None:
+        """Write a checkpoint before the first step, where a fault may go back to it."""
+        if self.guard.policy == "restore" and self.progress.step == 0:
+            self.saver.save()
 
     def _roll_back(self, reason: Rollback) -> None:
         """Go back to the last checkpoint, at a lower learning rate."""
         self.saver.roll_back(reason)
         logger.warning(
             "%s: %s: going back to step %d, with %g of the configured learning rate",
-            self.saver.name,
+            self.name,
             reason,
             self.progress.step,
             self.guard.rate,
         )
 
     def _report_estimate(self, watch: Watch) -> None:
-        """Say how long the run takes, where the measured step tells."""
+        """Say how long the run takes, where a measured step is known."""
         micro_batches = self.memory.micro_batches
         step_s = None if micro_batches is None else micro_batches.seconds_per_step
         # The first steps compile and are slow, so that the run gives its estimate after them.
@@ -344,12 +384,3 @@ class _Run:
 
     def _is_over(self) -> bool:
         return self.progress.stopping.should_stop or self.progress.step >= self.total
-
-    def _log_every(self) -> int:
-        """Return the number of steps between two points of the curves."""
-        on_cpu = self.devices.device.type == "cpu"
-        return max(1 if on_cpu else STEPS_BETWEEN_LOOKS, self.total // LOG_POINTS)
-
-    def _validated_steps(self) -> set[int]:
-        """Return the steps after which the model is scored."""
-        return set() if self.validation is None else self.validation.steps(self.total)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from aam.batches.collate import bucket
-from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, changed
+from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock, map_tensors
 from aam.model.encoder import Recompute
 
 FEWEST_ASVS = 16
@@ -26,18 +26,21 @@ class MicroBatches:
     asvs: int | None = None
     """Largest number of ASVs in a block; None: as the batch has them."""
     samples: int | None = None
+    """Largest number of samples in a block; None: as the batch has them."""
     recompute: Recompute = "nothing"
     """What the backward pass computes again."""
     estimated_mb: float | None = None
-    """Peak memory of a step of the heaviest batch, of several processes the largest."""
+    """Estimated peak memory of a step of the heaviest batch; of several processes the largest."""
     measured_mb: float | None = None
+    """The same peak, measured."""
     seconds_per_step: float | None = None
     limit_gb: float | None = None
     """The limit that they were chosen for; None: what was free."""
     processes: int = 1
+    """Number of processes that they were chosen for."""
 
     def split(self, batch: Batch) -> Batch:
-        """Return the same batch, or shard, in blocks of at most so many ASVs and so many samples.
+        """Return a batch, or a shard of one, in blocks of limited numbers of ASVs and samples.
 
         The blocks are of nearly equal size and in the same order, so that every embedding, every
         pair and every loss is that of the whole batch. Dropout is the exception, because its masks
@@ -63,7 +66,7 @@ class MicroBatches:
         """Let the encoder of a model compute again what `recompute` says."""
         model.encoder.recompute(self.recompute)
 
-    def halved(self, batch: Batch) -> "MicroBatches | None":
+    def halve(self, batch: Batch) -> "MicroBatches | None":
         """Return micro-batches of half the size.
 
         Parameters
@@ -118,25 +121,25 @@ def _split_asvs(block: AsvBlock, limit: int | None) -> list[AsvBlock]:
     base_M = block.masked.base_M
     # The masked nucleotides are sorted by ASV: those of a part are a slice.
     rows = torch.tensor(bounds, device=asv_M.device)
-    places = torch.searchsorted(asv_M.contiguous(), rows).tolist()
-    return [
-        AsvBlock(
-            block.tokens_US[first:last],
-            Masked(asv_M[start:stop] - first, position_M[start:stop], base_M[start:stop]),
-        )
-        for (first, last), (start, stop) in zip(pairwise(bounds), pairwise(places), strict=True)
-    ]
+    masked_bounds = torch.searchsorted(asv_M.contiguous(), rows).tolist()
+    parts = []
+    slices = zip(pairwise(bounds), pairwise(masked_bounds), strict=True)
+    for (first, last), (start, stop) in slices:
+        masked = Masked(asv_M[start:stop] - first, position_M[start:stop], base_M[start:stop])
+        parts.append(AsvBlock(block.tokens_US[first:last], masked))
+    return parts
 
 
 def _split_samples(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
-    """Split a block of samples; each part is as wide as its own richest sample needs."""
+    """Split a block of samples; each part is as wide as its richest sample needs."""
     bounds = _bounds(len(block.asv_BA), limit)
     if len(bounds) == 2:
         return [block]
     column_A = torch.arange(1, block.present_BA.shape[1] + 1, device=block.present_BA.device)
     richness_B = (block.present_BA * column_A).amax(dim=1).tolist()
-    parts = [
-        (slice(first, last), slice(0, bucket(max(1, *richness_B[first:last]))))
-        for first, last in pairwise(bounds)
-    ]
-    return [changed(block, operator.itemgetter(part)) for part in parts]
+    parts = []
+    for first, last in pairwise(bounds):
+        width = bucket(max(1, *richness_B[first:last]))
+        part = (slice(first, last), slice(0, width))
+        parts.append(map_tensors(block, operator.itemgetter(part)))
+    return parts

@@ -39,9 +39,9 @@ class NonFiniteGuard:
     Parameters
     ----------
     options
-        Have the policy `nonfinite`, which is one of `Optimization.nonfinite`, and its limit.
+        Options of a step: the policy, as in `Optimization.nonfinite`, and its limit.
     dataset
-        Batches of the run: a message names the samples of the bad one.
+        Batches of the run: a message names the samples of the bad batch.
     devices
         Where the model is trained.
     """
@@ -50,12 +50,15 @@ class NonFiniteGuard:
         self._options = options
         self.policy = options.nonfinite
         self.limit = options.nonfinite_limit
-        self.skipped = self.in_row = self.restored = self.overflowed = 0
+        self.skipped = 0
+        self.in_row = 0
+        self.restored = 0
+        self.overflowed = 0
         self._dataset = dataset
         self._devices = devices
         self._is_scaled = devices.precision == "fp16"
-        alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
-        self._at_once = alone_on_cpu or self.policy == "skip"
+        is_alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
+        self._at_once = is_alone_on_cpu or self.policy == "skip"
         self._first: Tensor | int = NO_STEP
         self._overflows: Tensor | int = 0
         self._buffers: list[tuple[Tensor, Tensor]] = []
@@ -133,10 +136,12 @@ class NonFiniteGuard:
         """
         first = self._first
         self._first = NO_STEP
-        if not self._at_once and (step := self._devices.all_reduce_min(int(first))) != NO_STEP:
-            self._act(step, _bad_names(sums))
+        if not self._at_once:
+            step = self._devices.all_reduce_min(int(first))
+            if step != NO_STEP:
+                self._act(step, _bad_names(sums))
         if self._is_scaled:
-            self.overflowed = self.overflowed + int(self._overflows)
+            self.overflowed += int(self._overflows)
             self._overflows = 0
             if self._devices.loss_scale < LEAST_SCALE:
                 raise self.error(None, ["gradient_norm, at any scale in fp16,"])
@@ -152,18 +157,22 @@ class NonFiniteGuard:
 
     def report(self) -> dict[str, Any]:
         """Return policies and counts."""
-        clipping = {
+        return {
             "clipping": self._options.clipping,
             "gradient_clip": self._options.clipping_limit,
+            "nonfinite": self.policy,
+            **self.counts(),
         }
-        return {**clipping, "nonfinite": self.policy, **self.counts()}
 
     def state(self) -> dict[str, Any]:
         """Return the counts for `restore`."""
         return {name: getattr(self, name) for name in KEPT}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned, or a run before; no return is forgotten."""
+        """Go on from what `state` returned, here or in an earlier start of the run.
+
+        Rollbacks since then still count.
+        """
         restored = self.restored
         vars(self).update({name: state[name] for name in KEPT})
         self.restored = max(self.restored, restored)
@@ -185,36 +194,39 @@ class NonFiniteGuard:
         Returns
         -------
         InputError
-            It names the samples of the step's batch, and what may help.
+            Its message names the samples of the step's batch, and what may help.
         """
-        got = f"{', '.join(names)} not finite" + (f" ({reason})" if reason else "")
+        fault = f"{', '.join(names)} not finite"
+        if reason:
+            fault += f" ({reason})"
         if step is not None:
-            got += f", in a batch of samples {self._samples(step)}"
+            fault += f", in a batch of samples {self._samples(step)}"
         if self.skipped or self.restored:
-            got += f", after {self.skipped} steps left out and {self.restored} returns"
+            fault += f", after {self.skipped} steps left out and {self.restored} returns"
         return problem(
             "training" if step is None else f"training step {step + 1}",
-            got,
+            fault,
             "finite losses and gradients",
             "try precision fp32 or a lower learning_rate; optimization.anomaly names the operation "
             "that made the first NaN; see docs/explanation/stability.md",
         )
 
     def _act(self, step: int, names: list[str]) -> None:
-        what = f"step {step + 1}: {', '.join(names)} not finite"
+        """Do what the policy says about a bad step."""
+        fault = f"step {step + 1}: {', '.join(names)} not finite"
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
                 logger.warning(
                     "%s, in a batch of samples %s: the update is left out, as further ones will "
                     "be; the history counts them",
-                    what,
+                    fault,
                     self._samples(step),
                 )
             self.in_row += 1
             self.skipped += 1
         elif self.policy == "restore" and self.restored < self.limit:
             self.restored += 1
-            raise Rollback(what)
+            raise Rollback(fault)
         else:
             raise self.error(step, names)
 
@@ -236,5 +248,5 @@ class NonFiniteGuard:
 
 
 def _bad_names(values: Mapping[str, Tensor]) -> list[str]:
-    found = [name for name, value in values.items() if not bool(torch.isfinite(value).all())]
-    return found or ["loss or gradient"]
+    names = [name for name, value in values.items() if not bool(torch.isfinite(value).all())]
+    return names or ["loss or gradient"]

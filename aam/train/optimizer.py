@@ -40,11 +40,11 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
     """
     trainable = [p for p in model.parameters() if p.requires_grad]
     hidden = _layer_matrices(model) if settings.optimizer == "muon" else []
-    taken = {id(p) for p in hidden}
-    others = [p for p in trainable if id(p) not in taken]
+    hidden_ids = {id(p) for p in hidden}
+    others = [p for p in trainable if id(p) not in hidden_ids]
     matrices = {"params": [p for p in others if p.ndim >= 2], "weight_decay": settings.weight_decay}
-    rest = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
-    adamw = optim.AdamW([matrices, rest], betas=(0.9, 0.98), fused=fused, foreach=False)
+    vectors = {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0}
+    adamw = optim.AdamW([matrices, vectors], betas=(0.9, 0.98), fused=fused, foreach=False)
     parts: list[optim.Optimizer] = [adamw]
     if hidden:
         parts.append(BatchedMuon(hidden, weight_decay=settings.weight_decay))
@@ -54,7 +54,15 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
 
 
 def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
-    """Set the learning rate of AdamW's groups to `rate`, of Muon's to its multiple."""
+    """Set the learning rate of AdamW's groups, and its multiple for Muon's.
+
+    Parameters
+    ----------
+    optimizer
+        A `CombinedOptimizer`, or one of its parts.
+    rate
+        Learning rate of AdamW.
+    """
     for group in optimizer.param_groups:
         group["lr"] = rate * (MUON_RATE if "ns_steps" in group else 1.0)
 
@@ -114,27 +122,40 @@ class BatchedMuon(optim.Muon):
         return None
 
     def _update(self, tall: list[Tensor], wide: list[Tensor], group: dict[str, Any]) -> None:
+        """Update matrices of equal sides, of which the tall ones lie down in between."""
         momenta = []
-        for matrices in filter(None, (tall, wide)):
-            gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
-            for matrix in matrices:
-                if not self.state[matrix]:
-                    self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
-            buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-            torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
-            own_MRC = torch.stack(torch._foreach_lerp(gradients, buffers, group["momentum"]))
-            momenta.append(own_MRC.mT if matrices is tall else own_MRC)
-        of_tall, of_wide = orthogonalized(torch.cat(momenta), group).split([len(tall), len(wide)])
-        for matrices, own_MRC in (tall, of_tall.mT), (wide, of_wide):
-            if matrices:
-                rows, columns = matrices[0].shape
-                rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
-                own_MRC = own_MRC.to(matrices[0].dtype, memory_format=torch.contiguous_format)
-                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(matrices, own_MRC.unbind(), alpha=-rate)
+        if tall:
+            momenta.append(self._update_momenta(tall, group).mT)
+        if wide:
+            momenta.append(self._update_momenta(wide, group))
+        directions_MRC = orthogonalize(torch.cat(momenta), group)
+        tall_MRC, wide_MRC = directions_MRC.split([len(tall), len(wide)])
+        if tall:
+            _move(tall, tall_MRC.mT, group)
+        if wide:
+            _move(wide, wide_MRC, group)
+
+    def _update_momenta(self, matrices: list[Tensor], group: dict[str, Any]) -> Tensor:
+        """Take in the gradients of some matrices, and return their Nesterov momenta [M, R, C]."""
+        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        for matrix in matrices:
+            if not self.state[matrix]:
+                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
+        buffers = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
+        torch._foreach_lerp_(buffers, gradients, 1 - group["momentum"])
+        return torch.stack(torch._foreach_lerp(gradients, buffers, group["momentum"]))
 
 
-def orthogonalized(x_MRC: Tensor, group: dict[str, Any]) -> Tensor:
+def _move(matrices: list[Tensor], direction_MRC: Tensor, group: dict[str, Any]) -> None:
+    """Decay matrices of one shape, and move each against its direction."""
+    rows, columns = matrices[0].shape
+    rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
+    direction_MRC = direction_MRC.to(matrices[0].dtype, memory_format=torch.contiguous_format)
+    torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
+    torch._foreach_add_(matrices, direction_MRC.unbind(), alpha=-rate)
+
+
+def orthogonalize(x_MRC: Tensor, group: dict[str, Any]) -> Tensor:
     """Return about the nearest matrices with orthonormal rows, by Newton-Schulz iterations.
 
     Parameters
@@ -177,7 +198,7 @@ class CombinedOptimizer(optim.Optimizer):
 
     @param_groups.setter
     def param_groups(self, groups: list[dict[str, Any]]) -> None:
-        """Keep the parts' own groups: the base class assigns an empty list at its start."""
+        """Keep the groups of the parts: the base class assigns an empty list at its start."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Do nothing: every parameter is in a part."""

@@ -1,4 +1,4 @@
-"""What an optimization level stands for, and a model that is set up by it."""
+"""What an optimization level stands for, and how a model is set up by it."""
 
 import logging
 from functools import cache
@@ -10,7 +10,8 @@ from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
-from aam.distributed.devices import AUTO, Devices, hardware, has_tf32
+from aam.distributed.devices import AUTO, Devices
+from aam.distributed.hardware import hardware_name, has_tf32
 from aam.model.encoder import Recompute
 from aam.nn.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
@@ -70,7 +71,8 @@ def step_options(section: Optimization) -> StepOptions:
     StepOptions
         What the level stands for, changed by these values.
     """
-    return StepOptions(**{**LEVELS[section.level], **section.model_dump(exclude_none=True)})
+    overrides = section.model_dump(exclude_none=True)
+    return StepOptions(**{**LEVELS[section.level], **overrides})
 
 
 def set_up(
@@ -103,14 +105,14 @@ def set_up(
     wrapped = devices.setup_model(model)
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
-    _warn_of_attention(options.attention, devices.device)
+    _warn_about_attention(options.attention, devices.device)
     carried_out = report(wrapped.module, options, devices)
     return wrapped, devices.setup_optimizer(optimizer), carried_out
 
 
 @cache
-def _warn_of_attention(backend: AttentionBackend, device: torch.device) -> None:
-    """Say once in a process where a device has not the attention that is asked for."""
+def _warn_about_attention(backend: AttentionBackend, device: torch.device) -> None:
+    """Warn once in a process where a device lacks the attention that is asked for."""
     available = available_backend(backend, device)
     if available != backend:
         logger.warning(
@@ -144,7 +146,7 @@ def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[st
     """
     carried_out = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
     carried_out["precision"] = devices.precision
-    carried_out["hardware"] = hardware()
+    carried_out["hardware"] = hardware_name()
     carried_out["attention"] = available_backend(options.attention, devices.device)
     if not is_compiled(module):
         carried_out["compile"] = "off"
@@ -158,7 +160,9 @@ def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[st
     if options.precision == AUTO:
         # With `auto` nothing is lacking, whatever was chosen.
         wanted["precision"] = carried_out["precision"]
-    carried_out["lacking"] = [
-        f"{name}: {value}" for name, value in wanted.items() if carried_out[name] != value
-    ]
+    lacking = []
+    for name, value in wanted.items():
+        if carried_out[name] != value:
+            lacking.append(f"{name}: {value}")
+    carried_out["lacking"] = lacking
     return carried_out

@@ -12,10 +12,13 @@ import numpy as np
 import torch
 
 from aam.batches.dataset import BatchDataset
-from aam.distributed.devices import AUTO, Devices, hardware
-from aam.distributed.shards import own_shard
+from aam.distributed.devices import AUTO, Devices
+from aam.distributed.hardware import hardware_name
+from aam.distributed.shards import local_shard
+from aam.train.memory_search import fit_to_memory
 from aam.train.micro_batches import MicroBatches
-from aam.train.step_memory import StepMemory, fit_to_memory, measure_step
+from aam.train.step_measurement import measure_step
+from aam.train.step_memory import StepMemory
 from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -55,7 +58,7 @@ class PrecisionChoice:
         dataset
             Its batches.
         memory
-            Has the limits that a step is kept within.
+            Limits that a step is kept within.
         """
         if self.devices.is_chosen:
             return
@@ -65,31 +68,34 @@ class PrecisionChoice:
             # that order may depend on the precision of the step: a copy of the model does it.
             trial = self.devices.setup_model(copy.deepcopy(model)).train()
         with torch.compiler.set_stance("force_eager"):
-            seconds = step_seconds(trial, dataset, self.devices, memory)
+            step_s = step_seconds(trial, dataset, self.devices, memory)
         # All processes must choose alike: the first one decides.
-        self.seconds = self.devices.broadcast(seconds)
-        chosen = faster(self.seconds)
+        self.seconds = self.devices.broadcast(step_s)
+        chosen = choose_faster(self.seconds)
         self.devices.choose(chosen)
-        logger.info(
-            "a step takes %s: training in %s",
-            " and ".join(f"{taken:.3g} s in {name}" for name, taken in self.seconds.items()),
-            chosen,
-        )
+        times = [f"{seconds:.3g} s in {name}" for name, seconds in self.seconds.items()]
+        logger.info("a step takes %s: training in %s", " and ".join(times), chosen)
 
     def state(self) -> dict[str, Any]:
         """Return the choice for `restore`."""
         return {"precision": self.devices.precision, "seconds": self.seconds}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the choice of a checkpoint, if this machine can compute so."""
+        """Take the choice of a checkpoint, if this machine can compute in that precision.
+
+        Parameters
+        ----------
+        state
+            What `state` has returned.
+        """
         if not self.devices.is_auto:
             return
         chosen = state["precision"]
         if chosen not in self.devices.candidates:
-            lacking = (
-                "trained in %s so far, which this machine lacks: it goes on in another precision"
+            logger.warning(
+                "trained in %s so far, which this machine lacks: it goes on in another precision",
+                chosen,
             )
-            logger.warning(lacking, chosen)
             return
         self.devices.choose(chosen)
         self.seconds = dict(state["seconds"])
@@ -100,7 +106,7 @@ class PrecisionChoice:
         Parameters
         ----------
         optimization
-            What `aam.train.options.report` has returned of it; empty where it was not trained.
+            What `aam.train.options.report` has returned for it; empty where it was not trained.
         """
         if optimization and not self.devices.is_chosen:
             self.restore({"precision": optimization["precision"], "seconds": {}})
@@ -112,20 +118,21 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     optimization
-        What `aam.train.options.report` has returned of the encoder; empty where it was not trained.
+        What `aam.train.options.report` has returned for the encoder; empty where it was not
+        trained.
 
     Returns
     -------
     str
-        The precision that the encoder was trained in, if that was on hardware as it is here; else
-        `AUTO`.
+        The precision that the encoder was trained in, if that was on the same kind of hardware;
+        otherwise `AUTO`.
     """
-    if not optimization or optimization.get("hardware") != hardware():
+    if not optimization or optimization.get("hardware") != hardware_name():
         return AUTO
     return str(optimization["precision"])
 
 
-def faster(seconds: Mapping[str, float]) -> str:
+def choose_faster(seconds: Mapping[str, float]) -> str:
     """Return the precision to train in.
 
     Parameters
@@ -160,9 +167,9 @@ def step_seconds(
     dataset
         Its batches.
     devices
-        Where it is trained. Their precision is another one afterwards.
+        Where it is trained. They may compute in another precision afterwards.
     memory
-        Has the limits of memory. Each precision gets the micro-batches that it needs.
+        Limits of memory. Each precision gets the micro-batches that it needs.
 
     Returns
     -------
@@ -173,6 +180,29 @@ def step_seconds(
     ------
     InputError
         No precision fits into the memory.
+    """
+    micro_batches = _fit_each_precision(model, dataset, devices, memory)
+    seconds: dict[str, list[float]] = {precision: [] for precision in micro_batches}
+    t_start = time.perf_counter()
+    steps = np.linspace(0, dataset.steps_per_epoch, TURNS, endpoint=False).astype(int)
+    for turn, step in enumerate(steps.tolist(), start=1):
+        batch = local_shard(dataset[step], devices)
+        for precision, fitting in micro_batches.items():
+            devices.compute_in(precision)
+            measured = measure_step(model, fitting.split(batch), devices)
+            seconds[precision].append(measured.seconds)
+        is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_start > ENOUGH_S
+        if devices.broadcast(is_enough):
+            break
+    return {precision: statistics.median(times) for precision, times in seconds.items()}
+
+
+def _fit_each_precision(
+    model: Any, dataset: BatchDataset, devices: Devices, memory: StepMemory
+) -> dict[str, MicroBatches]:
+    """Return micro-batches by precision, without precisions that do not fit into the memory.
+
+    The parameters are those of `step_seconds`.
     """
     micro_batches: dict[str, MicroBatches] = {}
     for precision in devices.candidates:
@@ -187,19 +217,10 @@ def step_seconds(
                 threshold=memory.threshold,
             )
         except InputError as error:
-            # Another precision may take less. One of several processes must not go on alone.
-            if precision == devices.candidates[-1] and not micro_batches or devices.processes > 1:
+            # Another precision may take less.
+            is_last_hope = precision == devices.candidates[-1] and not micro_batches
+            # One of several processes must not go on alone.
+            if is_last_hope or devices.processes > 1:
                 raise
             logger.info("no training in %s: %s", precision, error)
-    taken: dict[str, list[float]] = {precision: [] for precision in micro_batches}
-    t_begin = time.perf_counter()
-    steps = np.linspace(0, dataset.steps_per_epoch, TURNS, endpoint=False).astype(int)
-    for turn, step in enumerate(steps.tolist(), start=1):
-        batch = own_shard(dataset[step], devices)
-        for precision, micro in micro_batches.items():
-            devices.compute_in(precision)
-            taken[precision].append(measure_step(model, micro.split(batch), devices).seconds)
-        is_enough = turn >= FEWEST_TURNS and time.perf_counter() - t_begin > ENOUGH_S
-        if devices.broadcast(is_enough):
-            break
-    return {precision: statistics.median(times) for precision, times in taken.items()}
+    return micro_batches

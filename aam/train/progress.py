@@ -132,8 +132,8 @@ class Saver:
 
     def save(self) -> bool:
         """Write a checkpoint, and return whether it seems to be written."""
-        # A failure of the write before this one is reported now; this one is tried all the same.
-        self.tried(self.checkpoints.join)
+        # A failure of the write before this one is reported here, and does not prevent this one.
+        self.attempt(self.checkpoints.join)
         state = {
             **self.progress.state(),
             "model": self.model.state_dict(),
@@ -142,12 +142,12 @@ class Saver:
         }
         step = self.progress.step
         if self.devices.is_sharded:
-            return self.tried(lambda: self.checkpoints.save_sharded(step, state, self.devices))
-        return self.tried(lambda: self.checkpoints.save(step, state))
+            return self.attempt(lambda: self.checkpoints.save_sharded(step, state, self.devices))
+        return self.attempt(lambda: self.checkpoints.save(step, state))
 
     def save_best(self, state: dict[str, Any]) -> None:
         """Keep the best weights so far."""
-        self.tried(self.checkpoints.join)
+        self.attempt(self.checkpoints.join)
         self.checkpoints.save_best(self.progress.step, state)
 
     def resume(self) -> bool:
@@ -170,41 +170,70 @@ class Saver:
         self.progress.restore(state)
         return True
 
-    def roll_back(self, why: Exception) -> None:
-        """Go on from the newest checkpoint, or raise InputError where there is none."""
+    def roll_back(self, reason: Exception) -> None:
+        """Go back to the newest checkpoint.
+
+        Parameters
+        ----------
+        reason
+            Why the run cannot go on.
+
+        Raises
+        ------
+        InputError
+            There is no checkpoint.
+        """
         elapsed_s = self.progress.elapsed_s
         self.optimizer.zero_grad(set_to_none=True)
-        self.tried(self.checkpoints.wait)
+        self.attempt(self.checkpoints.wait)
         self.devices.barrier()
-        # What was summed since is of steps that are done again.
+        # The steps that were summed since are done again.
         self.progress.sums = Sums()
         if not self.resume():
             raise InputError(
-                f"{self.name}: {why}, and there is no checkpoint to go back to. "
+                f"{self.name}: {reason}, and there is no checkpoint to go back to. "
                 "Hint: run the same command again"
-            ) from why
+            ) from reason
         self.progress.elapsed_s = elapsed_s
 
     def leave(self, total: int, *, is_saved: bool) -> str:
-        """Return what is said of a run that has to leave, when its last checkpoint is written."""
-        is_saved = self.tried(self.checkpoints.wait) and is_saved
+        """Return the message of a run that has to leave, when its last checkpoint is written."""
+        is_saved = self.attempt(self.checkpoints.wait) and is_saved
         # The first process that ends takes the others with it.
         self.devices.barrier()
-        lost = "no checkpoint could be written, so that the steps since the last one are lost"
-        how = "the checkpoint is written" if is_saved else lost
+        outcome = "the checkpoint is written"
+        if not is_saved:
+            outcome = (
+                "no checkpoint could be written, so that the steps since the last one are lost"
+            )
         return (
-            f"{self.name}: the time limit came at step {self.progress.step} of {total}; {how}. "
+            f"{self.name}: the time limit came at step {self.progress.step} of {total}; {outcome}. "
             "Hint: run the same command again"
         )
 
-    def tried(self, save: Callable[[], None]) -> bool:
-        """Save, and return whether no `NotSaved` was raised, of which one warning is given."""
+    def attempt(self, write: Callable[[], None]) -> bool:
+        """Write, or wait for a write, and warn once in a run where that fails.
+
+        Parameters
+        ----------
+        write
+            Raises `NotSaved` where a checkpoint could not be written.
+
+        Returns
+        -------
+        bool
+            Whether no `NotSaved` was raised.
+        """
         try:
-            save()
+            write()
         except NotSaved as error:
             if not self._warned:
-                goes_on = "training goes on, the checkpoints before stay, each later one is tried"
-                logger.warning("%s: %s; %s", self.name, error, goes_on)
+                logger.warning(
+                    "%s: %s; training goes on, the checkpoints before stay, "
+                    "each later one is tried",
+                    self.name,
+                    error,
+                )
             self._warned = True
             return False
         return True

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Training
 from aam.distributed.devices import Devices
-from aam.distributed.shards import shard_of
+from aam.distributed.shards import cut_shard
 from aam.model.batch import Batch
 from aam.train.clipping import clip_gradients
 from aam.train.nonfinite import NonFiniteGuard
@@ -83,20 +83,14 @@ def train_step(
         See `NonFiniteGuard.passes`.
     """
     if options.compile != "off":
-        # From here on CUDA graphs may overwrite what the step before has left.
+        # CUDA graphs may overwrite the results of the step before, which nothing needs again.
         torch.compiler.cudagraph_mark_step_begin()
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", seed, step))
     if guard is not None:
         guard.keep(model)
     losses = model(batch)
-    try:
-        devices.backward(losses["loss"])
-    except RuntimeError as error:
-        # Torch's anomaly mode has no class of its own for its error: these are its words.
-        if guard is None or "returned nan values" not in str(error):
-            raise
-        raise guard.error(step, ["gradient_norm"], first_line(error)) from error
+    _backward(losses["loss"], step, devices, guard)
     norm = clip_gradients(model, optimizer, devices, options.clipping, options.clipping_limit)
     if guard is None or guard.passes(losses, norm, step):
         optimizer.step()
@@ -104,9 +98,20 @@ def train_step(
         guard.undo()
     optimizer.zero_grad(set_to_none=True)
     if devices.precision == "fp16":
-        # The scaler left out a step that overflowed, and goes on with a smaller scale.
+        # The scaler has left out a step that overflowed, and goes on with a smaller scale.
         norm = norm.nan_to_num(nan=0.0, posinf=0.0)
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
+
+
+def _backward(loss: Tensor, step: int, devices: Devices, guard: NonFiniteGuard | None) -> None:
+    """Compute gradients; where torch's anomaly mode finds a NaN, the guard names the batch."""
+    try:
+        devices.backward(loss)
+    except RuntimeError as error:
+        # The error of the anomaly mode has no class, so that only its words identify it.
+        if guard is None or "returned nan values" not in str(error):
+            raise
+        raise guard.error(step, ["gradient_norm"], first_line(error)) from error
 
 
 def learning_rate(settings: Training, step: int, total: int) -> float:
@@ -115,7 +120,7 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
     Parameters
     ----------
     settings
-        Have the peak learning rate and the fraction of the steps in which it rises.
+        Peak learning rate, and fraction of the steps in which it rises.
     step
         Number of the step, from 0.
     total
@@ -160,7 +165,7 @@ def batches(
     shard = None
     if devices is not None and devices.processes > 1:
         # The function gets numbers and not `devices`, because it may be pickled for a worker.
-        shard = partial(shard_of, rank=devices.rank, processes=devices.processes)
+        shard = partial(cut_shard, rank=devices.rank, processes=devices.processes)
     loader = DataLoader(
         dataset,
         batch_size=None,
@@ -179,8 +184,8 @@ def _from_workers(loader: Iterable[T]) -> Iterator[T]:
     """Yield the batches of a loader; raise `WorkerDied` when a worker has died."""
     handler = signal.getsignal(signal.SIGCHLD)
     waiting = iter(loader)
-    # The handler that torch has installed now raises wherever the process is when a worker dies, in
-    # the middle of an update too. Without it the next batch tells, some seconds later at most.
+    # Torch has installed a handler that raises as soon as a worker dies, also in the middle of an
+    # update. Without it the next batch raises, some seconds later at most.
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCHLD, handler)
     while True:

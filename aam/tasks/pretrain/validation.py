@@ -272,7 +272,7 @@ class HeldOut:
         true_BB = self._true(metric, block_B)
         head = model.head(metric)
         with devices.inference(model):
-            z_BD = head.projected(sample_BD.to(devices.device))
+            z_BD = head.project_samples(sample_BD.to(devices.device))
         for first in range(0, len(block_B), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():

@@ -112,7 +112,10 @@ def total_mb(device: torch.device) -> float | None:
         MB of 2**20 bytes; None: unknown.
     """
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1] / MB if torch.cuda.is_available() else None
+        if not torch.cuda.is_available():
+            return None
+        _, total = torch.cuda.mem_get_info(device)
+        return total / MB
     return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
 
 
@@ -156,8 +159,10 @@ def cgroup_limits(root: Path = Path("/")) -> list[int]:
         Limits in bytes.
     """
     groups = root / "proc/self/cgroup"
+    if not groups.is_file():
+        return []
     limits = []
-    for line in groups.read_text(encoding="utf-8").splitlines() if groups.is_file() else ():
+    for line in groups.read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -202,5 +207,5 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     bool
         Judged by the class of the error, or by its words.
     """
-    said = any(words in str(error) for words in _OUT_OF_MEMORY)
-    return said or isinstance(error, torch.OutOfMemoryError)
+    says_so = any(words in str(error) for words in _OUT_OF_MEMORY)
+    return says_so or isinstance(error, torch.OutOfMemoryError)

@@ -53,7 +53,8 @@ class Monitor:
         self._thread = threading.Thread(target=self._watch, name="monitor", daemon=True)
 
     def __enter__(self) -> "Monitor":
-        self._start = self._last = self._totals()
+        self._start = self._totals()
+        self._last = self._start
         self._thread.start()
         return self
 
@@ -61,8 +62,19 @@ class Monitor:
         self._leave.set()
         self._thread.join()
 
-    def timed(self, batches: Iterable[T]) -> Iterator[T]:
-        """Yield the batches; the time until each one comes counts as waiting for data."""
+    def time_loading(self, batches: Iterable[T]) -> Iterator[T]:
+        """Yield batches, and count the time until each one comes as waiting for data.
+
+        Parameters
+        ----------
+        batches
+            What the loop goes through.
+
+        Yields
+        ------
+        Any
+            The batches.
+        """
         waiting = iter(batches)
         while True:
             with self._adding_time("loading_s"):
@@ -76,7 +88,13 @@ class Monitor:
         return self._adding_time("paused_s")
 
     def step(self, samples: int) -> None:
-        """Note one more step of so many samples; where memory is nearly full, free what can be."""
+        """Note one more step; where memory is nearly full, free what can be freed.
+
+        Parameters
+        ----------
+        samples
+            Samples of the step.
+        """
         if self._is_full.is_set():
             self._relieve()
         self._add({"steps": 1, "samples": samples})
@@ -102,15 +120,16 @@ class Monitor:
         if since[f"{_COUNT}memory_mb"] == self._last[f"{_COUNT}memory_mb"]:
             self._sample()
             self._last = self._totals()
-        return self._measured(since, self._last)
+        return self._summarize(since, self._last)
 
     def summary(self) -> dict[str, float | None]:
-        """Return what `read_and_reset` returns, of the whole block."""
-        return self._measured(self._start, self._totals())
+        """Return what `read_and_reset` returns, for the whole block."""
+        return self._summarize(self._start, self._totals())
 
-    def _measured(
+    def _summarize(
         self, since: Mapping[str, float], until: Mapping[str, float]
     ) -> dict[str, float | None]:
+        """Return rates and means over the interval of two readings of the sums."""
         spent = defaultdict(float, {name: until[name] - since[name] for name in until})
         busy_s = spent["wall_s"] - spent["paused_s"]
         rates: dict[str, float | None] = dict.fromkeys(("samples_per_s", "step_s", "loading_share"))
@@ -198,19 +217,22 @@ class Monitor:
 
 
 def _gpu_readings(device: torch.device) -> dict[str, float]:
-    """Return what the driver says about an accelerator; a part of one has no utilisation."""
+    """Return what the driver says about an accelerator, for all processes that use it."""
+    if device.type != "cuda":
+        return {}
 
-    def of_all_processes() -> float:
+    def read_memory_mb() -> float:
         free, total = torch.cuda.mem_get_info(device)
         return (total - free) / MB
 
     readings: dict[str, Callable[[], float]] = {
         "gpu_utilisation": lambda: torch.cuda.utilization(device),
-        "gpu_memory_mb": of_all_processes,
+        "gpu_memory_mb": read_memory_mb,
         "gpu_power_w": lambda: torch.cuda.power_draw(device) / 1000,
     }
     values = {}
-    for name, reading in readings.items() if device.type == "cuda" else ():
+    for name, read in readings.items():
+        # The driver does not have every reading: a partition of a GPU has no utilisation.
         with suppress(NVMLError, RuntimeError, ModuleNotFoundError):
-            values[name] = float(reading())
+            values[name] = float(read())
     return values

@@ -19,7 +19,7 @@ ROWS = 30
 
 
 @contextmanager
-def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Callable[[], None]]:
+def profile_steps(folder: Path | None, steps: int, first_step: int) -> Iterator[Callable[[], None]]:
     """Record some steps of the loop inside the block.
 
     Two steps of waiting and two of warm-up come first. What happens between steps, a validation for
@@ -38,7 +38,7 @@ def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Calla
     Yields
     ------
     Callable
-        To be called after each step.
+        The loop calls it after each step.
     """
     if folder is None or not steps:
         yield lambda: None
@@ -50,8 +50,11 @@ def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Calla
         if recorded > 0:
             _write(folder, ended, first_step + before + 1, recorded)
 
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
     with profile(
-        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA][: 1 + torch.cuda.is_available()],
+        activities=activities,
         schedule=schedule(wait=WAITING, warmup=WARM_UP, active=steps, repeat=1),
         on_trace_ready=write,
         record_shapes=True,
@@ -59,15 +62,18 @@ def profiled(folder: Path | None, steps: int, first_step: int) -> Iterator[Calla
     ) as profiler:
         yield profiler.step
     if profiler.step_num <= before:
-        text = "nothing profiled: the run ended after %d steps, the first %d are not recorded"
-        logger.warning(text, profiler.step_num, before)
+        logger.warning(
+            "nothing profiled: the run ended after %d steps, the first %d are not recorded",
+            profiler.step_num,
+            before,
+        )
 
 
 def _write(folder: Path, ended: profile, first: int, steps: int) -> None:
     """Write table and trace; a folder that cannot be written costs a warning, never the run."""
-    on_gpu = torch.cuda.is_available()
-    device = torch.cuda.get_device_name() if on_gpu else "CPU"
-    by_self_time = f"self_{'cuda' if on_gpu else 'cpu'}_time_total"
+    has_gpu = torch.cuda.is_available()
+    device = torch.cuda.get_device_name() if has_gpu else "CPU"
+    by_self_time = f"self_{'cuda' if has_gpu else 'cpu'}_time_total"
     by_name = ended.key_averages()
     by_shape = ended.key_averages(group_by_input_shape=True)
     parts = [

@@ -43,7 +43,8 @@ class Reporter:
         self.done = done
         self.total = total
         self.validations_left = validations
-        self.t_last = self.t_line = time.monotonic()
+        self.t_last = time.monotonic()
+        self.t_line = self.t_last
         self._latest: deque[tuple[float, int]] = deque(maxlen=WINDOW_STEPS)
         self._validation_s = 0.0
         self._said_estimate = False
@@ -54,7 +55,13 @@ class Reporter:
         self.bar = _bar(name, done, total)
 
     def estimate(self, step_s: float) -> None:
-        """Say how long the run will take; said after the first steps if this was not called."""
+        """Say how long the run will take, in place of the estimate after the first steps.
+
+        Parameters
+        ----------
+        step_s
+            Seconds of a step.
+        """
         self._said_estimate = True
         count = self.total - self.first
         validations = self.validations_left
@@ -110,8 +117,11 @@ class Reporter:
 
     def _rate(self) -> str:
         seconds = sum(seconds for seconds, _ in self._latest)
-        rate = sum(samples for _, samples in self._latest) / seconds if seconds > 0 else 0.0
-        return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s" if rate else ""
+        samples = sum(samples for _, samples in self._latest)
+        if not samples or seconds <= 0:
+            return ""
+        rate = samples / seconds
+        return f"{rate:,.0f} samples/s" if rate >= 10 else f"{rate:.2g} samples/s"
 
     def _say(self, text: str) -> None:
         # A line that is written while the bar stands would end up next to it.
@@ -125,7 +135,7 @@ class Reporter:
 def _bar(name: str, done: int, total: int) -> Progress | None:
     """Return a bar that stands on standard error, None where that is no terminal.
 
-    A console that shows the whole run has a line of its own, by the lines of the log.
+    There is none either under a console that shows the whole run: it reads the lines of the log.
     """
     console = Console(stderr=True)
     if has_console() or not (sys.stderr.isatty() and console.is_interactive):

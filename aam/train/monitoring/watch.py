@@ -8,38 +8,67 @@ import torch
 
 from aam.runtime.run_options import RunOptions
 from aam.train.monitoring.monitor import Monitor
-from aam.train.monitoring.profiling import profiled
+from aam.train.monitoring.profiling import profile_steps
 from aam.train.monitoring.reporter import Reporter
 from aam.train.monitoring.tensorboard import CurveWriter
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What the loop tells of its run, and asks of it; made by `watching`."""
+    """What the loop reports to, and reads measurements from; `watching` makes it."""
 
     monitor: Monitor
     reporter: Reporter
     curves: CurveWriter
     profile_step: Callable[[], None]
 
-    def step(self, done: int, samples: int) -> None:
-        """Note a step."""
+    def note_step(self, done: int, samples: int) -> None:
+        """Note that a step is done.
+
+        Parameters
+        ----------
+        done
+            Steps that are done by now.
+        samples
+            Samples of the last one.
+        """
         self.monitor.step(samples)
         self.reporter.step(done, samples)
         self.profile_step()
 
-    def values(self, step: int, split: str, values: Mapping[str, float]) -> None:
-        """Note values of training or of a validation."""
+    def note_values(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Note values of training or of a validation.
+
+        Parameters
+        ----------
+        step
+            Steps that are done by now.
+        split
+            ``train``, ``validation`` or ``system``.
+        values
+            Values by name.
+        """
         for name, value in values.items():
             self.curves.add(step, f"{split}/{name}", value)
         if split == "validation":
             self.reporter.values(step, dict(values))
 
-    def system(self, step: int) -> dict[str, float]:
-        """Return what was measured since the last call, without what could not be."""
+    def read_system(self, step: int) -> dict[str, float]:
+        """Note and return what the run has taken since the last call.
+
+        Parameters
+        ----------
+        step
+            Steps that are done by now.
+
+        Returns
+        -------
+        dict
+            Values by name, without those that could not be measured.
+        """
         measured = self.monitor.read_and_reset()
         values = {name: value for name, value in measured.items() if value is not None}
-        self.values(step, "system", values)
+        self.note_values(step, "system", values)
         return values
 
 
@@ -69,13 +98,17 @@ def watching(
     Watch
         What the loop reports to.
     """
-    folder = runtime.log_dir
+    curves_folder = None
+    profile_folder = None
+    if runtime.log_dir is not None:
+        curves_folder = runtime.log_dir / "tensorboard"
+        profile_folder = runtime.log_dir / "profile"
     reporter = Reporter(name, done, total, validations)
-    curves = CurveWriter(folder and folder / "tensorboard", done)
+    curves = CurveWriter(curves_folder, done)
     with (
         closing(reporter),
         closing(curves),
         Monitor(device, runtime.memory_threshold) as monitor,
-        profiled(folder and folder / "profile", runtime.profile_steps, done) as profile_step,
+        profile_steps(profile_folder, runtime.profile_steps, done) as profile_step,
     ):
         yield Watch(monitor, reporter, curves, profile_step)

@@ -29,8 +29,8 @@ TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 def dataset_of(augmented, new_feed) -> Callable[..., BatchDataset]:
     def build(kind: type[BatchDataset] = BatchDataset, **changes) -> BatchDataset:
         values = {"age": np.arange(40, dtype=np.float32).reshape(20, 2)}
-        own = {"samples": TRAINING, "values": values, "epochs": 3, "seed": 1, "masker": None}
-        return new_feed(kind, augmented, **{**own, **changes})
+        options = {"samples": TRAINING, "values": values, "epochs": 3, "seed": 1, "masker": None}
+        return new_feed(kind, augmented, **{**options, **changes})
 
     return build
 
@@ -80,7 +80,9 @@ def test_all_rows_but_those_with_a_held_out_parent_are_drawn(dataset_of):
     for step in range(len(dataset)):
         drawn.update(dataset.rows(step)[0].tolist())
     parents = [parents_of(store, row) for row in range(len(store.row_view))]
-    allowed = {row for row, own in enumerate(parents) if set(own) <= set(TRAINING.tolist())}
+    allowed = {
+        row for row, row_parents in enumerate(parents) if set(row_parents) <= set(TRAINING.tolist())
+    }
     assert set(drawn) == allowed
     assert any(len(parents[row]) == 2 for row in drawn)
     views = Counter()
@@ -98,7 +100,7 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
     for step in range(len(dataset)):
         rows, view = dataset.rows(step)
         batch, weights = dataset[step], [parents_of(dataset.store, row) for row in rows]
-        mixed += sum(len(own) == 2 for own in weights)
+        mixed += sum(len(row_weights) == 2 for row_weights in weights)
         distances = dataset.distances["unweighted"][view]
         for i, one in enumerate(weights):
             expected = sum(w * dataset.values["age"][p] for p, w in one.items())
@@ -106,15 +108,15 @@ def test_distances_and_targets_are_those_of_the_parents_in_the_view(dataset_of):
             for j, other in enumerate(weights):
                 pairs = [(w * v, p, q) for p, w in one.items() for q, v in other.items()]
                 distance = 0 if i == j else sum(w * float(distances[p, q]) for w, p, q in pairs)
-                found = float(batch.distances["unweighted"][i, j])
-                assert found == pytest.approx(distance, abs=1e-6)
+                actual = float(batch.distances["unweighted"][i, j])
+                assert actual == pytest.approx(distance, abs=1e-6)
         assert embedded[step].values[EMBEDDING][:, 0].tolist() == rows.tolist()
         assert torch.equal(embedded[step].values["age"], batch.values["age"])
     assert mixed > 5
 
 
 def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
-    """Of mixed rows too: rows are compared one by one."""
+    """So are those of mixed rows; rows are compared one by one."""
     names = dataset_of().tokens.feature_ids
     write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
     metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
@@ -124,10 +126,10 @@ def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
     for step in range(len(dataset)):
         rows, batch = dataset.rows(step)[0], dataset[step]
         mixed += sum(len(parents_of(dataset.store, row)) == 2 for row in rows)
-        entries, distinct, place = entries_of(dataset.store, rows, None, step)
+        entries, distinct, index = entries_of(dataset.store, rows, None, step)
         reads = np.zeros((len(rows), len(names)), np.int64)
         sample = np.repeat(np.arange(len(rows)), entries.richness_B)
-        reads[sample, distinct[place]] = entries.counts
+        reads[sample, distinct[index]] = entries.counts
         expected = exact(csr_array(reads))
         for name in metrics[:2]:
             np.testing.assert_allclose(batch.distances[name], expected[name], atol=1e-6)

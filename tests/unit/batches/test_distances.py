@@ -46,12 +46,12 @@ def test_distances_without_room_are_one_message_before_anything_is_read(
     augmented, files, monkeypatch
 ):
     needed, ids = 4 * 20 * 20 * 4, augmented.store.sample_ids
-    found, _ = load_matrices(files, METRICS, 2, ids, None, needed)
-    np.testing.assert_array_equal(found["unweighted"], [symmetric(20, 0), symmetric(20, 1)])
+    matrices, _ = load_matrices(files, METRICS, 2, ids, None, needed)
+    np.testing.assert_array_equal(matrices["unweighted"], [symmetric(20, 0), symmetric(20, 1)])
     for name in ("distance_rows", "read_faith_pd"):
         monkeypatch.setattr(distances, name, None)
-    told = r"unweighted0.parquet: got .* 4 such files; .* set pretraining.targets: batch"
-    with pytest.raises(InputError, match=told):
+    message = r"unweighted0.parquet: got .* 4 such files; .* set pretraining.targets: batch"
+    with pytest.raises(InputError, match=message):
         load_matrices(files, METRICS, 2, ids, None, needed - 1)
 
 
@@ -61,8 +61,8 @@ def test_faith_pd_is_standardized_by_the_samples_of_training(augmented, files, i
     distances, values = load_matrices(files, METRICS, 2, ids, is_in)
     np.testing.assert_array_equal(distances["weighted"], [symmetric(20, 4), symmetric(20, 5)])
     mean = np.arange(20) + 0.5
-    known = mean if is_in is None else mean[is_in]
-    expected = (mean - known.mean()) / known.std()
+    training = mean if is_in is None else mean[is_in]
+    expected = (mean - training.mean()) / training.std()
     np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
 
 
@@ -74,6 +74,6 @@ def test_the_variance_over_pairs_is_that_of_all_of_them_at_once(at_once, number,
     samples = rng.permutation(20)[:number]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(distances, "DISTANCES_AT_ONCE", at_once)
-        found = pair_variances({"weighted": matrix}, samples)["weighted"]
+        variance = pair_variances({"weighted": matrix}, samples)["weighted"]
     pairs = matrix[0][np.ix_(samples, samples)][np.triu_indices(number, 1)]
-    assert found == pytest.approx(max(pairs.astype(np.float64).var(), 1e-6), rel=1e-9)
+    assert variance == pytest.approx(max(pairs.astype(np.float64).var(), 1e-6), rel=1e-9)

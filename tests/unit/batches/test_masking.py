@@ -21,8 +21,8 @@ MASKINGS = ["random", "block", "patch"]
 def test_an_asv_is_masked_alike_in_every_batch_order_and_width(masking, rows, length, epoch):
     masker, asvs = Masker(0.3, 7, masking, 7), np.array(rows)
     everything, _ = masker.mask(TOKENS, np.arange(400), epoch)
-    found, _ = masker.mask(TOKENS[asvs, :length], asvs, epoch)
-    assert np.array_equal(found, everything[asvs, :length])
+    masked, _ = masker.mask(TOKENS[asvs, :length], asvs, epoch)
+    assert np.array_equal(masked, everything[asvs, :length])
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,15 @@ def test_a_batch_has_each_asv_once_unpadded_and_points_to_asvs_and_counts_of_the
     assert len(set(numbered)) == len(numbered)
     assert not any((block.tokens_US == PAD).any() for block in batch.asvs)
     (block,) = batch.samples
-    for place, row in zip(batch.order_B.tolist(), rows, strict=True):
-        present_A = block.present_BA[place]
-        asv_A, counts_A = block.asv_BA[place][present_A], block.counts_BA[place][present_A]
+    for block_row, row in zip(batch.order_B.tolist(), rows, strict=True):
+        present_A = block.present_BA[block_row]
+        asv_A = block.asv_BA[block_row][present_A]
+        counts_A = block.counts_BA[block_row][present_A]
         held = slice(store.offsets[row], store.offsets[row + 1])
         sequences = [tokens.tokens[i, : tokens.lengths[i]].tobytes() for i in store.asvs[held]]
-        found = {numbered[i]: int(c) for i, c in zip(asv_A.tolist(), counts_A, strict=True)}
-        assert found == dict(zip(sequences, store.counts[held].tolist(), strict=True))
-        assert not block.counts_BA[place][~present_A].any()
+        reads = {numbered[i]: int(c) for i, c in zip(asv_A.tolist(), counts_A, strict=True)}
+        assert reads == dict(zip(sequences, store.counts[held].tolist(), strict=True))
+        assert not block.counts_BA[block_row][~present_A].any()
 
 
 def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder):

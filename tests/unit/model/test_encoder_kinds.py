@@ -39,10 +39,10 @@ def kind(request):
 @pytest.fixture(scope="module")
 def all_rows(kind, mixed_lengths, new_encoder):
     encoder = new_encoder(20, **kind)
-    found = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, range(20))
-    between = np.linalg.norm(found[:, None] - found, axis=-1)
-    assert between[np.triu_indices(20, 1)].min() > 1e-3
-    return encoder, found
+    embeddings = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, range(20))
+    distances = np.linalg.norm(embeddings[:, None] - embeddings, axis=-1)
+    assert distances[np.triu_indices(20, 1)].min() > 1e-3
+    return encoder, embeddings
 
 
 def embed(encoder, store, tokens, rows, per_block=16) -> np.ndarray:
@@ -64,8 +64,8 @@ def everything(encoder, batch) -> list[torch.Tensor]:
 @properties
 def test_other_samples_order_and_padding_do_not_matter(mixed_lengths, all_rows, rows, per_block):
     encoder, expected = all_rows
-    found = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, per_block)
-    np.testing.assert_allclose(found, expected[rows], atol=1e-5)
+    embeddings = embed(encoder, mixed_lengths.store, mixed_lengths.tokens, rows, per_block)
+    np.testing.assert_allclose(embeddings, expected[rows], atol=1e-5)
 
 
 @given(seed=st.integers(0, 10**6), more=st.integers(0, 30))
@@ -74,14 +74,14 @@ def test_order_of_asvs_and_width_of_their_store_do_not_matter(mixed_lengths, all
     encoder, expected = all_rows
     tokens, store = mixed_lengths.tokens, mixed_lengths.store
     rng = np.random.default_rng(seed)
-    new_place = rng.permutation(len(tokens.lengths))
-    old_place = np.argsort(new_place)
+    new_row = rng.permutation(len(tokens.lengths))
+    old_row = np.argsort(new_row)
     padded = np.pad(tokens.tokens, ((0, 0), (0, more)), constant_values=PAD)
-    names = [tokens.feature_ids[i] for i in old_place]
-    moved = TokenStore(names, tokens.lengths[old_place], padded[old_place])
+    names = [tokens.feature_ids[i] for i in old_row]
+    moved = TokenStore(names, tokens.lengths[old_row], padded[old_row])
     bounds = pairwise(store.offsets)
     within = np.concatenate([start + rng.permutation(end - start) for start, end in bounds])
-    asvs = new_place[store.asvs[within]].astype(np.int32)
+    asvs = new_row[store.asvs[within]].astype(np.int32)
     shuffled = replace(store, asvs=asvs, counts=store.counts[within])
     np.testing.assert_allclose(embed(encoder, shuffled, moved, range(20)), expected, atol=1e-5)
 
@@ -142,9 +142,9 @@ def test_every_weight_has_a_gradient_and_bf16_is_near_fp32(kind, mixed_lengths, 
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = everything(encoder, batch)
     assert (low[0] - exact[0]).norm() < 0.03 * exact[0].norm()
-    for found, wanted in zip(low[2:], exact[2:], strict=True):
-        assert found.dtype == torch.float32
-        assert (found - wanted).norm() < 0.25 * wanted.norm() + 1e-3
+    for rounded, wanted in zip(low[2:], exact[2:], strict=True):
+        assert rounded.dtype == torch.float32
+        assert (rounded - wanted).norm() < 0.25 * wanted.norm() + 1e-3
 
 
 def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone(kind, new_encoder):

@@ -26,7 +26,7 @@ def model_and_batch(data, encoder, metrics=("unweighted",), *, masked=True):
     return model, batch
 
 
-def counted(model, batch) -> int:
+def count_flops(model, batch) -> int:
     model.encoder.backend = "math"
     with FlopCounterMode(display=False) as counter:
         model(batch)["loss"].backward()
@@ -48,15 +48,15 @@ def test_a_step_costs_what_torch_counts(mixed_lengths, changes, metrics, masked,
     encoder = new_encoder(20, **changes)
     model, batch = model_and_batch(mixed_lengths, encoder, metrics, masked=masked)
     before = torch.random.get_rng_state()
-    found = step_flops(model.encoder.shape, batch)
+    flops = step_flops(model.encoder.shape, batch)
     assert torch.equal(before, torch.random.get_rng_state())
-    assert found == counted(model, batch)
+    assert flops == count_flops(model, batch)
 
 
 def test_an_lstm_costs_what_torch_counts_of_its_plain_form(tiny, new_encoder):
     model, batch = model_and_batch(tiny, new_encoder(20, encoder="bilstm", asv_layers=3))
     with torch.backends.mkldnn.flags(enabled=False):
-        in_products = counted(model, batch)
+        in_products = count_flops(model, batch)
     # Nothing is sent back to the first states, which are zero.
     asvs = sum(len(block.tokens_US) for block in batch.asvs)
     not_sent = 3 * 2 * (2 * asvs * 8 * 4 * 8)
@@ -67,9 +67,9 @@ def test_what_is_computed_twice_counts_once_and_what_was_made_before_not_at_all(
     tiny, new_encoder, new_feed
 ):
     model, batch = model_and_batch(tiny, new_encoder(20))
-    once = counted(model, batch)
+    once = count_flops(model, batch)
     model.encoder.recompute("micro-batches")
-    assert counted(model, batch) > 1.2 * once
+    assert count_flops(model, batch) > 1.2 * once
     assert step_flops(model.encoder.shape, batch) == once
     embedded = new_feed(EmbeddingDataset, embedding_RD=torch.zeros(20, 16))
     assert step_flops(model.encoder.shape, embedded[0]) == 0

@@ -20,18 +20,20 @@ def test_distances_follow_the_formula_in_fp32_and_start_at_their_mean(bounded, m
         head.calibrate(x, mean)
         assert float(head(x)[others].mean()) == pytest.approx(mean, abs=0.05)
         head.eval()
-        found = head(x)
-        euclidean = torch.cdist(head.projected(x), head.projected(x)) * head.log_scale.exp()
+        distances = head(x)
+        euclidean = (
+            torch.cdist(head.project_samples(x), head.project_samples(x)) * head.log_scale.exp()
+        )
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            assert torch.equal(head(x), found)
+            assert torch.equal(head(x), distances)
         near, far = (
             head.pairwise_distances(x, x[3:]),
             head.pairwise_distances(x + 1000, x[3:] + 1000),
         )
     expected = 1 - torch.exp(-euclidean) if bounded else euclidean
-    torch.testing.assert_close(found[others], expected[others], atol=1e-5, rtol=0)
-    torch.testing.assert_close(found, found.T, atol=1e-5, rtol=0)
-    assert found.diagonal().max() < 2e-3
+    torch.testing.assert_close(distances[others], expected[others], atol=1e-5, rtol=0)
+    torch.testing.assert_close(distances, distances.T, atol=1e-5, rtol=0)
+    assert distances.diagonal().max() < 2e-3
     torch.testing.assert_close(far, near, atol=2e-2, rtol=0)
 
 

@@ -23,25 +23,25 @@ def store(sequences: list[str]) -> TokenStore:
 
 
 @pytest.fixture
-def known(sequences) -> KnownAsvs:
+def asvs(sequences) -> KnownAsvs:
     return KnownAsvs.from_tokens(store(sequences), np.arange(50))
 
 
-def test_a_file_gives_back_what_was_written(known, sequences, tmp_path):
-    known = KnownAsvs.from_tokens(store([*sequences, "ACGTA"]), np.arange(51))
+def test_a_file_gives_back_what_was_written(asvs, sequences, tmp_path):
+    asvs = KnownAsvs.from_tokens(store([*sequences, "ACGTA"]), np.arange(51))
     KnownAsvs.from_tokens(store(["ACNGT"]), np.arange(1)).write(tmp_path / "n")
     assert KnownAsvs.open(tmp_path / "n").bases_US.tolist() == [[0, 1, 0, 2, 3]]
-    known.write(tmp_path / "known")
-    assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, known.bases_US)
+    asvs.write(tmp_path / "known")
+    assert np.array_equal(KnownAsvs.open(tmp_path / "known").bases_US, asvs.bases_US)
 
 
-def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
-    def changed(number: int) -> str:
+def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(asvs, sequences):
+    def change_bases(number: int) -> str:
         first = sequences[0]
         return "".join("ACGT"["ACGT".index(x) ^ 1] for x in first[:number]) + first[number:]
 
-    others = [changed(3), changed(4), sequences[1][:60], sequences[2] + "ACGT", "A" * 100]
-    nearest = known.nearest(encode(others, 120))
+    others = [change_bases(3), change_bases(4), sequences[1][:60], sequences[2] + "ACGT", "A" * 100]
+    nearest = asvs.nearest(encode(others, 120))
     assert nearest.is_near_Q.tolist() == [True, False, True, True, False]
     assert nearest.row_Q[nearest.is_near_Q].tolist() == [0, 1, 2]
 
@@ -56,17 +56,17 @@ def test_an_asv_is_near_up_to_three_mismatches_in_a_hundred(known, sequences):
         (lambda s: "".join(sorted(s)), "another region"),
     ],
 )
-def test_a_study_is_told_how_it_should_be_read(known, sequences, read, said):
+def test_a_study_is_told_how_it_should_be_read(asvs, sequences, read, said):
     tokens = store([read(s) for s in sequences])
     once = FeatureTable(["a"], tokens.feature_ids, csr_array(np.ones((1, 50), np.int64)))
     nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
     samples = build_store(tokens.feature_ids, [once], nothing)
-    fraction, sentence = known.familiarity(samples, tokens)
+    fraction, sentence = asvs.familiarity(samples, tokens)
     assert said in sentence
     assert fraction == float(sentence.startswith("100%"))
 
 
-def reversed_complement(sequence: str) -> str:
+def reverse_complement(sequence: str) -> str:
     return sequence[::-1].translate(str.maketrans("ACGT", "TGCA"))
 
 
@@ -74,12 +74,12 @@ def reversed_complement(sequence: str) -> str:
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (reversed_complement, "reverse complemented"),
+        (reverse_complement, "reverse complemented"),
         (lambda s: "CATG" + s, "100% if their first 4 bases are cut off"),
     ],
 )
 def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
-    known, sequences, length, read, said
+    asvs, sequences, length, read, said
 ):
     """The encoder reads 100 bases, the token cache 120; the reads go on behind these."""
     rng = np.random.default_rng(8)
@@ -89,12 +89,12 @@ def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
     once = FeatureTable(["a"], tokens.feature_ids, csr_array(np.ones((1, 50), np.int64)))
     samples = build_store(tokens.feature_ids, [once], Augmentation(asv_dropout=0, cutmix=0, seed=0))
     by_name = dict(zip(tokens.feature_ids, whole, strict=True))
-    fraction, sentence = known.familiarity(samples, tokens, by_name)
+    fraction, sentence = asvs.familiarity(samples, tokens, by_name)
     assert fraction == 0
     assert said in sentence
 
 
-def test_asvs_of_two_studies_are_joined_each_once(known, sequences):
-    both = known.joined(KnownAsvs.from_tokens(store([sequences[0], "ACGT"]), np.arange(2)))
+def test_asvs_of_two_studies_are_joined_each_once(asvs, sequences):
+    both = asvs.joined(KnownAsvs.from_tokens(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51
     assert both.nearest(encode(["ACGT", sequences[3]], 120)).is_near_Q.all()

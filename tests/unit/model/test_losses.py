@@ -52,10 +52,10 @@ def test_the_pinball_error_is_the_libraries_and_least_at_the_quantiles_in_any_or
     error = loss_of(NUMBER, "quantile")
     least = error(best.flip(1), drawn)
     assert float(least) == pytest.approx(np.mean(each))
-    for place in range(5):
+    for quantile in range(5):
         for step in (-0.1, 0.1):
             other = best.clone()
-            other[:, place] += step
+            other[:, quantile] += step
             assert error(other, drawn) > least
 
 
@@ -68,16 +68,16 @@ def test_weights_of_classes_with_and_without_an_order(seed, weighted):
     target, weight_K = replace(CLASSES, class_weights=weights), np.array(weights or np.ones(4))
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     true = torch.from_numpy(fraction)
-    found = loss_of(target, "cross_entropy").double()(torch.from_numpy(logits), true)
-    assert float(found) == pytest.approx(-(weight_K * fraction * log_p).sum() / 5)
+    error = loss_of(target, "cross_entropy").double()(torch.from_numpy(logits), true)
+    assert float(error) == pytest.approx(-(weight_K * fraction * log_p).sum() / 5)
     # One question per threshold: does the sample lie above the class?
     total = 0.0
     for b in range(5):
         for k in range(3):
             above, p = fraction[b, k + 1 :].sum(), 1 / (1 + np.exp(-logits[b, k]))
             total -= fraction[b] @ weight_K * (above * np.log(p) + (1 - above) * np.log(1 - p))
-    found = loss_of(target, "ordinal").double()(torch.from_numpy(logits[:, :3]), true)
-    assert float(found) == pytest.approx(total / 15)
+    error = loss_of(target, "ordinal").double()(torch.from_numpy(logits[:, :3]), true)
+    assert float(error) == pytest.approx(total / 15)
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "ordinal", "quantile"])

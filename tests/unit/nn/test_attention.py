@@ -40,9 +40,9 @@ def test_every_backend_is_the_formula_and_absent_keys_have_no_influence(
         result = formula(*inputs, present)
         gradients = torch.autograd.grad(result.double().square().sum(), inputs)
         results.append([result.detach().double(), *(g.double() for g in gradients)])
-    for place, (expected, found) in enumerate(zip(*results, strict=True)):
-        tolerance = TOLERANCE[dtype] * (1 if place == 0 else 10)
-        torch.testing.assert_close(found, expected, atol=tolerance, rtol=tolerance * (place > 0))
+    for number, (expected, actual) in enumerate(zip(*results, strict=True)):
+        tolerance = TOLERANCE[dtype] * (1 if number == 0 else 10)
+        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance * (number > 0))
     assert result.dtype == dtype
     if present is not None:
         absent = ~present[:, None, :, None]
@@ -71,10 +71,10 @@ def test_rotation_and_its_gradient_are_those_of_the_paper(dtype):
     x, weight, _ = projections(dtype)
     results = []
     for turn in (by_formula, lambda x: split_heads(rotate(join_heads(x), *tables, 2), 2)):
-        found = turn(x)
-        results.append([found, *torch.autograd.grad((found * weight).sum(), x)])
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected, atol=10 * TOLERANCE[dtype], rtol=1e-2)
+        rotated = turn(x)
+        results.append([rotated, *torch.autograd.grad((rotated * weight).sum(), x)])
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, atol=10 * TOLERANCE[dtype], rtol=1e-2)
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 60))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aam.nn import bdh
 from aam.nn.attention import rotary_tables
-from aam.nn.bdh import Bdh, compares_positions, enter, mix, neuron_tables
+from aam.nn.bdh import Bdh, compares_positions, mix, neuron_tables, normalize
 from aam.nn.block import Block
 from aam.nn.pooling import AttentionPooling
 from aam.nn.recurrent import BiLstm
@@ -47,7 +47,7 @@ def test_bdh_takes_the_cheaper_of_two_orders_that_give_the_same(number, neurons,
 def test_what_leaves_bdh_is_normal_again_so_that_it_can_be_repeated():
     torch.manual_seed(0)
     layer, tables = Bdh(8, 2, 12), neuron_tables(9, 6)
-    v_BSD = enter(torch.randn(2, 9, 8))
+    v_BSD = normalize(torch.randn(2, 9, 8))
     for _ in range(20):
         v_BSD = layer(v_BSD, rotary=tables)
     torch.testing.assert_close(v_BSD.mean(-1), torch.zeros(2, 9), atol=1e-5, rtol=0)

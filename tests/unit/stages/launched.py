@@ -45,7 +45,7 @@ def start(folder: Path, does: str, **options) -> None:
     # By the name under which the processes import it.
     function = importlib.import_module("launched").run
     runtime = RunOptions(work=folder / "work", **options)
-    launch.together(function, runtime=runtime, folder=folder, does=does)
+    launch.call_in_processes(function, runtime=runtime, folder=folder, does=does)
 
 
 if __name__ == "__main__":

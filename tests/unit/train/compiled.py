@@ -32,8 +32,8 @@ def main(cache: Path, result: Path, *, empty: bool) -> None:
     before = set(cache.rglob("*.so"))
     out = model(torch.ones(3, 4))
     out.sum().backward()
-    found = {"out": out.tolist(), "gradient": model[0].scale.grad.tolist()}
-    result.write_text(json.dumps({**found, "compiled": is_compiled(model)}))
+    values = {"out": out.tolist(), "gradient": model[0].scale.grad.tolist()}
+    result.write_text(json.dumps({**values, "compiled": is_compiled(model)}))
     for path in set(cache.rglob("*.so")) - before if empty else ():
         # Another file in its place: this process has mapped the old one.
         path.unlink()

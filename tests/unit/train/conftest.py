@@ -70,7 +70,7 @@ def whole(train, cache) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def scored() -> Callable[..., Validation]:
+def new_validation() -> Callable[..., Validation]:
     """Return the function that gives a validation of known scores, followed by early stopping."""
 
     def build(values: list[float], patience: int = 2) -> Validation:
@@ -99,7 +99,7 @@ def feed_with(new_feed) -> Callable[..., BatchDataset]:
 
 
 @pytest.fixture
-def interrupted(train, feed_with) -> Callable[..., None]:
+def interrupt(train, feed_with) -> Callable[..., None]:
     """Return the function that trains up to a step, which never begins."""
 
     def run(folder, last, before=lambda step: None, **changes) -> None:

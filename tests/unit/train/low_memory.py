@@ -14,27 +14,28 @@ from together import start, train
 from torch.multiprocessing import ProcessExitedException
 
 from aam.distributed.world import World
-from aam.train import loop, step_memory
+from aam.train import loop, memory_search, step_measurement
 
 HELD, BUDGET = 100.0, 145.0
 
 
 def process(rank, number, folder):
-    measure, step = step_memory.measure_step, loop.train_step
+    measure = step_measurement.measure_step
+    step = loop.train_step
 
     def made_up(model, batch, devices):
         seconds, _ = measure(model, batch, devices)
         keeps = model.module.encoder.keeps_blocks
-        taken = step_memory.size(batch) if keeps else max(step_memory._block_sizes(batch))
-        return step_memory.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
+        taken = memory_search.size(batch) if keeps else max(memory_search.block_sizes(batch))
+        return step_measurement.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
 
     def failing(*inputs, **more):
         if rank == 1 and more["step"] == 2:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return step(*inputs, **more)
 
-    step_memory.memory.held_mb = lambda device: HELD
-    step_memory.measure_step = made_up
+    memory_search.memory.held_mb = lambda device: HELD
+    step_measurement.measure_step = made_up
     for name in ("ddp", "fsdp", "fails") if number > 1 else ("alone",):
         loop.train_step = failing if name == "fails" else step
         world = World(number, 1, "fsdp" if name == "fsdp" else "ddp")

@@ -59,15 +59,15 @@ states = st.dictionaries(
 @settings(max_examples=15, deadline=None)
 @given(sequence=st.lists(states, min_size=1, max_size=3))
 def test_both_ways_give_files_that_load_to_the_same_state(tmp_path_factory, sequence):
-    """Of states that change their shape from save to save, too."""
+    """So do states that change their shape from save to save."""
     folder = tmp_path_factory.mktemp("both")
     ways = [Checkpoints(folder / str(way), "a", background=way) for way in (False, True)]
     for step, state in enumerate(sequence):
         for checkpoints in ways:
             checkpoints.save(step, state)
-        (reference, shape), (found, other) = (tree_flatten(each.load()) for each in ways)
+        (reference, shape), (loaded, other) = (tree_flatten(each.load()) for each in ways)
         assert shape == other == tree_flatten({"fingerprint": "a", "step": step, **state})[1]
-        assert all(map(is_same, reference, found))
+        assert all(map(is_same, reference, loaded))
 
 
 def test_a_shard_that_was_changed_is_not_read(tmp_path, caplog):
@@ -104,10 +104,10 @@ def test_what_is_written_are_the_values_at_the_moment_of_the_call(tmp_path, monk
     checkpoints.wait()
     assert files(tmp_path) == ["a/step-000000001.pt"]
     assert not [thread for thread in threading.enumerate() if "checkpoint" in thread.name]
-    found = checkpoints.load()
-    assert torch.equal(found["weights"], torch.arange(100_000.0))
-    assert torch.equal(found["nested"][0]["moment"], torch.ones(3, 2))
-    assert (len(found["nested"]), found["history"]) == (1, [{"step": 1}])
+    loaded = checkpoints.load()
+    assert torch.equal(loaded["weights"], torch.arange(100_000.0))
+    assert torch.equal(loaded["nested"][0]["moment"], torch.ones(3, 2))
+    assert (len(loaded["nested"]), loaded["history"]) == (1, [{"step": 1}])
 
 
 def test_a_save_waits_for_the_write_before_it(tmp_path, monkeypatch):
@@ -188,14 +188,14 @@ def test_settings_that_are_changed_back_find_their_run(tmp_path, caplog):
     runs[0].save(0, {})
     assert runs[1].load() is None
     assert f"the checkpoints in {tmp_path} are of other settings" in caplog.text
-    assert "starting anew" in caplog.text
+    assert "starting at step 1" in caplog.text
     caplog.clear()
     time.sleep(0.01)
     runs[1].save(1, {})
     state = runs[0].load()
     assert (state["step"], state["fingerprint"]) == (0, 64 * "1")
     assert "resuming after step 0" in caplog.text
-    assert "starting anew" not in caplog.text
+    assert "starting at step 1" not in caplog.text
     for step, run in ((2, 0), (3, 2)):
         time.sleep(0.01)
         runs[run].save(step, {})

@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from aam.nn.attention import rotary_tables
-from aam.nn.bdh import Bdh, enter, neuron_tables
+from aam.nn.bdh import Bdh, neuron_tables, normalize
 from aam.nn.block import Block
 from aam.nn.recurrent import BiLstm
 from aam.train import compilation
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 def results(layer, tables, sequences: int) -> list[torch.Tensor]:
     rng = torch.Generator().manual_seed(sequences)
-    x = enter(torch.randn(sequences, 6, 16, generator=rng)).requires_grad_()
+    x = normalize(torch.randn(sequences, 6, 16, generator=rng)).requires_grad_()
     out = layer(x, rotary=tables)
     loss = out[..., :5].square().sum()
     return [out.detach(), *torch.autograd.grad(loss, [x, *layer.parameters()])]
@@ -51,10 +51,10 @@ def test_a_compiled_layer_gives_the_same_for_any_number_of_sequences_with_one_gr
 
 @pytest.mark.parametrize("mode", ["default", "off"])
 def test_off_or_without_a_compiler_nothing_is_compiled(mode, monkeypatch, caplog):
-    def broken(function):
-        raise torch._dynamo.exc.BackendCompilerFailed(broken, RuntimeError("no g++"), None)
+    def fail(function):
+        raise torch._dynamo.exc.BackendCompilerFailed(fail, RuntimeError("no g++"), None)
 
-    monkeypatch.setattr(compilation.torch, "compile", broken)
+    monkeypatch.setattr(compilation.torch, "compile", fail)
     block = Block(16, 2, 2)
     with caplog.at_level(logging.WARNING):
         assert not compile_blocks(block, mode, CPU)
@@ -92,13 +92,14 @@ def test_a_run_whose_compilation_fails_goes_on_uncompiled(
 
 def test_a_cache_that_a_killed_compilation_has_left_is_removed(tmp_path):
     """An empty shared library is what a linker leaves that was killed."""
-    script, found = Path(__file__).with_name("compiled.py"), []
+    script = Path(__file__).with_name("compiled.py")
+    outcomes = []
     for number, more in enumerate((["empty"], [])):
         command = [sys.executable, script, tmp_path / "cache", tmp_path / str(number), *more]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-4000:]
-        found.append(json.loads((tmp_path / str(number)).read_text()))
-    assert [own.pop("compiled") for own in found] == [True, False]
-    assert found[0] == found[1]
+        outcomes.append(json.loads((tmp_path / str(number)).read_text()))
+    assert [outcome.pop("compiled") for outcome in outcomes] == [True, False]
+    assert outcomes[0] == outcomes[1]
     assert done.stderr.count("training goes on uncompiled") == 1
     assert not (tmp_path / "cache").exists()

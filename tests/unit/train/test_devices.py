@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from aam.distributed import devices as devices_module
-from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices, has_tf32
-from aam.distributed.world import claimed
+from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
+from aam.distributed.hardware import has_fast_bf16, has_tf32
+from aam.distributed.world import claim_accelerator
 from aam.model.batch import TARGET, Batch
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.run import devices_of
@@ -78,7 +79,7 @@ def test_bf16_is_fast_where_a_cpu_has_products_for_it(monkeypatch, name, amx, ha
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has_bf16)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": name, "amx_bf16": amx})
-    assert devices_module.has_fast_bf16() == fast
+    assert has_fast_bf16() == fast
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
@@ -86,17 +87,17 @@ def test_exact_inference_is_in_fp32_and_training_goes_on_as_before(monkeypatch, 
     monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: True)
     devices, spy = Devices(precision, 1), Spy()
     before = torch.get_float32_matmul_precision()
-    batch, found = a_batch(), {}
+    batch, products = a_batch(), {}
     for name, used in (("trained", devices), ("exact", devices.exact()), ("again", devices)):
         with used.inference(spy):
             spy(batch.to(used.device))
             during = torch.get_float32_matmul_precision()
             assert during == ("highest" if name == "exact" else before)
-        found[name] = spy.product.cpu()
+        products[name] = spy.product.cpu()
     values = batch.values[TARGET] @ spy.layer.weight.cpu().T + spy.layer.bias.cpu()
-    torch.testing.assert_close(found["exact"], values)
-    assert torch.equal(found["trained"], found["again"])
-    assert (found["trained"].dtype == torch.bfloat16) == (precision == "bf16")
+    torch.testing.assert_close(products["exact"], values)
+    assert torch.equal(products["trained"], products["again"])
+    assert (products["trained"].dtype == torch.bfloat16) == (precision == "bf16")
     assert (devices.exact().precision, devices.precision) == ("fp32", precision)
     assert torch.get_float32_matmul_precision() == before
     assert spy.training
@@ -132,8 +133,13 @@ def test_no_more_threads_than_cores_that_were_granted(monkeypatch):
 
 
 def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
-    found = {"SLURM_NTASKS": "4", "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "x", "SLURM_PROCID": "0"}
-    for name, value in found.items():
+    variables = {
+        "SLURM_NTASKS": "4",
+        "SLURM_JOB_ID": "1",
+        "SLURM_JOB_NAME": "x",
+        "SLURM_PROCID": "0",
+    }
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     devices = Devices("fp32", 1)
     assert (devices.processes, devices._fabric.world_size) == (1, 1)
@@ -145,5 +151,5 @@ def test_jobs_side_by_side_hold_different_accelerators(monkeypatch, tmp_path, ca
     named = lambda number: SimpleNamespace(uuid=f"gpu{number}")  # noqa: E731
     monkeypatch.setattr(torch.cuda, "get_device_properties", named)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert [claimed.__wrapped__() for _ in range(3)] == [0, 1, 0]
+    assert [claim_accelerator.__wrapped__() for _ in range(3)] == [0, 1, 0]
     assert "sharing the first" in caplog.text

@@ -9,8 +9,8 @@ import pytest
 from aam.batches.collate import assemble
 from aam.batches.masking import Masker
 from aam.data.vocabulary import MASK
-from aam.distributed.devices import _strategy
-from aam.distributed.shards import shard_of
+from aam.distributed.devices import _make_strategy
+from aam.distributed.shards import cut_shard
 from aam.distributed.world import World
 from aam.util.errors import InputError
 
@@ -89,11 +89,11 @@ def results(work):
     ]
 
 
-def assert_close(found: dict[str, list], expected: dict[str, list]) -> None:
-    assert set(found) == set(expected)
+def assert_close(actual: dict[str, list], expected: dict[str, list]) -> None:
+    assert set(actual) == set(expected)
     for curve, values in expected.items():
         tolerance = {"rel": 1e-5} if curve.endswith("loss") else {"rel": 1e-3, "abs": 1e-4}
-        assert found[curve] == pytest.approx(values, **tolerance), curve
+        assert actual[curve] == pytest.approx(values, **tolerance), curve
 
 
 def kept(folder: Path) -> list[str]:
@@ -166,7 +166,7 @@ def test_a_full_disk_holds_up_neither(work, results):
 def test_every_row_of_a_batch_is_in_one_shard_and_where_it_is_said_to_be(mixed_lengths):
     store, tokens = mixed_lengths.store, mixed_lengths.tokens
     batch = assemble(store, tokens, np.arange(19, -1, -1), masker=Masker(0.2, 0))
-    shards = [shard_of(batch, rank, 3) for rank in range(3)]
+    shards = [cut_shard(batch, rank, 3) for rank in range(3)]
 
     def sequences(*batches):
         return [row.tolist() for each in batches for block in each.asvs for row in block.tokens_US]
@@ -175,10 +175,13 @@ def test_every_row_of_a_batch_is_in_one_shard_and_where_it_is_said_to_be(mixed_l
         rows = (row for each in batches for block in each.samples for row in block.counts_BA)
         return [row[row > 0].tolist() for row in rows]
 
-    found = sequences(*shards)
-    assert [found[place] for place in shards[0].asv_U] == sequences(batch)
-    found, expected = counts(*shards), counts(batch)
-    assert [found[place] for place in shards[1].sample_B] == [expected[i] for i in batch.order_B]
+    gathered_sequences = sequences(*shards)
+    assert [gathered_sequences[i] for i in shards[0].asv_U] == sequences(batch)
+    gathered_counts = counts(*shards)
+    batch_counts = counts(batch)
+    assert [gathered_counts[i] for i in shards[1].sample_B] == [
+        batch_counts[i] for i in batch.order_B
+    ]
     blocks = [block for shard in shards for block in shard.asvs]
     assert sum(len(block.masked.asv_M) for block in blocks) == shards[2].masked_nucleotides
     for block in blocks:
@@ -191,4 +194,4 @@ def test_every_row_of_a_batch_is_in_one_shard_and_where_it_is_said_to_be(mixed_l
 
 def test_sharded_weights_are_refused_in_fp16():
     with pytest.raises(InputError, match=r"runtime.strategy: got fsdp with precision fp16"):
-        _strategy(World(2, 1, "fsdp"), "fp16")
+        _make_strategy(World(2, 1, "fsdp"), "fp16")

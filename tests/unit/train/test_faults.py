@@ -73,9 +73,9 @@ def test_a_full_disk_stops_no_training_and_costs_no_checkpoint(
 
 
 def test_a_run_that_ends_while_the_disk_is_full_goes_on_from_before(
-    train, whole, interrupted, tmp_path, fill
+    train, whole, interrupt, tmp_path, fill
 ):
-    interrupted(tmp_path, 8, lambda step: step == 4 and fill(), background=False)
+    interrupt(tmp_path, 8, lambda step: step == 4 and fill(), background=False)
     late = {"deadline": time.time() - 1, "checkpoint_every_s": 1e9}
     with pytest.raises(TimeIsUp, match="no checkpoint could be written"):
         train(tmp_path, runtime=late)
@@ -102,17 +102,17 @@ def test_the_room_of_a_file_that_could_not_be_written_is_free_at_once(tmp_path, 
 
 
 def test_best_weights_that_cannot_be_written_end_the_run_and_not_silently_with_others(
-    train, feed_with, tmp_path, fill, scored
+    train, feed_with, tmp_path, fill, new_validation
 ):
     scores = [0.1, 0.2, 0.3, 0.9, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
-    expected, _ = train(tmp_path / "whole", validation=scored(scores, patience=9))
+    expected, _ = train(tmp_path / "whole", validation=new_validation(scores, patience=9))
     dataset = feed_with(lambda step: step == 3 and fill())
-    validation = scored(scores, patience=9)
+    validation = new_validation(scores, patience=9)
     with pytest.raises(InputError, match="make room on that disk"):
         train(tmp_path / "a", dataset, validation=validation, background=False)
     fill(False)
     assert steps_in(tmp_path / "a")[-1] == 3
-    assert train(tmp_path / "a", validation=scored(scores[3:], patience=9))[0] == expected
+    assert train(tmp_path / "a", validation=new_validation(scores[3:], patience=9))[0] == expected
 
 
 DAMAGE = {
@@ -138,9 +138,9 @@ def test_of_a_checkpoint_that_cannot_be_read_the_one_before_is_taken(tmp_path, c
 
 
 def test_where_no_checkpoint_can_be_read_the_run_begins_anew(
-    train, whole, interrupted, tmp_path, caplog
+    train, whole, interrupt, tmp_path, caplog
 ):
-    interrupted(tmp_path, 6)
+    interrupt(tmp_path, 6)
     for path in tmp_path.rglob("*.pt"):
         path.write_bytes(b"")
     assert train(tmp_path)[0] == whole
@@ -223,6 +223,6 @@ def test_distances_that_are_not_finite_are_refused_where_they_are_read(
     matrix[2, 1] = value
     path = tmp_path / "unweighted.parquet"
     store.write_distances(path, ids, matrix, {})
-    told = r"unweighted.parquet: got distances that are not finite.*samples 1 \(s2\)"
-    with pytest.raises(InputError, match=told):
+    message = r"unweighted.parquet: got distances that are not finite.*samples 1 \(s2\)"
+    with pytest.raises(InputError, match=message):
         load_matrices([path], ["unweighted"], 1, ids)

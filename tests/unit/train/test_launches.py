@@ -43,14 +43,14 @@ def test_a_step_on_an_accelerator_starts_few_kernels(new_model, new_encoder, new
     step = partial(
         train_step, wrapped, optimizer, rate=1e-3, seed=0, options=options, devices=devices
     )
-    found = []
+    numbers = []
     for size in (4, 20):
         feed = new_feed(batch_size=size, distances=distances).for_device(torch.device("cuda"))
         step(feed[0], step=0)
         with Launches() as launches:
             step(feed[1], step=1)
-        found.append(launches.number)
-    assert found[0] == found[1] <= MOST
+        numbers.append(launches.number)
+    assert numbers[0] == numbers[1] <= MOST
 
 
 class Waits(TorchDispatchMode):

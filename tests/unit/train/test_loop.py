@@ -22,13 +22,13 @@ def values_of(progress, name: str, split: str = "train") -> list[float]:
     ("optimizer", "dropout", "log_points"), [("muon", 0.3, 200), ("adamw", 0.0, 3)]
 )
 def test_an_interrupted_run_ends_as_one_that_never_was(
-    train, interrupted, feed_with, tmp_path, monkeypatch, log_points, dropout, optimizer
+    train, interrupt, feed_with, tmp_path, monkeypatch, log_points, dropout, optimizer
 ):
     monkeypatch.setattr("aam.train.loop.LOG_POINTS", log_points)
     changes = {"dropout": dropout, "optimizer": optimizer, "validation": HALF}
     weights, progress = train(**changes)
     for last in (1, 5, 9):
-        interrupted(tmp_path, last, **changes)
+        interrupt(tmp_path, last, **changes)
     seen = []
     resumed_weights, resumed = train(tmp_path, feed_with(seen.append), **changes)
     assert resumed_weights == weights
@@ -95,13 +95,15 @@ def test_running_out_of_memory_makes_smaller_micro_batches_and_the_same_losses(
     assert values_of(progress, "loss") == pytest.approx(values_of(expected, "loss"), rel=1e-4)
 
 
-def test_early_stopping_ends_the_run_with_its_best_weights(train, interrupted, scored, tmp_path):
+def test_early_stopping_ends_the_run_with_its_best_weights(
+    train, interrupt, new_validation, tmp_path
+):
     """Also one that was interrupted between two validations."""
     scores = [0.1, 0.5, 0.505, 0.4]
-    weights, progress = train(tmp_path / "a", validation=scored(scores))
+    weights, progress = train(tmp_path / "a", validation=new_validation(scores))
     assert progress.step == 4
-    best, _ = train(tmp_path / "b", validation=scored([0.1, 0.2, 0.3, 0.3, 0.3]))
+    best, _ = train(tmp_path / "b", validation=new_validation([0.1, 0.2, 0.3, 0.3, 0.3]))
     assert weights == best, "both were best after the third step"
-    interrupted(tmp_path / "c", 3, validation=scored(scores))
-    again, resumed = train(tmp_path / "c", validation=scored(scores[3:]))
+    interrupt(tmp_path / "c", 3, validation=new_validation(scores))
+    again, resumed = train(tmp_path / "c", validation=new_validation(scores[3:]))
     assert (again, resumed.step) == (weights, 4)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.batches.collate import bucket
-from aam.distributed.shards import shard_of
+from aam.distributed.shards import cut_shard
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
@@ -50,8 +50,8 @@ def content(batch):
     for block in batch.asvs:
         asv_M = block.masked.asv_M
         assert asv_M.numel() == 0 or asv_M.max() < len(block.tokens_US)
-        places = (asv_M + first, block.masked.position_M, block.masked.base_M)
-        masked += torch.stack(places, dim=1).tolist()
+        masked_rows = (asv_M + first, block.masked.position_M, block.masked.base_M)
+        masked += torch.stack(masked_rows, dim=1).tolist()
         first += len(block.tokens_US)
     return sequences, samples, masked
 
@@ -60,10 +60,12 @@ def content(batch):
 @settings(deadline=None, max_examples=30)
 def test_micro_batches_hold_what_the_batch_held(batch, asvs, samples, processes):
     """And those of a shard what the shard held, in as many blocks as those of the others."""
-    shards = [shard_of(batch, rank, processes) for rank in range(processes)]
+    shards = [cut_shard(batch, rank, processes) for rank in range(processes)]
     micro_batches = MicroBatches(asvs, samples)
-    found = [micro_batches.split(shard) for shard in shards]
-    for whole, parts in zip([batch, *shards], [micro_batches.split(batch), *found], strict=True):
+    split_shards = [micro_batches.split(shard) for shard in shards]
+    for whole, parts in zip(
+        [batch, *shards], [micro_batches.split(batch), *split_shards], strict=True
+    ):
         sizes = [len(block.tokens_US) for block in parts.asvs]
         assert asvs is None or max(sizes) <= asvs
         assert asvs is None or len(sizes) == sum(-(-len(b.tokens_US) // asvs) for b in whole.asvs)
@@ -71,7 +73,7 @@ def test_micro_batches_hold_what_the_batch_held(batch, asvs, samples, processes)
         assert parts.order_B is whole.order_B
         assert parts.distances is whole.distances
         assert content(parts) == content(whole)
-    assert len({(len(part.asvs), len(part.samples)) for part in found}) == 1
+    assert len({(len(part.asvs), len(part.samples)) for part in split_shards}) == 1
 
 
 def test_blocks_have_no_padding_of_others_and_small_enough_ones_stay(batch):
@@ -96,8 +98,8 @@ def projected_gradients(encoder, batch, recompute):
     directions = torch.Generator().manual_seed(0)
     losses = [(x * torch.randn(x.shape, generator=directions)).sum() for x in outputs]
     torch.stack(losses).sum().backward()
-    found = {name: p.grad.clone() for name, p in encoder.named_parameters()}
-    return [x.detach() for x in outputs], found
+    gradients = {name: p.grad.clone() for name, p in encoder.named_parameters()}
+    return [x.detach() for x in outputs], gradients
 
 
 @given(asvs=LIMITS, samples=LIMITS)
@@ -105,10 +107,10 @@ def projected_gradients(encoder, batch, recompute):
 def test_micro_batches_give_the_same_embeddings_and_gradients(batch, model, asvs, samples):
     outputs, expected = projected_gradients(model.encoder, batch, "nothing")
     parts = MicroBatches(asvs, samples).split(batch)
-    again, found = projected_gradients(model.encoder, parts, "micro-batches")
+    again, gradients = projected_gradients(model.encoder, parts, "micro-batches")
     torch.testing.assert_close(again, outputs, rtol=1e-5, atol=1e-5)
     for name, gradient in expected.items():
-        assert (found[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
+        assert (gradients[name] - gradient).norm() <= 1e-5 * gradient.norm(), name
 
 
 def test_what_is_computed_again_draws_the_same_dropout(batch, model):
@@ -131,13 +133,13 @@ def test_what_is_computed_again_draws_the_same_dropout(batch, model):
 
 def test_halves_end_at_the_smallest_and_say_what_they_are(batch):
     """Blocks of at most 16 ASVs stay as they are."""
-    found = [MicroBatches(recompute="layers")]
-    while (smaller := found[-1].halved(batch)) is not None:
-        found.append(smaller)
-    assert [(each.asvs, each.samples) for each in found] == [
+    sizes = [MicroBatches(recompute="layers")]
+    while (smaller := sizes[-1].halve(batch)) is not None:
+        sizes.append(smaller)
+    assert [(each.asvs, each.samples) for each in sizes] == [
         (None, limit) for limit in (None, 8, 4, 2, 1)
     ]
-    assert {each.recompute for each in found[1:]} == {"micro-batches"}
-    assert "layers computed again" in str(found[0])
-    assert "all ASVs of a length and of at most 8 samples" in str(found[1])
+    assert {each.recompute for each in sizes[1:]} == {"micro-batches"}
+    assert "layers computed again" in str(sizes[0])
+    assert "all ASVs of a length and of at most 8 samples" in str(sizes[1])
     assert str(MicroBatches()) == "one micro-batch"

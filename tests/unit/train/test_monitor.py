@@ -32,7 +32,7 @@ def test_an_interval_has_what_came_since_the_last_reading(asleep, monkeypatch):
                 clock.wall += loading_s
                 yield "batch"
 
-        for batch in monitor.timed(batches()):
+        for batch in monitor.time_loading(batches()):
             assert batch == "batch"
             clock.wall += working_s
             clock.cpu += 2 * working_s
@@ -91,13 +91,13 @@ def test_the_accelerator_is_sampled_until_the_run_breaks(accelerator, monkeypatc
     accelerator["power_draw"] = lambda: sampled.release() or 412_000
     monkeypatch.setattr(f"{MODULE}.SAMPLE_EVERY_S", 0.001)
 
-    def broken() -> None:
+    def run_and_break() -> None:
         with Monitor(CUDA):
             assert all(sampled.acquire(timeout=30) for _ in range(3))
             raise KeyError
 
     with pytest.raises(KeyError):
-        broken()
+        run_and_break()
     assert "monitor" not in [thread.name for thread in threading.enumerate()]
 
 

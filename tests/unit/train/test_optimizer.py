@@ -63,7 +63,10 @@ def test_matrices_that_are_updated_together_move_as_each_by_itself():
     start = [torch.randn(shape, generator=rng) for shape in shapes]
     kinds = (torch.optim.Muon, BatchedMuon)
     both = [[torch.nn.Parameter(x.clone()) for x in start] for _ in kinds]
-    steppers = [kind(own, lr=0.02, weight_decay=0.1) for kind, own in zip(kinds, both, strict=True)]
+    steppers = [
+        kind(parameters, lr=0.02, weight_decay=0.1)
+        for kind, parameters in zip(kinds, both, strict=True)
+    ]
     for step in range(4):
         if step == 2:
             steppers[1].load_state_dict(copy.deepcopy(steppers[0].state_dict()))

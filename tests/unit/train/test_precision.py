@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from aam.distributed import devices as devices_module
-from aam.distributed.devices import Devices, hardware, has_tf32
+from aam.distributed.devices import Devices
+from aam.distributed.hardware import hardware_name, has_tf32
 from aam.train import precision
 from aam.train.loop import TimeIsUp
 from aam.train.micro_batches import MicroBatches
-from aam.train.precision import PrecisionChoice, faster, precision_of_encoder
-from aam.train.step_memory import StepMeasurement, measure_step
+from aam.train.precision import PrecisionChoice, choose_faster, precision_of_encoder
+from aam.train.step_measurement import StepMeasurement, measure_step
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -28,23 +29,23 @@ def fast_bf16(monkeypatch):
 
 
 @pytest.fixture
-def timed(monkeypatch):
+def set_step_times(monkeypatch):
     """Return the function that sets the seconds that real steps are said to take, by precision."""
     steps = []
 
     def set_seconds(seconds):
-        def measured(model, batch, devices):
+        def measure(model, batch, devices):
             steps.append(devices.precision)
             measure_step(model, batch, devices)
             return StepMeasurement(seconds[devices.precision], 0.0)
 
-        monkeypatch.setattr(precision, "measure_step", measured)
+        monkeypatch.setattr(precision, "measure_step", measure)
         return steps
 
     return set_seconds
 
 
-def learned(progress):
+def learned_records(progress):
     return [record for record in progress.history if record["split"] != "system"]
 
 
@@ -53,16 +54,16 @@ def learned(progress):
 )
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_a_run_ends_with_the_bytes_of_one_that_was_given_the_precision(
-    train, timed, caplog, seconds, chosen, optimizer
+    train, set_step_times, caplog, seconds, chosen, optimizer
 ):
-    steps = timed(seconds)
+    steps = set_step_times(seconds)
     caplog.set_level(logging.INFO)
     changes = {"dropout": 0.3, "optimizer": optimizer}
     weights, progress = train(devices=Devices("auto", 1), precision="auto", **changes)
     assert set(steps) == {EXACT, "bf16"}, "real steps are timed in both"
     given_weights, given = train(devices=Devices(chosen, 1), precision=chosen, **changes)
     assert weights == given_weights
-    assert learned(progress) == learned(given)
+    assert learned_records(progress) == learned_records(given)
     assert progress.report["optimization"]["precision"] == chosen
     assert progress.report["optimization"]["lacking"] == []
     assert progress.report["precision_step_s"] == {name: seconds[name] for name in (EXACT, "bf16")}
@@ -72,13 +73,13 @@ def test_a_run_ends_with_the_bytes_of_one_that_was_given_the_precision(
     assert said == f"a step takes {times}: training in {chosen}"
 
 
-def test_a_run_that_goes_on_takes_the_choice_of_its_checkpoint(train, timed, tmp_path):
+def test_a_run_that_goes_on_takes_the_choice_of_its_checkpoint(train, set_step_times, tmp_path):
     given, _ = train(devices=Devices("bf16", 1), precision="bf16", dropout=0.3)
     auto = {"precision": "auto", "dropout": 0.3}
-    steps = timed(BF16_FASTER)
+    steps = set_step_times(BF16_FASTER)
     with pytest.raises(TimeIsUp):
         train(tmp_path, devices=Devices("auto", 1), runtime={"deadline": time.time() - 1}, **auto)
-    timed(BF16_SLOWER)
+    set_step_times(BF16_SLOWER)
     steps.clear()
     weights, progress = train(tmp_path, devices=Devices("auto", 1), **auto)
     assert weights == given
@@ -86,8 +87,8 @@ def test_a_run_that_goes_on_takes_the_choice_of_its_checkpoint(train, timed, tmp
     assert progress.report["precision_step_s"]["bf16"] == BF16_FASTER["bf16"]
 
 
-def test_a_precision_that_is_given_is_not_measured(train, timed):
-    steps = timed(BF16_FASTER)
+def test_a_precision_that_is_given_is_not_measured(train, set_step_times):
+    steps = set_step_times(BF16_FASTER)
     _, progress = train(devices=Devices("fp32", 1), precision="fp32")
     assert steps == []
     assert progress.report["optimization"]["precision"] == "fp32"
@@ -97,13 +98,15 @@ def test_a_precision_that_is_given_is_not_measured(train, timed):
     ("bf16", "chosen"), [(0.5, "bf16"), (0.89, "bf16"), (0.91, "fp32"), (1.0, "fp32"), (2, "fp32")]
 )
 def test_where_both_are_nearly_as_fast_the_more_exact_one_is_taken(bf16, chosen):
-    assert faster({"fp32": 1.0, "bf16": bf16}) == chosen
+    assert choose_faster({"fp32": 1.0, "bf16": bf16}) == chosen
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="an accelerator has bf16")
-def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(train, timed, monkeypatch, caplog):
+def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(
+    train, set_step_times, monkeypatch, caplog
+):
     monkeypatch.setattr(devices_module, "has_fast_bf16", lambda: False)
-    steps = timed(BF16_FASTER)
+    steps = set_step_times(BF16_FASTER)
     _, progress = train(devices=Devices("auto", 1), precision="auto")
     assert steps == []
     assert progress.report["optimization"]["precision"] == "fp32"
@@ -111,7 +114,9 @@ def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(train, timed, mo
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(train, timed, monkeypatch):
+def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(
+    train, set_step_times, monkeypatch
+):
     """Even if the other one is slower."""
 
     def fit(model, dataset, devices, **limits):
@@ -119,7 +124,7 @@ def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(train, timed
             raise InputError("too little memory")
         return MicroBatches()
 
-    timed(BF16_SLOWER)
+    set_step_times(BF16_SLOWER)
     monkeypatch.setattr(precision, "fit_to_memory", fit)
     _, progress = train(devices=Devices("auto", 1), precision="auto")
     assert progress.report["optimization"]["precision"] == "bf16"
@@ -132,10 +137,10 @@ def test_a_choice_that_this_machine_cannot_carry_out_is_made_again(caplog):
     assert "trained in fp8 so far, which this machine lacks" in caplog.text
 
 
-def test_models_that_follow_take_the_precision_of_the_first(train, timed):
+def test_models_that_follow_take_the_precision_of_the_first(train, set_step_times):
     """Also of one that an earlier run has finished."""
     devices = Devices("auto", 1)
-    steps = timed(BF16_FASTER)
+    steps = set_step_times(BF16_FASTER)
     _, first = train(devices=devices, precision="auto")
     steps.clear()
     train(devices=devices, precision="auto")
@@ -149,6 +154,6 @@ def test_models_that_follow_take_the_precision_of_the_first(train, timed):
 
 def test_an_encoder_decides_for_its_models_on_the_hardware_that_it_was_trained_on():
     there = {"precision": "bf16", "hardware": "another"}
-    assert precision_of_encoder({**there, "hardware": hardware()}) == "bf16"
+    assert precision_of_encoder({**there, "hardware": hardware_name()}) == "bf16"
     assert precision_of_encoder(there) == "auto"
     assert precision_of_encoder({}) == "auto"

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aam.train.monitoring.profiling import profiled
+from aam.train.monitoring.profiling import profile_steps
 
 
 def train(folder: Path | None, steps: int | None, total: int, first_step: int = 0) -> list[Tensor]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))
     optimizer = torch.optim.AdamW(model.parameters())
-    with profiled(folder, steps, first_step) as profile_step:
+    with profile_steps(folder, steps, first_step) as profile_step:
         for done in range(total):
             model(torch.randn(4, 6)).sum().backward()
             optimizer.step()

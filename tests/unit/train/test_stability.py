@@ -9,7 +9,8 @@ from torch.nn.attention import SDPBackend
 
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
-from aam.distributed.devices import Devices, _Autocast, hardware
+from aam.distributed.devices import Devices, _Autocast
+from aam.distributed.hardware import hardware_name
 from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite, options
 from aam.train.checkpoint import Checkpoints
@@ -61,10 +62,10 @@ def test_a_bad_batch_ends_the_run_with_its_step_its_samples_and_the_bad_one(
     first, *others = (names[row % len(names)] for row in dataset.rows(6)[0])
     with pytest.raises(InputError) as raised:
         train(tmp_path, dataset)
-    told = str(raised.value)
-    assert told.startswith("training step 7: got unweighted_loss, loss")
-    assert all(sample in told for sample in others)
-    assert f"the distances 'unweighted' of 1 ({first}) are not finite" in told
+    message = str(raised.value)
+    assert message.startswith("training step 7: got unweighted_loss, loss")
+    assert all(sample in message for sample in others)
+    assert f"the distances 'unweighted' of 1 ({first}) are not finite" in message
     state = Checkpoints(tmp_path, "a").load()
     assert state["step"] == 6, "nothing that came after the fault is kept"
     assert all(torch.isfinite(value).all() for value in state["model"].values())
@@ -128,15 +129,17 @@ def test_a_restored_run_goes_back_and_on_with_half_the_rate(
 
 
 def test_the_best_weights_are_never_those_of_steps_that_were_undone(
-    train, broken, tmp_path, scored, looks
+    train, broken, tmp_path, new_validation, looks
 ):
     """A fault after the best validation goes back to that, however rare checkpoints are."""
     scores = [0.1, 0.9, *[0.3] * 2 * STEPS]
     more = {"runtime": {"checkpoint_every_s": 1e9}, "nonfinite": "restore"}
-    best = train(tmp_path / "a", validation=scored(scores, patience=99), **more)[0]
+    best = train(tmp_path / "a", validation=new_validation(scores, patience=99), **more)[0]
     faulty = broken({STEPS // 2}, times=1)
-    found = train(tmp_path / "b", faulty, validation=scored(scores, patience=99), **more)[0]
-    assert found == best
+    weights = train(tmp_path / "b", faulty, validation=new_validation(scores, patience=99), **more)[
+        0
+    ]
+    assert weights == best
 
 
 def test_what_cannot_be_restored_ends_the_run(train, broken, tmp_path, looks):
@@ -183,11 +186,11 @@ def fp16(one_thread, monkeypatch):
 
 def test_in_fp16_the_scale_is_reported_and_a_bad_loss_is_no_matter_of_it(train, broken, fp16):
     _, progress = train(devices=fp16(2.0**100))
-    told = progress.report["stability"]
+    report = progress.report["stability"]
     scales = [r["value"] for r in progress.history if r["name"] == "loss_scale"]
-    assert told["overflowed_steps"] > 0
-    assert scales[-1] == told["loss_scale"] == 2.0 ** (100 - told["overflowed_steps"])
-    assert told["skipped_steps"] == 0
+    assert report["overflowed_steps"] > 0
+    assert scales[-1] == report["loss_scale"] == 2.0 ** (100 - report["overflowed_steps"])
+    assert report["skipped_steps"] == 0
     with pytest.raises(InputError, match="training step 4"):
         train(None, broken({3}), devices=fp16())
     _, progress = train(None, broken({3}), devices=fp16(), nonfinite="skip")
@@ -236,8 +239,8 @@ def test_gradients_of_the_losses_of_pretraining_are_those_of_differences(
 
     def losses(*values):
         changed = dict(zip(names, values, strict=True))
-        found = torch.func.functional_call(model, changed, (batch,))
-        return found["unweighted_loss"], found["nucleotide_loss"]
+        losses = torch.func.functional_call(model, changed, (batch,))
+        return losses["unweighted_loss"], losses["nucleotide_loss"]
 
     values = tuple(small[name].requires_grad_() for name in names)
     assert torch.autograd.gradcheck(losses, values, fast_mode=True, atol=1e-6)
@@ -247,7 +250,7 @@ def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, ca
     monkeypatch.setattr("aam.train.compilation._why_not", lambda device: "no compiler")
     _, progress = train(level="ultra")
     expected = {**LEVELS["advanced"], "anomaly": False, "level": "ultra", "precision": "fp32"}
-    expected["hardware"] = hardware()
+    expected["hardware"] = hardware_name()
     assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1
 
@@ -259,14 +262,14 @@ def test_a_kernel_of_attention_that_the_machine_lacks_is_recorded_and_said_once(
     monkeypatch.setattr(
         "aam.nn.attention._has_kernel", lambda kernel, device: kernel == SDPBackend.MATH
     )
-    options._warn_of_attention.cache_clear()
+    options._warn_about_attention.cache_clear()
     for _ in range(2):
         _, progress = train(attention="flash")
         assert progress.report["optimization"]["attention"] == "math"
         assert progress.report["optimization"]["lacking"] == ["attention: flash"]
     message = "this machine has no flash kernel, training uses math attention"
     assert caplog.text.count(message) == 1
-    options._warn_of_attention.cache_clear()
+    options._warn_about_attention.cache_clear()
 
 
 def test_tf32_that_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, caplog):

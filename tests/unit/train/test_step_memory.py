@@ -17,15 +17,17 @@ from aam.config.sections.training import Pretraining
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import KERNELS, MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.model.build import set_dropout
-from aam.train import step_memory
+from aam.train import memory_search, step_measurement
+from aam.train.memory_search import block_sizes, fit_to_memory, heaviest_step, size
 from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
 from aam.train.optimizer import make_optimizer
-from aam.train.step_memory import StepMemory, fit_to_memory, heaviest_step, measure_step, size
+from aam.train.step_measurement import StepMeasurement, measure_step
+from aam.train.step_memory import StepMemory
 from aam.util.errors import InputError
 
 GB, HELD, INF = 1024.0, 100.0, float("inf")
 MB = 0.1
-"""Of a step, per unit of its largest block, on a machine that is made up."""
+"""What a step takes per unit of its largest block, on a machine that is made up."""
 CUDA, CPU = (
     torch.OutOfMemoryError("CUDA out of memory."),
     RuntimeError(
@@ -43,10 +45,10 @@ def sizes(batch):
 
 
 @pytest.fixture(autouse=True)
-def recovered(monkeypatch):
+def recoveries(monkeypatch):
     """Count the recoveries, each of which takes its time in a process full of tests."""
     calls = []
-    monkeypatch.setattr(step_memory.memory, "recover", lambda: calls.append(True))
+    monkeypatch.setattr(memory_search.memory, "recover", lambda: calls.append(True))
     return calls
 
 
@@ -70,7 +72,7 @@ def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
     parameters = list(model.parameters())
     backward, norms = devices.backward, []
 
-    def observed(loss):
+    def observe(loss):
         backward(loss)
         norms.extend(float(p.grad.norm()) for p in parameters if p.grad is not None)
         if fails:
@@ -81,7 +83,7 @@ def test_a_measured_step_is_a_real_one_and_leaves_no_trace(
         return [tensor.tolist() for tensor in tensors], [p.grad for p in parameters]
 
     before = traces()
-    monkeypatch.setattr(devices, "backward", observed)
+    monkeypatch.setattr(devices, "backward", observe)
     with pytest.raises(torch.OutOfMemoryError) if fails else nullcontext():
         seconds, peak_mb = measure_step(model, dataset[0], devices)
         assert seconds > 0
@@ -112,20 +114,20 @@ class Machine:
     def measure(self, model, batch, devices):
         self.batches.append(sizes(batch))
         keeps = model.encoder.keeps_blocks
-        units = size(batch) if keeps else max(step_memory._block_sizes(batch))
+        units = size(batch) if keeps else max(block_sizes(batch))
         taken = MB * units * (self.part_factor if batch.size < 20 else 1.0)
         if HELD + taken > self.most:
             raise CUDA
-        return step_memory.StepMeasurement(0.5, HELD + taken)
+        return StepMeasurement(0.5, HELD + taken)
 
 
 @pytest.fixture
 def machine(monkeypatch) -> Machine:
-    found = Machine()
-    found.batches = []
-    monkeypatch.setattr(step_memory, "measure_step", found.measure)
-    monkeypatch.setattr(step_memory.memory, "held_mb", lambda device: HELD)
-    return found
+    machine = Machine()
+    machine.batches = []
+    monkeypatch.setattr(step_measurement, "measure_step", machine.measure)
+    monkeypatch.setattr(memory_search.memory, "held_mb", lambda device: HELD)
+    return machine
 
 
 @pytest.mark.parametrize("recompute", ["nothing", "layers"])
@@ -173,7 +175,7 @@ def test_room_for_a_larger_batch_is_said(
     [(0.3, 0.2, INF), (0.3, 0.35, INF), (1, 0.7, INF), (2, 0.2, INF), (0.01, 2, 0.2)],
 )
 def test_micro_batches_are_found_that_fit(
-    machine, model, dataset, devices, caplog, recovered, part_factor, fraction, most
+    machine, model, dataset, devices, caplog, recoveries, part_factor, fraction, most
 ):
     """Where the part tells so, the whole batch is not tried; the last case runs out of memory."""
     batch, machine.part_factor = dataset[0], part_factor
@@ -186,7 +188,7 @@ def test_micro_batches_are_found_that_fit(
     assert machine.batches.count(sizes(batch)) == (part_factor * MB * size(batch) < room)
     assert fit.split(batch).size == 20, "the batch is never made smaller"
     assert caplog.text.count("memory of a step") == 1
-    assert bool(recovered) == (most < INF)
+    assert bool(recoveries) == (most < INF)
 
 
 def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
@@ -204,18 +206,18 @@ def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
     script = Path(__file__).with_name("low_memory.py")
     done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True)
     assert (tmp_path / "fails-1.json").exists(), done.stderr[-4000:]
-    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert found["alone-0"]["memory"][0] == "one micro-batch"
-    losses = pytest.approx(found["alone-0"]["curves"]["train/loss"], rel=1e-5)
+    results = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert results["alone-0"]["memory"][0] == "one micro-batch"
+    losses = pytest.approx(results["alone-0"]["curves"]["train/loss"], rel=1e-5)
     for strategy in ("ddp", "fsdp"):
-        first, second = (found[f"{strategy}-{rank}"] for rank in (0, 1))
+        first, second = (results[f"{strategy}-{rank}"] for rank in (0, 1))
         assert first["curves"]["train/loss"] == second["curves"]["train/loss"] == losses
         assert first["memory"] == second["memory"]
         micro_batches, measured_mb, _ = first["memory"]
         assert "of at most 5 samples, each computed again" in micro_batches
         assert 100 < measured_mb <= 145, "the largest of both counts"
-    assert "one process's shard of a batch (CUDA out of memory.)" in found["fails-1"]["ended"]
-    assert "fails-0" not in found
+    assert "one process's shard of a batch (CUDA out of memory.)" in results["fails-1"]["ended"]
+    assert "fails-0" not in results
 
 
 # A step in the course of a run
@@ -231,48 +233,48 @@ def memory(model, devices):
 
 def failing_above(largest, error, model=None):
     """Return a step that has no memory for blocks of more ASVs, and the sizes it was tried with."""
-    tried = []
+    attempts = []
 
     def step(batch):
-        tried.append(sizes(batch))
+        attempts.append(sizes(batch))
         if model is not None:
             torch.manual_seed(9)
             model(batch)["loss"].backward()
-        if tried[-1][0] > largest:
+        if attempts[-1][0] > largest:
             raise error
         return "done"
 
-    return step, tried
+    return step, attempts
 
 
 @pytest.mark.parametrize("error", [CUDA, CPU], ids=["cuda", "cpu"])
 def test_a_step_without_memory_is_tried_in_half_the_size(
-    model, memory, dataset, error, caplog, recovered
+    model, memory, dataset, error, caplog, recoveries
 ):
     batch = dataset[0]
-    step, tried = failing_above(20, error, model)
+    step, attempts = failing_above(20, error, model)
     model.zero_grad(set_to_none=True)
     assert memory.run(step, batch) == "done"
-    assert tried == [(60, 16), (30, 8), (15, 4)]
+    assert attempts == [(60, 16), (30, 8), (15, 4)]
     assert not model.encoder.keeps_blocks
     assert memory.micro_batches.measured_mb == 1.0
-    assert len(recovered) == caplog.text.count("out of memory: from now on") == 2
+    assert len(recoveries) == caplog.text.count("out of memory: from now on") == 2
     assert "at most 16 ASVs and of at most 4 samples" in caplog.records[-1].getMessage()
     assert not memory.optimizer._optimizer_step_pre_hooks
     # What is left are the gradients of the step that succeeded, not of those that did not.
-    found = [p.grad.clone() for p in model.parameters()]
+    gradients = [p.grad.clone() for p in model.parameters()]
     model.zero_grad(set_to_none=True)
     torch.manual_seed(9)
     model(memory.micro_batches.split(batch))["loss"].backward()
-    assert all(map(torch.equal, [p.grad for p in model.parameters()], found))
+    assert all(map(torch.equal, [p.grad for p in model.parameters()], gradients))
     # The next step begins where this one ended.
-    step, tried = failing_above(20, error)
+    step, attempts = failing_above(20, error)
     assert memory.run(step, batch) == "done"
-    assert tried == [(15, 4)]
+    assert attempts == [(15, 4)]
 
 
 @pytest.mark.parametrize(
-    ("processes", "error", "told", "tries"),
+    ("processes", "error", "message", "tries"),
     [
         (1, CUDA, f"at most {FEWEST_ASVS} ASVs and of at most 1 samples.*gb", 5),
         (2, CUDA, r"one process's shard of a batch \(CUDA out of memory", 1),
@@ -281,13 +283,13 @@ def test_a_step_without_memory_is_tried_in_half_the_size(
     ids=["smallest", "one of several processes", "another error"],
 )
 def test_a_step_that_cannot_be_done_ends_the_run(
-    memory, dataset, monkeypatch, processes, error, told, tries
+    memory, dataset, monkeypatch, processes, error, message, tries
 ):
     monkeypatch.setattr(type(memory.devices), "processes", processes)
-    step, tried = failing_above(0, error)
-    with pytest.raises(InputError if error is CUDA else RuntimeError, match=told):
+    step, attempts = failing_above(0, error)
+    with pytest.raises(InputError if error is CUDA else RuntimeError, match=message):
         memory.run(step, dataset[0])
-    assert len(tried) == tries
+    assert len(attempts) == tries
 
 
 def test_an_update_that_was_begun_is_not_repeated(model, memory, dataset):
@@ -314,6 +316,6 @@ def test_micro_batches_survive_a_checkpoint_unless_the_limit_is_another(
         assert (resumed.micro_batches == kept) == (not searched)
         assert model.encoder.keeps_blocks == searched
     # What was found since is kept where a run goes back to an earlier checkpoint.
-    found = resumed.micro_batches
+    chosen = resumed.micro_batches
     resumed.restore(state)
-    assert resumed.micro_batches is found
+    assert resumed.micro_batches is chosen

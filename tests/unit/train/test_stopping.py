@@ -20,9 +20,9 @@ def decisions(stopping: EarlyStopping, values: list[float]) -> list[tuple[bool, 
 def test_a_resumed_run_decides_alike_and_the_best_is_the_highest_value(rule, values, cut):
     expected = decisions(EarlyStopping(rule), values)
     first, second = EarlyStopping(rule), EarlyStopping(rule)
-    found = decisions(first, values[:cut])
+    before = decisions(first, values[:cut])
     second.restore(first.state())
-    assert found + decisions(second, values[cut:]) == expected
+    assert before + decisions(second, values[cut:]) == expected
     worst = [-math.inf if math.isnan(value) else value for value in values]
     best = [n for n, (is_best, _) in enumerate(expected) if is_best]
     assert best == [n for n in range(len(values)) if n == 0 or worst[n] > max(worst[:n])]

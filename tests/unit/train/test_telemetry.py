@@ -61,9 +61,9 @@ ESTIMATED = "run: 640 steps, about 5 min 20 s, and 8 validations"
 def test_a_run_is_estimated_by_its_first_steps_but_one(
     clock, monkeypatch, caplog, done, total, passed, options, lines
 ):
-    own = {"every_s": 1e9, "validations": 0, **options}
-    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", own["every_s"])
-    reporter = Reporter("run", done, total, own["validations"])
+    settings = {"every_s": 1e9, "validations": 0, **options}
+    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", settings["every_s"])
+    reporter = Reporter("run", done, total, settings["validations"])
     for some in passed:
         steps(reporter, clock, *some)
     assert len(caplog.messages) == len(lines)
@@ -86,14 +86,14 @@ def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, mo
 
 
 def test_a_terminal_shows_a_bar_and_is_given_back_by_a_run_that_breaks(clock, monkeypatch, caplog):
-    def broken() -> None:
+    def run_and_break() -> None:
         with closing(Reporter("run", 0, 100)) as reporter:
             steps(reporter, clock, 40, 2, samples=64)
             raise KeyError
 
     terminal = open_stderr(monkeypatch, terminal=True)
     with pytest.raises(KeyError):
-        broken()
+        run_and_break()
     hidden, shown = (terminal.getvalue().rfind(f"\x1b[?25{end}") for end in "lh")
     assert 0 <= hidden < shown, "the cursor"
     screen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())

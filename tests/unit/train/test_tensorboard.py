@@ -31,8 +31,8 @@ def test_a_resumed_run_has_one_curve_and_a_new_one_takes_its_place(
     write(folder, first_step, 9, 2.0)
     events = EventAccumulator(str(folder)).Reload()
     assert events.Tags()["scalars"] == ["train/loss"], "what was not measured is left out"
-    found = [(event.step, event.value) for event in events.Scalars("train/loss")]
-    assert found == [(step, 1.0 if step <= first_step else 2.0) for step in range(1, 10)]
+    points = [(event.step, event.value) for event in events.Scalars("train/loss")]
+    assert points == [(step, 1.0 if step <= first_step else 2.0) for step in range(1, 10)]
     assert len(list(folder.iterdir())) == (3 if first_step else 2)
 
 

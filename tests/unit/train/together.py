@@ -41,7 +41,7 @@ from aam.train.checkpoint import Checkpoints
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
 from aam.train.options import step_options
-from aam.train.step_memory import StepMeasurement, measure_step
+from aam.train.step_measurement import StepMeasurement, measure_step
 from aam.util.errors import InputError
 
 SAMPLES, HELD_OUT = 19, 5
@@ -69,9 +69,9 @@ class Faulty(BatchDataset):
 
 def new_feed(steps, kind=BatchDataset, **more):
     """Return a dataset of so many batches of all samples but those held out."""
-    own = {"store": DATA.store, "tokens": DATA.tokens, "samples": np.arange(SAMPLES), "seed": 0}
-    own |= {"distances": {"unweighted": DATA.distances}, "masker": Masker(0.2, 0)}
-    return kind(**own, batch_size=SAMPLES, epochs=steps, **more)
+    common = {"store": DATA.store, "tokens": DATA.tokens, "samples": np.arange(SAMPLES), "seed": 0}
+    common |= {"distances": {"unweighted": DATA.distances}, "masker": Masker(0.2, 0)}
+    return kind(**common, batch_size=SAMPLES, epochs=steps, **more)
 
 
 def new_model(weights):
@@ -94,11 +94,11 @@ def train(case, world):
     devices = Devices(given, 1, world=world)
     if "step_s" in case:
 
-        def measured(*step):
+        def measure(*step):
             measure_step(*step)
             return StepMeasurement(case["step_s"][devices.rank][devices.precision], 0.0)
 
-        precision.measure_step = measured
+        precision.measure_step = measure
     held_out = HeldOut(
         store=DATA.store,
         tokens=DATA.tokens,
