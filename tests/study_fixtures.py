@@ -50,13 +50,14 @@ class TinyStudy:
 
     def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
         from aam.stages.pretrain import pretrain_encoder
+        from aam.tasks.pretrain.inputs import PretrainInputs
         from aam.tasks.pretrain.settings import PretrainSettings
 
         outputs = {name: folder / name for name in PRETRAINING}
         cfg = self.pretrain_slice(**(settings or {}))
         given = inputs or self.pretraining_inputs
         pretrain_encoder(
-            **given,
+            inputs=PretrainInputs.read(given),
             settings=PretrainSettings.read(cfg),
             runtime=RunOptions(work=folder / "work", **runtime),
             **as_outputs(outputs),

@@ -56,14 +56,14 @@ def spread(median: float, iqr: float) -> str:
 
 
 def about_run(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
+    settings: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
 ) -> dict[str, str]:
     """Return what figures were measured on and from, words by name.
 
     Parameters
     ----------
-    cfg
-        The slice of the benchmark, with `repeats`.
+    settings
+        Those of the benchmark as plain types, with `repeats`; their digest is part of the words.
     inputs
         Files that were read, by name.
     device
@@ -75,8 +75,8 @@ def about_run(
         **machine(),
         **device,
         "threads": str(threads),
-        "repeats": str(cfg["repeats"]),
-        **provenance(cfg, inputs),
+        "repeats": str(settings["repeats"]),
+        **provenance(settings, inputs),
     }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.model.asv_encoders import Architecture
+from aam.train.options import StepOptions, step_options
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,26 @@ class PretrainSettings:
     studies: Mapping[str, Any] | None = None
     """The metadata `column` of the studies, and those that the encoder is `pretrained_on`; None:
     all samples."""
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that are learned, in the order of their files."""
+        return list(self.pretraining.distances or {})
+
+    @property
+    def step_options(self) -> StepOptions:
+        """Options of a training step: what the level of `optimization` stands for."""
+        return step_options(self.optimization)
+
+    def shape(self, max_length_bp: int) -> Architecture:
+        """Return the architecture of an encoder.
+
+        Parameters
+        ----------
+        max_length_bp
+            Nucleotides of a sequence that it reads.
+        """
+        return Architecture(**self.architecture, max_length_bp=max_length_bp)
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "PretrainSettings":

@@ -107,8 +107,8 @@ class NucleotideCounts:
 
     def accuracies(self, devices: Devices) -> dict[str, float]:
         """Return the accuracies of all processes together, by name."""
-        own = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
-        masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(own))
+        counts = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
+        masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(counts))
         values = {
             "nucleotide_accuracy": float(right / masked),
             "nucleotide_baseline_accuracy": float(baseline_right / masked),
@@ -340,9 +340,9 @@ class HeldOut:
     def _guess(model: PretrainingModel, block: AsvBlock, devices: Devices) -> NDArray[np.int64]:
         """Return the likeliest base (0 to 3) of every masked nucleotide of a block, [M]."""
         encoder = model.encoder
-        on_device = block.to(devices.device)
-        hidden_MD = encoder.asv(on_device.tokens_US, on_device.masked, encoder.backend)[1]
-        return model.nucleotides(hidden_MD, on_device.masked).argmax(-1).cpu().numpy()
+        moved = block.to(devices.device)
+        _, hidden_MD = encoder.asv(moved.tokens_US, moved.masked, encoder.backend)
+        return model.nucleotides(hidden_MD, moved.masked).argmax(-1).cpu().numpy()
 
 
 def _chosen_pairs(
