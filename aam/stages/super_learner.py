@@ -75,15 +75,7 @@ def keep_super_learner(
     provenance
         Where the mixture comes from, which is written with it (`aam.util.provenance`).
     """
-    predicted = by_target(read_predictions(predictions))
-    nested_by_target = by_target(pd.read_parquet(nested))
-    of_baselines = mixing.learners_by_target(
-        read_predictions(baselines), pd.read_parquet(nested_baselines)
-    )
-    learners = {
-        target: {name: mixing.Learner(table, nested_by_target[target]), **of_baselines[target]}
-        for target, table in predicted.items()
-    }
+    learners = _learners(name, predictions, nested, baselines, nested_baselines)
     mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))
     settings = mixture_settings(
         mixtures,
@@ -108,5 +100,30 @@ def keep_super_learner(
     )
     read = {"digests": digests, "folds": folds, "tree": tree, "sequences": sequences}
     files = {key: file_digest(path) for key, path in read.items()}
-    known_by = settings_digest({"settings": settings, "files": files})
-    write_json(digest_out, {"digest": known_by})
+    digest = settings_digest({"settings": settings, "files": files})
+    write_json(digest_out, {"digest": digest})
+
+
+def _learners(
+    model: str, predictions: Path, nested: Path, baselines: Path, nested_baselines: Path
+) -> dict[str, dict[str, mixing.Learner]]:
+    """Return what is mixed, by target and name: the model, then the baselines.
+
+    Parameters
+    ----------
+    model
+        What the model is called.
+    predictions, nested
+        Files of its predictions.
+    baselines, nested_baselines
+        Files of those of the baselines.
+    """
+    nested_by_target = by_target(pd.read_parquet(nested))
+    others = mixing.learners_by_target(
+        read_predictions(baselines), pd.read_parquet(nested_baselines)
+    )
+    learners = {}
+    for target, table in by_target(read_predictions(predictions)).items():
+        learner = mixing.Learner(table, nested_by_target[target])
+        learners[target] = {model: learner, **others[target]}
+    return learners

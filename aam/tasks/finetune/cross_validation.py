@@ -27,7 +27,7 @@ from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.recipe_mixture import MixedRecipes, RecipeMixer
 from aam.tasks.finetune.recipes import affordable_recipes, nested_fits, recipe_settings
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.tasks.finetune.train_fold import trained
+from aam.tasks.finetune.train_fold import train_or_read
 from aam.train.progress import Record
 
 UNCHANGED = ("frozen", "kernel")
@@ -86,7 +86,7 @@ class CrossValidation:
             Keys of these models, as `models` returns them.
         """
         for _, model in self._fold_models(models):
-            trained(model)
+            train_or_read(model)
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained.
@@ -112,7 +112,7 @@ class CrossValidation:
         trained_on = self._trained_on()
         reference_key = self._reference_key()
         for key, model in self._fold_models(self.models()):
-            predictor, records = trained(model)
+            predictor, records = train_or_read(model)
             if model.inner is not None:
                 nested[key] = model.outputs(predictor, model.inner.rows)
                 continue

@@ -21,6 +21,7 @@ from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import by_baseline, read_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.first_answer import learners_of_first_answer
+from aam.evaluate.scored_task import ScoredTask
 from aam.learners.conformal import Calibration
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
@@ -139,7 +140,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
         "report_by": [],
     }
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    score_baselines(**inputs, **settings, **as_outputs(outputs))
+    score_baselines(**inputs, task=ScoredTask.read(settings), **as_outputs(outputs))
     report = read_json(outputs["metrics"])
     scored = report.get("targets", {"": report})
     mixtures = read_json(kept / "super_learner.json")["mixtures"]
