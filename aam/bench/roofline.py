@@ -115,6 +115,11 @@ def peak_flops(precision: str, device: torch.device) -> float:
         A key of `DTYPES`.
     device
         Where it is measured.
+
+    Returns
+    -------
+    float
+        Floating-point operations per second, the median of several measurements.
     """
     with arithmetic(precision) as dtype:
         return best(product_rates(dtype, device, _squares(device))).median

@@ -24,6 +24,11 @@ def page(title: str, *parts: str, about: Mapping[str, str]) -> str:
         Its paragraphs and tables.
     about
         What its figures were measured on, words by name.
+
+    Returns
+    -------
+    str
+        The heading, the parts, and a list of what the figures were measured on.
     """
     facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
     return "\n\n".join([f"# {title}", *parts, "## Measured on", facts]) + "\n"
@@ -38,6 +43,11 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         Names of the columns.
     rows
         Cells of each row; rows shorter than the head are filled with empty cells.
+
+    Returns
+    -------
+    str
+        The lines of the table.
     """
     filled = [[*row, *[""] * (len(head) - len(row))] for row in rows]
     first, *others = [f"| {' | '.join(cells)} |" for cells in (head, *filled)]
@@ -51,6 +61,11 @@ def spread(median: float, iqr: float) -> str:
     ----------
     median, iqr
         In the same unit; an `iqr` of NaN is left out.
+
+    Returns
+    -------
+    str
+        ``12 (0.3)`` for instance.
     """
     return quantity(median) if pd.isna(iqr) else f"{quantity(median)} ({quantity(iqr)})"
 
@@ -70,6 +85,11 @@ def about_run(
         Words on the device by name, as `probe_hardware` returns them.
     threads
         Threads of the measurements.
+
+    Returns
+    -------
+    dict
+        The machine, the device, the measurements, and provenance of settings and files.
     """
     return {
         **machine(),

@@ -51,7 +51,18 @@ class SpeedSettings:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "SpeedSettings":
-        """Return the settings of the slice `aam.config.slices.benchmark`."""
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.benchmark` returns; further keys are not read.
+
+        Returns
+        -------
+        SpeedSettings
+            Checked against their sections.
+        """
         return cls(
             training=PretrainSettings.read(settings),
             batch_sizes=settings["batch_sizes"],
@@ -62,7 +73,13 @@ class SpeedSettings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, by whose digest a table is known."""
+        """Return the slice as plain types, by whose digest a table is known.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
         return {
             "batch_sizes": list(self.batch_sizes),
             "alone_batch_size": self.alone_batch_size,
@@ -179,6 +196,11 @@ def format_option(key: str, value: Any) -> str:
     ----------
     key, value
         Name of the option, and its value.
+
+    Returns
+    -------
+    str
+        ``fused optimizer: on`` for instance.
     """
     if isinstance(value, bool):
         value = "on" if value else "off"
@@ -194,6 +216,11 @@ def usual(settings: PretrainSettings, hardware: Hardware) -> Mode:
         Architecture, training and optimization.
     hardware
         What the machine has. Of the precisions that `auto` chooses from it gets bf16, if it has it.
+
+    Returns
+    -------
+    Mode
+        With all savings, and the options as the machine carries them out.
     """
     options = settings.step_options
     chosen = {key: getattr(options, key) for key in STEP_OPTIONS}

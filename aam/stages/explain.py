@@ -20,7 +20,7 @@ from aam.distributed.devices import Devices
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (
     NO_ASVS,
-    chosen_samples,
+    choose_samples,
     explain_samples,
     explained_names,
 )
@@ -180,7 +180,7 @@ def _add_fold(
     asvs
         File of ASV embeddings, or None.
     """
-    names = chosen_samples(study.fold.index[study.fold == fold], choice.explained, choice.seed)
+    names = choose_samples(study.fold.index[study.fold == fold], choice.explained, choice.seed)
     rows = [study.row_by_id[name] for name in names]
     removed = []
     for number, (name, row) in enumerate(zip(names, rows, strict=True)):

@@ -110,14 +110,8 @@ def write_summary(
         "models": models,
         "tasks": tasks,
     }
-    records = _Records(
-        root=root,
-        encoder_files={path: read_json(path) for path in pretrain},
-        task_files={path: read_json(path) for path in finetune},
-        predictions={path: read_results(path) for path in predictions},
-        left_out={path: read_results(path) for path in dropped},
-        figures=dict(_figures(captions, settings, root, figures)),
-    )
+    shown = dict(_figures(captions, settings, root, figures))
+    records = _Records.read(root, pretrain, finetune, predictions, dropped, shown)
     tables = [*([] if accuracy is None else [accuracy]), *dropped, *predictions]
     results = Results(
         dataset=root.name,
@@ -161,6 +155,26 @@ class _Records:
     figures: Mapping[str, PageFigure]
     """Figures by their path below `figures/`."""
 
+    @classmethod
+    def read(
+        cls,
+        root: Path,
+        pretrain: Sequence[Path],
+        finetune: Sequence[Path],
+        predictions: Sequence[Path],
+        dropped: Sequence[Path],
+        figures: Mapping[str, PageFigure],
+    ) -> "_Records":
+        """Read the files of `write_summary`; figures are read already."""
+        return cls(
+            root=root,
+            encoder_files={path: read_json(path) for path in pretrain},
+            task_files={path: read_json(path) for path in finetune},
+            predictions={path: read_results(path) for path in predictions},
+            left_out={path: read_results(path) for path in dropped},
+            figures=figures,
+        )
+
     @property
     def encoders(self) -> dict[str, Report]:
         """Scores of the encoders by the name of the model."""
@@ -184,6 +198,11 @@ def terminal_summary(results_dir: Path) -> str:
     ----------
     results_dir
         The folder.
+
+    Returns
+    -------
+    str
+        What each encoder and each task reached, and where the page lies.
 
     Raises
     ------
@@ -210,7 +229,18 @@ def terminal_summary(results_dir: Path) -> str:
 
 
 def closing_summary(page: Path) -> str:
-    """Return what a run ends with, in three lines, by the path of the page that it wrote."""
+    """Return what a run ends with, in three lines.
+
+    Parameters
+    ----------
+    page
+        The page that the run wrote, in the folder of the dataset's results.
+
+    Returns
+    -------
+    str
+        The lines.
+    """
     return "\n".join(closing_lines(page, _reports_in_order(page.parent)))
 
 

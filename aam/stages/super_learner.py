@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -10,6 +9,7 @@ from aam.data.folds import read_folds, units_of
 from aam.data.predictions import by_target, read_predictions
 from aam.learners import super_learner as mixing
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.learners.kept_task import KeptTask
 from aam.util.atomic import write_json
 from aam.util.provenance import file_digest, settings_digest
 
@@ -27,11 +27,7 @@ def keep_super_learner(
     tree: Path,
     sequences: Path,
     name: str,
-    kind: str,
-    classes: Sequence[str] | None = None,
-    bounds: Sequence[float | None] = (None, None),
-    seed: int = 0,
-    rarefaction: Mapping[str, Any],
+    task: KeptTask,
     directory_out: Path,
     digest_out: Path,
     provenance: Mapping[str, str] = {},
@@ -58,16 +54,8 @@ def keep_super_learner(
         FASTA file with the sequence of every ASV.
     name
         What the model is called.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    classes
-        Classes in their order, where they have one.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    seed
-        Seed of the baselines that draw.
-    rarefaction
-        Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
+    task
+        What is predicted, and how another table is rarefied.
     directory_out
         Folder to write: see `aam.learners.kept_mixture`.
     digest_out
@@ -81,11 +69,11 @@ def keep_super_learner(
         mixtures,
         mixed,
         model=name,
-        kind=kind,
-        classes=classes,
-        bounds=bounds,
-        seed=seed,
-        rarefaction=rarefaction,
+        kind=task.kind,
+        classes=task.classes,
+        bounds=task.bounds,
+        seed=task.seed,
+        rarefaction=task.rarefaction,
         provenance=provenance,
     )
     write_super_learner(

@@ -18,6 +18,11 @@ class InputFiles:
         ----------
         files
             Paths, or lists of paths; they may be text.
+
+        Returns
+        -------
+        InputFiles
+            Fields that the mapping lacks are None.
         """
         given = {
             field.name: _as_paths(files[field.name])
@@ -27,7 +32,13 @@ class InputFiles:
         return cls(**given)
 
     def named(self) -> dict[str, Any]:
-        """Return the files that there are, by name."""
+        """Return the files that there are, by name.
+
+        Returns
+        -------
+        dict
+            Paths, or lists of paths, in the order of the fields: what provenance is made of.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

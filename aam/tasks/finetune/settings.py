@@ -62,7 +62,18 @@ class FinetuneSettings:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "FinetuneSettings":
-        """Return the settings of the slice `aam.config.slices.finetune`."""
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.finetune` returns; further keys are not read.
+
+        Returns
+        -------
+        FinetuneSettings
+            Checked against their sections.
+        """
         return cls(
             names=settings["names"],
             target=TargetColumns.read(settings),
@@ -74,7 +85,13 @@ class FinetuneSettings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, which a model keeps."""
+        """Return the slice as plain types, which a model keeps.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
         target = asdict(self.target)
         kept = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
         finetuning = self.finetuning.plain()

@@ -44,12 +44,28 @@ class PretrainSettings:
         ----------
         max_length_bp
             Nucleotides of a sequence that it reads.
+
+        Returns
+        -------
+        Architecture
+            What `aam.model.build.build_encoder` takes.
         """
         return Architecture(**self.architecture, max_length_bp=max_length_bp)
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "PretrainSettings":
-        """Return the settings of the slice `aam.config.slices.pretrain`."""
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.pretrain` returns; further keys are not read.
+
+        Returns
+        -------
+        PretrainSettings
+            Checked against their sections.
+        """
         return cls(
             architecture=settings["model"],
             pretraining=Pretraining.model_validate(settings["pretraining"]),
@@ -60,7 +76,13 @@ class PretrainSettings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, which a model keeps."""
+        """Return the slice as plain types, which a model keeps.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
         optional = {"alpha": self.alpha, "start": self.start, "studies": self.studies}
         given = {name: value for name, value in optional.items() if value is not None}
         return {

@@ -98,7 +98,17 @@ class NucleotideCounts:
         is_baseline_right_M: NDArray[np.bool_],
         is_new_M: NDArray[np.bool_],
     ) -> None:
-        """Take in some masked nucleotides."""
+        """Take in some masked nucleotides.
+
+        Parameters
+        ----------
+        is_right_M
+            Whether the model guessed each of them.
+        is_baseline_right_M
+            Whether the most frequent base of the position is right.
+        is_new_M
+            Whether no training sample has the ASV.
+        """
         self.masked += len(is_right_M)
         self.right += int(is_right_M.sum())
         self.baseline_right += int(is_baseline_right_M.sum())
@@ -144,6 +154,11 @@ class HeldOut:
         """Return the held-out samples in blocks of nearly equal size, the same at every call.
 
         Pairs within a block are scored, others are not.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            Positions in the store, ascending in each block.
         """
         number = -(-len(self.samples) // SAMPLES_PER_BLOCK)
         if number == 1:

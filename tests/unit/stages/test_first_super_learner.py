@@ -23,6 +23,7 @@ from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.first_answer import learners_of_first_answer
 from aam.evaluate.scored_task import ScoredTask
 from aam.learners.conformal import Calibration
+from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
 from aam.report.labels import KERNEL_MACHINE
@@ -61,7 +62,7 @@ def calibration(monkeypatch):
 def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
-    call(keep_baselines, study.settings, given, outputs)
+    call(keep_baselines, study.settings, given, outputs, task=KeptTask.read(study.settings))
     return outputs["directory"]
 
 
