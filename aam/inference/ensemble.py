@@ -173,11 +173,12 @@ def _outputs(
     last = ("", "")
     for number in sorted(range(len(keys)), key=keys.__getitem__):
         predictor = bundle.predictors[number]
-        if keys[number][0] != last[0]:
+        asv_digest, digest = keys[number]
+        if asv_digest != last[0]:
             asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
-        if keys[number] != last:
+        if (asv_digest, digest) != last:
             embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
-        last = keys[number]
+        last = (asv_digest, digest)
         if number == bundle.reference_model and bundle.reference is not None:
             novelty_N = bundle.reference.novelty(embedding_RD[: len(store.sample_ids)].numpy())
         category_RF = None

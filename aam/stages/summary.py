@@ -118,7 +118,7 @@ def write_summary(
         tasks=list(task_sections(_task_files(records, intervals, importance))),
         encoders=_encoder_sections(records),
         cautions=list(_limits(records)),
-        networks=list(_networks(networks, tasks, table, sequences, records.reports)),
+        networks=list(_network_lines(networks, tasks, table, sequences, records.reports)),
         left_out=_left_out_sentences(records),
         data_figures=_below(records.figures, "rarefaction"),
         methods=_methods(settings, records),
@@ -314,14 +314,26 @@ def _task_predictions(
     return tables
 
 
-def _networks(
+def _network_lines(
     networks: Report | None,
     tasks: Mapping[str, Any],
     table: Path | None,
     sequences: Path | None,
     reports: Sequence[Report],
 ) -> Iterator[str]:
-    """Yield what results without networks say of these."""
+    """Yield what results without networks say of these.
+
+    Parameters
+    ----------
+    networks
+        Models, tasks and what their time depends on; None: the results have networks.
+    tasks
+        Tasks of the dataset by name.
+    table, sequences
+        BIOM and FASTA file of the imported table, where there are models.
+    reports
+        Scores of the first answers.
+    """
     if networks is None:
         return
     models = list(networks["models"])
