@@ -51,8 +51,12 @@ class Model:
         mixed = SuperLearner.load(folder)
         models = folder if mixed is None else mixed.models
         if models is None:
-            got = "the super learner of a first answer, which has no model"
-            raise problem(folder, got, "fine-tuned models", "read it with aam.load")
+            raise problem(
+                folder,
+                "the super learner of a first answer, which has no model",
+                "fine-tuned models",
+                "read it with aam.load",
+            )
         bundle = ModelBundle.load(models)
         calibration = load_calibration(folder, bundle.target, quantiles=mixed is None)
         return cls(bundle, calibration, mixed)
@@ -68,8 +72,8 @@ class Model:
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
-        So are samples that were in training: how well these are predicted says nothing about
-        new ones.
+        Samples that were in training are named in a warning, too: how well these are predicted says
+        nothing about new ones.
 
         Parameters
         ----------
@@ -105,11 +109,13 @@ class Model:
         InputError
             A file cannot be read, features have no sequence, or no sample is deep enough.
         """
-        counts, found = read_table(table, sequences)
-        number = threads or torch.get_num_threads()
-        result = predict_table(self.bundle, counts, found, number, asvs, _text(metadata))
+        counts, texts = read_table(table, sequences)
+        cores = threads or torch.get_num_threads()
+        result = predict_table(
+            self.bundle, counts, texts, cores, asvs=asvs, metadata=_text(metadata)
+        )
         if self.super_learner is not None:
-            result = self.super_learner.mixed(result, counts, found, number)
+            result = self.super_learner.mix(result, counts, texts, cores)
         return with_intervals(result, self.calibration, self.bundle.target)
 
 
@@ -148,9 +154,9 @@ class PretrainedEncoder(TableEmbedder):
         InputError
             A file cannot be read, features have no sequence, or no sample is deep enough.
         """
-        counts, found = read_table(table, sequences)
-        number = threads or torch.get_num_threads()
-        names, sample_ND = self.embed_table(counts, found, depth, number)
+        counts, texts = read_table(table, sequences)
+        cores = threads or torch.get_num_threads()
+        names, sample_ND = self.embed_table(counts, texts, depth, cores)
         return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))
 
     def distances(
@@ -191,8 +197,8 @@ class PretrainedEncoder(TableEmbedder):
         """
         self.head(metric)
         frame = self.embed(table, sequences, depth=depth, threads=threads)
-        found = self.pairwise_distances(torch.tensor(frame.to_numpy()), metric)
-        return pd.DataFrame(found.numpy(), index=frame.index, columns=frame.index)
+        distance_NN = self.pairwise_distances(torch.tensor(frame.to_numpy()), metric)
+        return pd.DataFrame(distance_NN.numpy(), index=frame.index, columns=frame.index)
 
 
 def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
@@ -205,6 +211,10 @@ def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
     text = text.where(text.notna(), None).set_axis(metadata.index.map(str))
     doubled = text.index[text.index.duplicated()]
     if len(doubled):
-        got = f"sample IDs that occur more than once: {first_names(doubled)}"
-        raise problem("metadata", got, "every ID once", "rename or remove the others")
+        raise problem(
+            "metadata",
+            f"sample IDs that occur more than once: {first_names(doubled)}",
+            "every ID once",
+            "rename or remove the others",
+        )
     return text

@@ -40,6 +40,7 @@ from aam.bench.variants import (
     NAIVE,
     ORDER,
     Hardware,
+    SpeedSettings,
     Variant,
     format_option,
     usual,
@@ -132,14 +133,14 @@ def time_steps(
 ) -> None:
     """Time some groups of modes of one model, and write the figures."""
 
-    def choose(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
-        further = options(cfg, hardware, specification.options)
+    def choose(settings: SpeedSettings, hardware: Hardware) -> list[Variant]:
+        further = options(settings, hardware, specification.options)
         asked = [one for one in further if one.name not in specification.leave_out]
-        return [one for one in [*variants(cfg, hardware), *asked] if one.group in groups]
+        return [one for one in [*variants(settings, hardware), *asked] if one.group in groups]
 
     specification = study.specification
     cfg, inputs = study.inputs_for(model)
-    ablation = run_ablation(measure, cfg, inputs, study.runtime, choose)
+    ablation = run_ablation(measure, SpeedSettings.read(cfg), inputs, study.runtime, choose)
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
     outputs = {name: folder / file for name, file in files.items()}
     ablation.write(outputs, about_run(cfg, inputs, ablation.device, study.runtime.threads))
@@ -169,13 +170,13 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
     return files
 
 
-def options(cfg: Mapping[str, Any], hardware: Hardware, names: Sequence[str]) -> list[Variant]:
+def options(settings: SpeedSettings, hardware: Hardware, names: Sequence[str]) -> list[Variant]:
     """Return modes that differ by one option from the configured one, at the largest batch.
 
     Modes that `variants` lists already are left out.
     """
-    first, *others = variants(cfg, hardware)
-    base, size = usual(cfg, hardware), max(cfg["batch_sizes"])
+    first, *others = variants(settings, hardware)
+    base, size = usual(settings.training, hardware), max(settings.batch_sizes)
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
     added = []
     if NAIVE in names and first.mode not in seen:

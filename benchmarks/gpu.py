@@ -27,9 +27,10 @@ from aam.bench.ablation import NOTES, probe_hardware, steps_request
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run, markdown_table
 from aam.bench.timing import medians
-from aam.bench.variants import ALONE, BATCH, ORDER, usual
+from aam.bench.variants import ALONE, BATCH, ORDER, SpeedSettings, usual
 from aam.report.figures import speed
 from aam.report.labels import format_quantity
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
@@ -137,10 +138,13 @@ def time_modes(lease: Lease, model: str, groups: Sequence[str]) -> None:
 def double_batches(lease: Lease, model: str) -> None:
     """Double the batch until memory, samples or time end: `batches-<model>.tsv`."""
     cfg, inputs = lease.study.inputs_for(model)
-    hardware, _ = probe_hardware(lease.results, [cfg], lease.study.runtime)
-    mode, rows = usual(cfg, hardware), []
+    settings = SpeedSettings.read(cfg)
+    hardware, _ = probe_hardware(lease.results, [settings.training], lease.study.runtime)
+    mode, rows = usual(settings.training, hardware), []
     for size in lease.sizes:
-        request = steps_request(cfg, inputs, mode, size, lease.study.runtime)
+        request = steps_request(
+            settings.training, inputs, mode, size, settings.seconds, lease.study.runtime
+        )
         results = lease.results(request)
         if results is None or max(results["sizes"]) < size / 2:
             break
@@ -157,7 +161,7 @@ def train(lease: Lease, model: str, name: str) -> None:
     runtime = lease.study.runtime
     granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
     final = training_file(lease.folder, model, name)
-    hardware, _ = probe_hardware(lease.results, [cfg], runtime)
+    hardware, _ = probe_hardware(lease.results, [PretrainSettings.read(cfg)], runtime)
     if granted.get("devices", 1) > max(1, hardware.devices):
         write_json(final, {"failed": f"not run, GPUs here: {hardware.devices}"})
         return
@@ -197,7 +201,7 @@ def predict(lease: Lease) -> None:
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
     cfg, inputs = lease.study.inputs_for(lease.models[0])
-    _, device = probe_hardware(lease.results, [cfg], lease.study.runtime)
+    _, device = probe_hardware(lease.results, [PretrainSettings.read(cfg)], lease.study.runtime)
     final = lease.folder / "about.json"
     if not final.exists():
         write_json(final, about_run(cfg, inputs, device, lease.study.runtime.threads))

@@ -29,6 +29,7 @@ from aam.evaluate.scores import HEADLINE, accuracy_table
 from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
 from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
 from benchmarks.accelerator import inputs_of, laid_together
@@ -88,14 +89,15 @@ def step_costs(
 
     `cfg` is what `settings` returned, `inputs` has the files of every model.
     """
-    models = cfg["models"]
+    models = {name: PretrainSettings.read(model) for name, model in cfg["models"].items()}
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {
         name: steps_request(
-            {**model, "seconds": cfg["seconds"]},
+            model,
             inputs[name],
             usual(model, hardware),
-            model["pretraining"]["batch_size"],
+            model.pretraining.batch_size,
+            cfg["seconds"],
             runtime,
         )
         for name, model in models.items()

@@ -5,7 +5,6 @@ Nothing here is measured on an accelerator: the operators of one step are counte
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +16,9 @@ from aam.config.sections.training import Pretraining
 from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
 from aam.report.labels import format_quantity
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
 
@@ -102,7 +103,7 @@ class Traffic(Launches):
 
 
 def work_of_a_step(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]], batch_size: int, threads: int
+    cfg: Mapping[str, Any], inputs: PretrainInputs, batch_size: int, threads: int
 ) -> Work:
     """Count one step of the slice `aam.config.slices.pretrain`, after one that is not counted."""
     pretraining = {**cfg["pretraining"], "batch_size": batch_size}
@@ -113,7 +114,7 @@ def work_of_a_step(
         plain["precision"] = "bf16"
     options = step_options(Optimization.model_validate(plain))
     devices = Devices(options.precision, threads)
-    prepared = prepare({**cfg, "pretraining": pretraining}, inputs)
+    prepared = prepare(PretrainSettings.read({**cfg, "pretraining": pretraining}), inputs)
     prepared.model.encoder.backend = "flash"
     dataset = prepared.dataset.for_device(torch.device("cuda"))
     wrapped, optimizer, _ = set_up(prepared.model, settings, options, devices)

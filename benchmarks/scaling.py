@@ -26,6 +26,7 @@ from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore
 from aam.report.labels import format_quantity
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
 
@@ -72,11 +73,13 @@ def step_requests(
     folder: Path,
 ) -> dict[Point, Any]:
     """Return the steps to time, their made-up samples in `folder`, of ASVs that the table has."""
-    mode, usual_size = usual(cfg, hardware), cfg["pretraining"]["batch_size"]
+    mode = usual(PretrainSettings.read(cfg), hardware)
+    usual_size = cfg["pretraining"]["batch_size"]
 
     def request(size: int = usual_size, *, samples: Path = inputs["samples"], **model: int) -> Any:
-        changed = {**cfg, "model": {**cfg["model"], **model}}
-        return steps_request(changed, {**inputs, "samples": samples}, mode, size, runtime)
+        changed = PretrainSettings.read({**cfg, "model": {**cfg["model"], **model}})
+        files = {**inputs, "samples": samples}
+        return steps_request(changed, files, mode, size, cfg["seconds"], runtime)
 
     requests = {(BATCH, size): request(size) for size in given.batch_sizes}
     for layers in given.layers:
@@ -115,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     inputs = inputs_of(config, dataset, model, Path(config.results_dir, dataset))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
     with tempfile.TemporaryDirectory() as name, SubprocessRunner() as measure:
-        hardware, device = probe_hardware(measure, [cfg], runtime)
+        hardware, device = probe_hardware(measure, [PretrainSettings.read(cfg)], runtime)
         requests = step_requests(given, cfg, inputs, hardware, runtime, Path(name))
         table = scale(measure, requests, cfg["repeats"])
     cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))

@@ -9,6 +9,7 @@ from typing import Any
 from aam.bench import measurements
 from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.train.progress import TimeIsUp
@@ -37,17 +38,9 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
-    inputs = paths(request["inputs"])
+    inputs = PretrainInputs.read(request["inputs"])
     size, threads = request["batch_size"], request["threads"]
     return asdict(predicted.work_of_a_step(request["cfg"], inputs, size, threads))
-
-
-def paths(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs of a request as paths, or lists of them."""
-    return {
-        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
-        for name, value in inputs.items()
-    }
 
 
 def train(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +60,7 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
         message each.
     """
     folder = Path(request["folder"])
-    inputs = paths(request["inputs"])
+    inputs = PretrainInputs.read(request["inputs"])
     outputs = {name: folder / file for name, file in OUTPUTS.items()}
     # What a training that was killed has left there may be broken.
     shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
@@ -81,11 +74,11 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     )
     try:
         pretrain_encoder(
-            **inputs,
+            inputs=inputs,
             settings=PretrainSettings.read(request["cfg"]),
             runtime=runtime,
             **{f"{name}_out": path for name, path in outputs.items()},
-            provenance=provenance(request["cfg"], inputs),
+            provenance=provenance(request["cfg"], inputs.named()),
         )
     except TimeIsUp as error:
         return {"cut": str(error)}

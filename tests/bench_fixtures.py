@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from aam.bench.subprocess_runner import SubprocessRunner
+from aam.bench.variants import SpeedSettings
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.samples import write_samples
@@ -48,6 +49,11 @@ def new_config():
 @pytest.fixture(scope="session")
 def speed_cfg():
     return lambda **sections: slices.benchmark(load(configuration(**sections)), "d", "small")
+
+
+@pytest.fixture(scope="session")
+def speed_settings(speed_cfg):
+    return lambda **sections: SpeedSettings.read(speed_cfg(**sections))
 
 
 def measured(asked) -> dict:

@@ -50,13 +50,14 @@ class TinyStudy:
 
     def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
         from aam.stages.pretrain import pretrain_encoder
+        from aam.tasks.pretrain.inputs import PretrainInputs
         from aam.tasks.pretrain.settings import PretrainSettings
 
         outputs = {name: folder / name for name in PRETRAINING}
         cfg = self.pretrain_slice(**(settings or {}))
         given = inputs or self.pretraining_inputs
         pretrain_encoder(
-            **given,
+            inputs=PretrainInputs.read(given),
             settings=PretrainSettings.read(cfg),
             runtime=RunOptions(work=folder / "work", **runtime),
             **as_outputs(outputs),
@@ -68,13 +69,14 @@ class TinyStudy:
         self, folder: Path, task: str, settings=None, runtime=None, **models: Path
     ) -> dict[str, Path]:
         from aam.stages.finetune import finetune_task
+        from aam.tasks.finetune.inputs import FinetuneInputs
         from aam.tasks.finetune.settings import FinetuneSettings
 
         outputs = {name: folder / name for name in FINETUNING}
         cfg = self.finetune_slice(task, **(settings or {}))
         given = {**self.task_inputs(task), **models}
         finetune_task(
-            **given,
+            inputs=FinetuneInputs.read(given),
             settings=FinetuneSettings.read(cfg),
             runtime=RunOptions(work=folder / "work", **(runtime or {})),
             **as_outputs(outputs),

@@ -18,7 +18,8 @@ from aam.model.predictor import Predictor
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
-from aam.tasks.finetune.setup import FinetuneSetup, Labelled, TargetColumns
+from aam.tasks.finetune.settings import TargetColumns
+from aam.tasks.finetune.setup import FinetuneSetup, Labelled
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.options import step_options
 

@@ -14,17 +14,19 @@ from aam.bench.subprocess_runner import Measure
 from aam.bench.tables import markdown_table, page, spread
 from aam.bench.timing import medians
 from aam.bench.variants import (
+    BATCH_OPTIONS,
     NAIVE,
-    OF_BATCH,
-    OF_OPTIMIZATION,
+    STEP_OPTIONS,
     Hardware,
     Mode,
+    SpeedSettings,
     Variant,
     usual,
     variants,
 )
 from aam.report.labels import format_quantity
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv
 
@@ -32,7 +34,7 @@ logger = logging.getLogger(__name__)
 COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
 loss_step timed_steps parameters launches_per_step""".split()
-OF_VARIANT = ("group", "name", "batch_size")
+VARIANT_COLUMNS = ("group", "name", "batch_size")
 FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
     "samples/s": lambda row: format_quantity(row["samples_per_s"]),
@@ -101,7 +103,7 @@ class Ablation:
 def _cells(row: Mapping[Hashable, Any]) -> list[str]:
     ran = not pd.isna(row["peak_memory_mb"])
     figures = [figure(row) for figure in FIGURES.values()] if ran else ["not run"]
-    return [*(str(row[key]) for key in OF_VARIANT), *figures]
+    return [*(str(row[key]) for key in VARIANT_COLUMNS), *figures]
 
 
 def _rate_line(name: str, rate: roofline.Rate) -> str:
@@ -118,10 +120,10 @@ def _rate_line(name: str, rate: roofline.Rate) -> str:
 
 def run_ablation(
     measure: Measure,
-    cfg: Mapping[str, Any],
+    settings: SpeedSettings,
     inputs: Mapping[str, Any],
     runtime: RunOptions,
-    choose: Callable[[Mapping[str, Any], Hardware], list[Variant]] = variants,
+    choose: Callable[[SpeedSettings, Hardware], list[Variant]] = variants,
 ) -> Ablation:
     """Time every variant of a training step, and what the machine can do at best.
 
@@ -133,31 +135,49 @@ def run_ablation(
     ----------
     measure
         Runs a request in a process of its own.
-    cfg
-        The slice `aam.config.slices.benchmark`.
+    settings
+        What is timed, at which batch sizes, and how often.
     inputs
         Files of the pretraining that is timed, by name.
     runtime
         Threads, workers, and a folder for compiled code.
     choose
-        Returns the variants for a configuration and a machine.
+        Returns the variants for settings and a machine.
+
+    Returns
+    -------
+    Ablation
+        The table, the rates that it compares with, and words on the device.
+
+    Raises
+    ------
+    RuntimeError
+        The process that measures the machine failed.
     """
-    hardware, device = probe_hardware(measure, [cfg], runtime)
-    chosen = choose(cfg, hardware)
-    requests = {
-        variant: steps_request(cfg, inputs, variant.mode, variant.batch_size, runtime)
-        for variant in chosen
-    }
-    at_best = {key: cfg["model"][key] for key in ("width", "ffn_ratio")}
-    at_best["precisions"] = sorted({variant.mode.precision for variant in chosen})
-    rates = _ask(measure, "roofline", runtime, **at_best)
-    results = measure_in_turns(measure, requests, cfg["repeats"])
+    training = settings.training
+    hardware, device = probe_hardware(measure, [training], runtime)
+    chosen = choose(settings, hardware)
+    requests = {}
+    for variant in chosen:
+        requests[variant] = steps_request(
+            training, inputs, variant.mode, variant.batch_size, settings.seconds, runtime
+        )
+    rates = _ask(
+        measure,
+        "roofline",
+        runtime,
+        width=training.architecture["width"],
+        ffn_ratio=training.architecture["ffn_ratio"],
+        precisions=sorted({variant.mode.precision for variant in chosen}),
+    )
+    results = measure_in_turns(measure, requests, settings.repeats)
     best = {name: roofline.best(candidates) for name, candidates in rates.items()}
-    return Ablation(_table({v: results.get(v, []) for v in chosen}, best), best, device)
+    by_variant = {variant: results.get(variant, []) for variant in chosen}
+    return Ablation(_table(by_variant, best), best, device)
 
 
 def probe_hardware(
-    measure: Measure, cfgs: Iterable[Mapping[str, Any]], runtime: RunOptions
+    measure: Measure, trainings: Iterable[PretrainSettings], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
     """Return what the machine has, and words on it.
 
@@ -165,18 +185,26 @@ def probe_hardware(
     ----------
     measure
         Runs a request in a process of its own.
-    cfgs
-        Slices of the benchmarks that follow; the compiler is tried where one of them asks for it.
+    trainings
+        Settings of what is timed; the compiler is tried where one of them asks for it.
     runtime
         Threads and workers.
+
+    Returns
+    -------
+    hardware : Hardware
+        What the machine has.
+    about : dict
+        Words on the device by name.
 
     Raises
     ------
     RuntimeError
         The measuring process failed.
     """
-    asked = any(usual(cfg, Hardware(compiles=True)).compile != "off" for cfg in cfgs)
-    device = _ask(measure, "device", runtime, compile=asked)
+    with_compiler = Hardware(compiles=True)
+    is_asked = any(usual(training, with_compiler).compile != "off" for training in trainings)
+    device = _ask(measure, "device", runtime, compile=is_asked)
     hardware = Hardware(
         accelerator=device["accelerator"],
         compiles=device["compiles"],
@@ -207,6 +235,11 @@ def measure_in_turns(
         What `steps_request` returns, by any key.
     repeats
         How often each request is done; one that fails is not done again.
+
+    Returns
+    -------
+    dict
+        What `aam.bench.measurements.run` returned, by key, for each repeat that could run.
     """
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     pending = dict(requests)
@@ -223,43 +256,52 @@ def measure_in_turns(
 
 
 def steps_request(
-    cfg: Mapping[str, Any],
+    settings: PretrainSettings,
     inputs: Mapping[str, Any],
     mode: Mode,
     batch_size: int,
+    seconds: float,
     runtime: RunOptions,
 ) -> dict[str, Any]:
     """Return the request that times a mode of training.
 
     Parameters
     ----------
-    cfg
-        A slice of pretraining, and `seconds`, the time that a measurement may take.
+    settings
+        Architecture, training and optimization, which the mode changes.
     inputs
         Files of the pretraining, by name.
     mode
         How a step is done.
     batch_size
         Samples per step.
+    seconds
+        Time that a measurement may take.
     runtime
         Threads, and a folder for compiled code.
+
+    Returns
+    -------
+    dict
+        What `aam.bench.measurements.run` takes, which JSON can hold but for paths.
     """
+    plain = settings.plain()
     training = {"optimizer": mode.optimizer, "batch_size": batch_size}
-    optimization = {key: getattr(mode, key) for key in OF_OPTIMIZATION}
+    optimization = {key: getattr(mode, key) for key in STEP_OPTIONS}
     return {
         "kind": "steps",
         "cfg": {
-            "model": {**cfg["model"], "patch_bp": mode.patch_bp},
-            "pretraining": {**cfg["pretraining"], **training},
-            "optimization": {**cfg["optimization"], **optimization},
+            "model": {**plain["model"], "patch_bp": mode.patch_bp},
+            "pretraining": {**plain["pretraining"], **training},
+            "optimization": {**plain["optimization"], **optimization},
         },
         "inputs": inputs,
-        "batch": {key: getattr(mode, key) for key in OF_BATCH},
+        "batch": {key: getattr(mode, key) for key in BATCH_OPTIONS},
         "recompute": mode.recompute,
         "workers": mode.workers,
         "pinned": mode.pinned,
         "compile_cache": None if runtime.work is None else runtime.work / CACHE,
-        "seconds": cfg["seconds"],
+        "seconds": seconds,
         "threads": runtime.threads,
     }
 
@@ -269,15 +311,15 @@ def _table(
 ) -> pd.DataFrame:
     steps: dict[tuple[str, int], list[int]] = {}
     for variant, repeats in results.items():
-        of_kind = steps.setdefault((variant.group, variant.batch_size), [])
-        of_kind += [len(result["losses"]) for result in repeats]
+        numbers = steps.setdefault((variant.group, variant.batch_size), [])
+        numbers += [len(result["losses"]) for result in repeats]
     rows = []
     for variant, repeats in results.items():
-        row: dict[str, Any] = {key: getattr(variant, key) for key in OF_VARIANT}
+        row: dict[str, Any] = {key: getattr(variant, key) for key in VARIANT_COLUMNS}
         if repeats:
             row |= medians(repeats)
-            at_best = best[repeats[0]["precision"]].median
-            row["roofline_share"] = 1e9 * row["gflop_per_s"] / at_best
+            peak = best[repeats[0]["precision"]].median
+            row["roofline_share"] = 1e9 * row["gflop_per_s"] / peak
             row["loss_step"] = min(steps[variant.group, variant.batch_size])
             row["loss_after_steps"] = repeats[0]["losses"][row["loss_step"] - 1]
         rows.append(row)

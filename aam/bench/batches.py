@@ -44,6 +44,11 @@ class NaiveDataset(BatchDataset):
             Rows of the sample store.
         step
             Number of the step, which the masks depend on.
+
+        Returns
+        -------
+        Batch
+            With the same samples, and more sequences.
         """
         batch = super().assemble(rows_B, step)
         if self.asvs_per_sample is not None:
@@ -62,6 +67,11 @@ def pad_samples(batch: Batch, asvs_per_sample: int) -> Batch:
         Any batch.
     asvs_per_sample
         ASVs that every sample is padded to; 0: those of the richest one.
+
+    Returns
+    -------
+    Batch
+        With one block of samples.
 
     Raises
     ------
@@ -94,6 +104,11 @@ def repeat_sequences(batch: Batch, *, copies: bool, padding: bool) -> Batch:
         Whether every ASV of every sample gets a sequence of its own.
     padding
         Whether the places behind a sample's last ASV get sequences too, of padding alone.
+
+    Returns
+    -------
+    Batch
+        With one block of sequences.
     """
     distinct = sum(len(block.tokens_US) for block in batch.asvs)
     first = 0 if copies else distinct
@@ -103,12 +118,12 @@ def repeat_sequences(batch: Batch, *, copies: bool, padding: bool) -> Batch:
     for block in batch.samples:
         # Behind the distinct ASVs stands one of padding alone.
         source_BA = torch.where(block.present_BA, block.asv_BA, distinct)
-        own_BA = torch.where(block.present_BA, copies, padding)
-        number = int(own_BA.sum())
+        is_copied_BA = torch.where(block.present_BA, copies, padding)
+        number = int(is_copied_BA.sum())
         asv_BA = torch.where(block.present_BA, block.asv_BA, 0)
-        asv_BA[own_BA] = torch.arange(done, done + number)
+        asv_BA[is_copied_BA] = torch.arange(done, done + number)
         samples.append(replace(block, asv_BA=asv_BA))
-        sources.append(source_BA[own_BA])
+        sources.append(source_BA[is_copied_BA])
         done += number
     copies_C = torch.cat(sources)
     longest = max(block.tokens_US.shape[1] for block in batch.asvs)

@@ -28,15 +28,15 @@ def device(request: Mapping[str, Any]) -> dict[str, Any]:
         fast), `devices` (number of CUDA devices), and `about`: words on the device by name.
     """
     devices = Devices("fp32", request["threads"])
-    on_accelerator = devices.device.type != "cpu"
-    try_it = request["compile"] or on_accelerator
-    compiles = try_it and compile_blocks(nn.Module(), "default", devices.device)
+    has_accelerator = devices.device.type != "cpu"
+    is_tried = request["compile"] or has_accelerator
+    compiles = is_tried and compile_blocks(nn.Module(), "default", devices.device)
     about = {"device": devices.name, "torch": torch.__version__}
     if devices.device.type == "cuda":
         about |= {"cuda": str(torch.version.cuda), "driver": _driver()}
-    has_bf16 = on_accelerator or has_fast_bf16()
+    has_bf16 = has_accelerator or has_fast_bf16()
     return {
-        "accelerator": on_accelerator,
+        "accelerator": has_accelerator,
         "compiles": compiles,
         "bf16": has_bf16,
         "devices": torch.cuda.device_count(),
@@ -51,10 +51,18 @@ def rates(request: Mapping[str, Any]) -> dict[str, roofline.Rates]:
     ----------
     request
         `threads`, `precisions`, and `width` and `ffn_ratio` of the model.
+
+    Returns
+    -------
+    dict
+        What `aam.bench.roofline.measure` returns.
     """
-    device = Devices("fp32", request["threads"]).device
-    shape = {key: request[key] for key in ("width", "ffn_ratio")}
-    return roofline.measure(request["precisions"], device, **shape)
+    return roofline.measure(
+        request["precisions"],
+        Devices("fp32", request["threads"]).device,
+        width=request["width"],
+        ffn_ratio=request["ffn_ratio"],
+    )
 
 
 def _driver() -> str:

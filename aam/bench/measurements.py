@@ -1,26 +1,28 @@
 """One measurement, meant for a process of its own (see `aam.bench.subprocess_runner`)."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import fields
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from aam.batches.dataset import BatchDataset
 from aam.bench import hardware
 from aam.bench.batches import NaiveDataset
 from aam.bench.timing import Launches, StepTimes
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
 from aam.distributed.devices import Devices
+from aam.model.batch import Batch
 from aam.model.flops import step_flops
-from aam.tasks.pretrain.preparation import prepare
+from aam.tasks.pretrain.inputs import PretrainInputs
+from aam.tasks.pretrain.preparation import Prepared, prepare
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import is_compiled
 from aam.train.monitoring.memory import peak_mb
-from aam.train.options import StepOptions, set_up, step_options
+from aam.train.options import StepOptions, set_up
 from aam.train.step import batches, learning_rate, train_step
 from aam.util.errors import problem
 
@@ -61,48 +63,40 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         Compilation is asked for, and there is no compiler, or it fails.
     """
-    cfg = request["cfg"]
-    settings = Pretraining.model_validate(request["cfg"]["pretraining"])
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
+    settings = PretrainSettings.read(request["cfg"])
+    training = settings.pretraining
+    options = settings.step_options
     devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)
-    inputs = {
-        name: list(map(Path, value)) if isinstance(value, list) else Path(value)
-        for name, value in request["inputs"].items()
-    }
-    prepared = prepare(cfg, inputs)
+    prepared = prepare(settings, PretrainInputs.read(request["inputs"]))
     model = prepared.model
-    dataset = prepared.dataset
-    arguments = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
-    dataset = NaiveDataset(**arguments, **request["batch"]).for_device(devices.device)
+    dataset = _dataset(prepared, request["batch"], devices)
     if request["recompute"]:
         model.encoder.recompute("micro-batches")
     elif options.checkpointing:
         model.encoder.recompute("layers")
     cache = request["compile_cache"]
-    cache = None if cache is None else Path(cache)
-    wrapped, optimizer, _ = set_up(model, settings, options, devices, cache)
+    wrapped, optimizer, _ = set_up(
+        model, training, options, devices, compile_cache=None if cache is None else Path(cache)
+    )
     _check_compiled(wrapped.module, options)
     wrapped.train()
     launches = Launches()
-    times = StepTimes(devices.device, request["seconds"], eager=options.compile == "off")
-    workers = request["workers"]
-    pinned = request["pinned"]
-    epochs = (batches(dataset, 0, workers=workers, pin=pinned) for _ in count())
-    coming = chain.from_iterable(epochs)
+    is_eager = options.compile == "off"
+    times = StepTimes(devices.device, request["seconds"], eager=is_eager)
+    coming = _endless(dataset, workers=request["workers"], pinned=request["pinned"])
     while times.go_on():
         t0 = time.perf_counter()
         batch = next(coming).to(devices.device)
         loading_s = time.perf_counter() - t0
         step = times.step
-        rate = learning_rate(settings, step, len(dataset))
-        with launches if step == 0 and options.compile == "off" else nullcontext():
+        with launches if step == 0 and is_eager else nullcontext():
             values, _ = train_step(
                 wrapped,
                 optimizer,
                 batch,
                 step=step,
-                rate=rate,
-                seed=settings.seed,
+                rate=learning_rate(training, step, len(dataset)),
+                seed=training.seed,
                 options=options,
                 devices=devices,
             )
@@ -115,6 +109,19 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "precision": devices.precision,
     }
+
+
+def _dataset(prepared: Prepared, lacking: Mapping[str, Any], devices: Devices) -> BatchDataset:
+    """Return the batches of a pretraining without some of the savings."""
+    dataset = prepared.dataset
+    arguments = {field.name: getattr(dataset, field.name) for field in fields(dataset)}
+    return NaiveDataset(**arguments, **lacking).for_device(devices.device)
+
+
+def _endless(dataset: BatchDataset, *, workers: int, pinned: bool) -> Iterator[Batch]:
+    """Yield the batches of the first epoch again and again."""
+    for _ in count():
+        yield from batches(dataset, 0, workers=workers, pin=pinned)
 
 
 def _check_compiled(module: nn.Module, options: StepOptions) -> None:

@@ -77,11 +77,12 @@ def measure(
     """
     rows = _for(device, ROWS)
     hidden = int(width * ffn_ratio)
-    of_model = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
+    model_products = [(rows, width, 3 * width), (rows, width, hidden), (rows, hidden, width)]
+    products = [*_squares(device), *model_products]
     rates = {}
     for precision in precisions:
         with arithmetic(precision) as dtype:
-            rates[precision] = product_rates(dtype, device, [*_squares(device), *of_model])
+            rates[precision] = product_rates(dtype, device, products)
     return {**rates, "copy": copy_rates(device)}
 
 
@@ -114,6 +115,11 @@ def peak_flops(precision: str, device: torch.device) -> float:
         A key of `DTYPES`.
     device
         Where it is measured.
+
+    Returns
+    -------
+    float
+        Floating-point operations per second, the median of several measurements.
     """
     with arithmetic(precision) as dtype:
         return best(product_rates(dtype, device, _squares(device))).median
@@ -121,8 +127,10 @@ def peak_flops(precision: str, device: torch.device) -> float:
 
 def best(rates: Rates) -> Rate:
     """Return the candidate of the highest median."""
-    what = max(rates, key=lambda candidate: float(np.median(rates[candidate])))
-    return Rate(*median_iqr(rates[what]), len(rates[what]), what)
+    medians = {candidate: float(np.median(measured)) for candidate, measured in rates.items()}
+    what = max(medians, key=medians.__getitem__)
+    median, iqr = median_iqr(rates[what])
+    return Rate(median, iqr, count=len(rates[what]), what=what)
 
 
 def _seconds(work: Callable[..., object], *args: Any, **kwargs: Any) -> list[float]:

@@ -24,6 +24,11 @@ def page(title: str, *parts: str, about: Mapping[str, str]) -> str:
         Its paragraphs and tables.
     about
         What its figures were measured on, words by name.
+
+    Returns
+    -------
+    str
+        The heading, the parts, and a list of what the figures were measured on.
     """
     facts = "\n".join(f"- {name}: {value}" for name, value in about.items())
     return "\n\n".join([f"# {title}", *parts, "## Measured on", facts]) + "\n"
@@ -38,6 +43,11 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         Names of the columns.
     rows
         Cells of each row; rows shorter than the head are filled with empty cells.
+
+    Returns
+    -------
+    str
+        The lines of the table.
     """
     filled = [[*row, *[""] * (len(head) - len(row))] for row in rows]
     first, *others = [f"| {' | '.join(cells)} |" for cells in (head, *filled)]
@@ -51,6 +61,11 @@ def spread(median: float, iqr: float) -> str:
     ----------
     median, iqr
         In the same unit; an `iqr` of NaN is left out.
+
+    Returns
+    -------
+    str
+        ``12 (0.3)`` for instance.
     """
     if pd.isna(iqr):
         return format_quantity(median)
@@ -58,27 +73,32 @@ def spread(median: float, iqr: float) -> str:
 
 
 def about_run(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
+    settings: Mapping[str, Any], inputs: Mapping[str, Any], device: Mapping[str, str], threads: int
 ) -> dict[str, str]:
     """Return what figures were measured on and from, words by name.
 
     Parameters
     ----------
-    cfg
-        The slice of the benchmark, with `repeats`.
+    settings
+        Those of the benchmark as plain types, with `repeats`; their digest is part of the words.
     inputs
         Files that were read, by name.
     device
         Words on the device by name, as `probe_hardware` returns them.
     threads
         Threads of the measurements.
+
+    Returns
+    -------
+    dict
+        The machine, the device, the measurements, and provenance of settings and files.
     """
     return {
         **machine(),
         **device,
         "threads": str(threads),
-        "repeats": str(cfg["repeats"]),
-        **provenance(cfg, inputs),
+        "repeats": str(settings["repeats"]),
+        **provenance(settings, inputs),
     }
 
 

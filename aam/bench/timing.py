@@ -144,6 +144,11 @@ def median_iqr(values: Iterable[float]) -> tuple[float, float]:
     ----------
     values
         At least one number.
+
+    Returns
+    -------
+    median, iqr : float
+        In the unit of the numbers.
     """
     low, median, high = np.percentile(list(values), [25, 50, 75])
     return float(median), float(high - low)

@@ -1,12 +1,11 @@
 """The modes of training that are timed: added up, each alone, and at larger batches."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aam.config.sections.execution import Optimization
 from aam.distributed.devices import AUTO
-from aam.train.options import step_options
+from aam.tasks.pretrain.settings import PretrainSettings
 
 ORDER = "order"
 """Group in which each mode adds a change to the one before it."""
@@ -15,12 +14,13 @@ ALONE = "alone"
 BATCH = "batch"
 """Group of larger batches."""
 NAIVE = "naive"
-OF_BATCH = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
-OF_OPTIMIZATION = (
+BATCH_OPTIONS = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
+"""Options of a mode that `aam.bench.batches.NaiveDataset` has."""
+STEP_OPTIONS = (
     *("attention", "precision", "fused_optimizer", "compile", "checkpointing"),
     "deterministic",
 )
-"""Options of a mode that `aam.bench.batches.NaiveDataset` and the section `optimization` have."""
+"""Options of a mode that the section `optimization` has."""
 SAVINGS: dict[str, dict[str, Any]] = {
     "padded to the richest sample": {"asvs_per_sample": 0},
     "padding not encoded": {"encoded_padding": False},
@@ -30,6 +30,64 @@ SAVINGS: dict[str, dict[str, Any]] = {
     "samples in groups": {"asvs_per_sample": None},
 }
 """What every batch of a training has and the naive one has not, in the order of adding up."""
+
+
+@dataclass(frozen=True)
+class SpeedSettings:
+    """What is timed, and how: the section `benchmark`, and the settings of a pretraining."""
+
+    training: PretrainSettings
+    """The model that is timed, and its training."""
+    batch_sizes: Sequence[int]
+    """Samples in a batch; the last modes are timed at all of them, the others at the first."""
+    alone_batch_size: int | None
+    """Batch size at which each change is timed alone. None: none is."""
+    seconds: float
+    """How long a mode is timed in each repeat."""
+    repeats: int
+    """How often each mode is timed, in a process of its own."""
+    naive_asvs: int
+    """ASVs that every sample of the naive step is padded to."""
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "SpeedSettings":
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.benchmark` returns; further keys are not read.
+
+        Returns
+        -------
+        SpeedSettings
+            Checked against their sections.
+        """
+        return cls(
+            training=PretrainSettings.read(settings),
+            batch_sizes=settings["batch_sizes"],
+            alone_batch_size=settings["alone_batch_size"],
+            seconds=settings["seconds"],
+            repeats=settings["repeats"],
+            naive_asvs=settings["naive_asvs"],
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return the slice as plain types, by whose digest a table is known.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
+        return {
+            "batch_sizes": list(self.batch_sizes),
+            "alone_batch_size": self.alone_batch_size,
+            "seconds": self.seconds,
+            "repeats": self.repeats,
+            "naive_asvs": self.naive_asvs,
+            **self.training.plain(),
+        }
 
 
 @dataclass(frozen=True)
@@ -82,41 +140,52 @@ class Hardware:
     devices: int = 0
 
 
-def variants(cfg: Mapping[str, Any], hardware: Hardware) -> list[Variant]:
+def variants(settings: SpeedSettings, hardware: Hardware) -> list[Variant]:
     """Return what the speed table has to hold.
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.benchmark`.
+    settings
+        The model that is timed, and the batch sizes.
     hardware
         What the machine has.
+
+    Returns
+    -------
+    list of Variant
+        Those of `ORDER`, of `ALONE` and of `BATCH`.
     """
-    wanted = usual(cfg, hardware)
+    wanted = usual(settings.training, hardware)
     plain = Mode(patch_bp=wanted.patch_bp, optimizer=wanted.optimizer)
-    lacking: dict[str, Any] = dict.fromkeys((*OF_BATCH[:3], "recompute"), True)
-    naive = replace(plain, **lacking, asvs_per_sample=cfg["naive_asvs"])
-    changes = SAVINGS | {
-        format_option(key, getattr(wanted, key)): {key: getattr(wanted, key)}
-        for key in (*OF_OPTIMIZATION, "workers", "pinned")
-        if getattr(wanted, key) != getattr(plain, key)
-    }
-    first, *larger = cfg["batch_sizes"]
-    alone = cfg["alone_batch_size"]
+    naive = replace(
+        plain,
+        copies=True,
+        chunks=True,
+        encoded_padding=True,
+        recompute=True,
+        asvs_per_sample=settings.naive_asvs,
+    )
+    changes = dict(SAVINGS)
+    for key in (*STEP_OPTIONS, "workers", "pinned"):
+        value = getattr(wanted, key)
+        if value != getattr(plain, key):
+            changes[format_option(key, value)] = {key: value}
+    first, *larger = settings.batch_sizes
     mode = naive
     timed = [Variant(ORDER, NAIVE, first, naive)]
     for name, change in changes.items():
         mode = replace(mode, **change)
         timed.append(Variant(ORDER, f"+ {name}", first, mode))
-    if alone is not None:
-        each = {NAIVE: naive}
+    if settings.alone_batch_size is not None:
+        alone = {NAIVE: naive}
         for name, change in changes.items():
-            each[name] = replace(naive, **change)
-        each["all together"] = mode
-        timed += [Variant(ALONE, name, alone, one) for name, one in each.items()]
+            alone[name] = replace(naive, **change)
+        alone["all together"] = mode
+        size = settings.alone_batch_size
+        timed += [Variant(ALONE, name, size, changed) for name, changed in alone.items()]
     names = {replace(mode, precision="fp32"): "all together but in fp32", mode: "all together"}
-    for batch_size in larger:
-        timed += [Variant(BATCH, name, batch_size, one) for one, name in names.items()]
+    for size in larger:
+        timed += [Variant(BATCH, name, size, changed) for changed, name in names.items()]
     return timed
 
 
@@ -127,24 +196,34 @@ def format_option(key: str, value: Any) -> str:
     ----------
     key, value
         Name of the option, and its value.
+
+    Returns
+    -------
+    str
+        ``fused optimizer: on`` for instance.
     """
     if isinstance(value, bool):
         value = "on" if value else "off"
     return f"{key}: {value}".replace("_", " ")
 
 
-def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
+def usual(settings: PretrainSettings, hardware: Hardware) -> Mode:
     """Return the mode in which `aam.stages.pretrain` trains with a configuration on a machine.
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.benchmark`.
+    settings
+        Architecture, training and optimization.
     hardware
         What the machine has. Of the precisions that `auto` chooses from it gets bf16, if it has it.
+
+    Returns
+    -------
+    Mode
+        With all savings, and the options as the machine carries them out.
     """
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
-    chosen = {key: getattr(options, key) for key in OF_OPTIMIZATION}
+    options = settings.step_options
+    chosen = {key: getattr(options, key) for key in STEP_OPTIONS}
     if chosen["precision"] == AUTO:
         # What `auto` chooses is known only in a run; the larger batches are timed in fp32, too.
         chosen["precision"] = "bf16"
@@ -156,6 +235,8 @@ def usual(cfg: Mapping[str, Any], hardware: Hardware) -> Mode:
         chosen["compile"] = "off"
     chosen["workers"] = hardware.workers if hardware.accelerator else 0
     chosen["pinned"] = hardware.accelerator
-    patch_bp = cfg["model"]["patch_bp"]
-    optimizer = cfg["pretraining"]["optimizer"]
-    return Mode(patch_bp=patch_bp, optimizer=optimizer, **chosen)
+    return Mode(
+        patch_bp=settings.architecture["patch_bp"],
+        optimizer=settings.pretraining.optimizer,
+        **chosen,
+    )

@@ -113,8 +113,8 @@ class AsvEmbeddings:
         numpy.ndarray
             Row of each, int64; -1 where the file does not have it.
         """
-        place = np.minimum(np.searchsorted(self.key_U, keys), len(self.key_U) - 1)
-        return np.where(self.key_U[place] == keys, self.row_U[place], -1)
+        nearest = np.minimum(np.searchsorted(self.key_U, keys), len(self.key_U) - 1)
+        return np.where(self.key_U[nearest] == keys, self.row_U[nearest], -1)
 
 
 def sequence_keys(tokens: TokenStore) -> NDArray[np.bytes_]:
@@ -207,24 +207,32 @@ def embed_asvs_cached(
     """
     tokens = tokens.cut(encoder.shape.max_length_bp)
     row_U = np.full(len(tokens.lengths), -1)
-    if cache is not None:
-        known = AsvEmbeddings.open(cache)
-        if known.digest == encoder_digest(encoder, devices.precision):
-            row_U = known.find(sequence_keys(tokens))
-            logger.info(
-                "%s: %d of %d ASV embeddings read, %d to compute",
-                cache,
-                (row_U >= 0).sum(),
-                len(row_U),
-                (row_U < 0).sum(),
-            )
-        else:
-            logger.warning("%s is of another encoder and not used", cache)
+    cached = _embeddings_by(encoder, devices, cache)
+    if cached is not None:
+        row_U = cached.find(sequence_keys(tokens))
+        logger.info(
+            "%s: %d of %d ASV embeddings read, %d to compute",
+            cache,
+            (row_U >= 0).sum(),
+            len(row_U),
+            (row_U < 0).sum(),
+        )
     missing_U = np.flatnonzero(row_U < 0)
     out_UD = torch.empty(len(row_U), encoder.shape.width)
     if len(missing_U) > 0:
         out_UD[torch.from_numpy(missing_U)] = embed_asvs(encoder, tokens, missing_U, devices)
-    if len(missing_U) < len(row_U):
+    if cached is not None:
         read = torch.from_numpy(np.flatnonzero(row_U >= 0))
-        out_UD[read] = known.asv_UD[torch.from_numpy(row_U)[read]]
+        out_UD[read] = cached.asv_UD[torch.from_numpy(row_U)[read]]
     return out_UD
+
+
+def _embeddings_by(encoder: Encoder, devices: Devices, cache: Path | None) -> AsvEmbeddings | None:
+    """Return the embeddings of a file, if this encoder made it."""
+    if cache is None:
+        return None
+    embeddings = AsvEmbeddings.open(cache)
+    if embeddings.digest == encoder_digest(encoder, devices.precision):
+        return embeddings
+    logger.warning("%s is of another encoder and not used", cache)
+    return None

@@ -93,14 +93,14 @@ def explain(
             break
     removed_RC = _removed(copies, counts_A, removed_R, whole.output_SC[0])
     return Explanation(
-        attention_A=_on_host(whole.attention_SA[0]),
-        gradients_AC=_on_host(gradients_AC),
-        change_C=_on_host(change_C),
-        removed_RC=_on_host(removed_RC),
+        attention_A=_as_array(whole.attention_SA[0]),
+        gradients_AC=_as_array(gradients_AC),
+        change_C=_as_array(change_C),
+        removed_RC=_as_array(removed_RC),
     )
 
 
-def _on_host(values: Tensor) -> NDArray[np.float64]:
+def _as_array(values: Tensor) -> NDArray[np.float64]:
     return values.detach().cpu().double().numpy()
 
 
@@ -115,7 +115,19 @@ class _Pass:
 
 
 class _Copies:
-    """Predictions for copies of one sample that differ in their reads or their vectors."""
+    """Predictions for copies of one sample that differ in their reads or their vectors.
+
+    Parameters
+    ----------
+    predictor
+        A model in evaluation mode.
+    asv_AD
+        Embeddings of the sample's ASVs.
+    categories
+        Covariates of the sample.
+    column_A
+        Columns of the ASVs in a kernel machine; None: the model is none.
+    """
 
     def __init__(
         self,
@@ -130,10 +142,11 @@ class _Copies:
         if isinstance(predictor.head, KernelHead):
             assert column_A is not None, "columns of the ASVs are missing"
             self.is_known_A = torch.from_numpy(column_A != ABSENT).to(asv_AD.device)
-            known, place = np.unique(column_A[column_A != ABSENT], return_inverse=True)
-            self.columns = len(known)
-            self.place_K = torch.from_numpy(place).to(asv_AD.device)
-            self.kernel = predictor.head.part(torch.from_numpy(known).to(asv_AD.device))
+            # Sequences that are alike as far as the model reads them share a column.
+            columns, number_K = np.unique(column_A[column_A != ABSENT], return_inverse=True)
+            self.columns = len(columns)
+            self.number_K = torch.from_numpy(number_K).to(asv_AD.device)
+            self.kernel = predictor.head.part(torch.from_numpy(columns).to(asv_AD.device))
         self.category_1F: Tensor | None = None
         if predictor.vocabulary is not None:
             values = [categories.get(column, "") for column in predictor.vocabulary.columns]
@@ -173,13 +186,13 @@ class _Copies:
     def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
         device = self.asv_AD.device
         copies = len(counts_SA)
-        place_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
-        block = SampleBlock(place_SA, counts_SA > 0, counts_SA)
+        row_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
+        block = SampleBlock(asv_BA=row_SA, present_BA=counts_SA > 0, counts_BA=counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
         sample_SD, states = self.predictor.encoder.encode_samples(self.asv_AD, batch, asvs=True)
         if self.kernel is not None:
             log_SK = torch.zeros(copies, self.columns, device=device)
-            log_SK = log_SK.index_add(1, self.place_K, log_SA[:, self.is_known_A])
+            log_SK = log_SK.index_add(1, self.number_K, log_SA[:, self.is_known_A])
             return self.kernel(sample_SD, log_SK)
         category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
         return self.predictor.predict(sample_SD, category_SF, asvs=states, batch=batch)
@@ -323,19 +336,19 @@ def log_odds(logit_SC: Tensor) -> Tensor:
 
 def log_odds_slopes(logit_SC: Tensor) -> Tensor:
     """Return the derivatives [S, C, C] of `log_odds` by the logits."""
-    own_CC = torch.eye(logit_SC.shape[1], device=logit_SC.device)
-    return own_CC - _other_logits(logit_SC).softmax(dim=-1)
+    identity_CC = torch.eye(logit_SC.shape[1], device=logit_SC.device)
+    return identity_CC - _other_logits(logit_SC).softmax(dim=-1)
 
 
 def _other_logits(logit_SC: Tensor) -> Tensor:
     """Return for each class the logits of the others, [S, C, C], and none of its own."""
     classes = logit_SC.shape[1]
     all_SCC = logit_SC[:, None, :].expand(-1, classes, -1)
-    own_CC = torch.eye(classes, dtype=torch.bool, device=logit_SC.device)
-    return all_SCC.masked_fill(own_CC, float("-inf"))
+    is_same_CC = torch.eye(classes, dtype=torch.bool, device=logit_SC.device)
+    return all_SCC.masked_fill(is_same_CC, float("-inf"))
 
 
-def chosen_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
+def choose_samples(names: Iterable[str], number: int, seed: int) -> list[str]:
     """Choose samples at random, whatever their order.
 
     Parameters
@@ -393,28 +406,30 @@ def explain_samples(
         The explanation of the sample.
     """
     asvs_U = asvs_of(store, np.array(samples, np.int64), len(tokens.lengths))
-    own = tokens.rows(asvs_U)
-    tables = _embedded(predictors, own, devices, asvs)
-    columns = [
-        predictor.head.columns(own.tokens) if isinstance(predictor.head, KernelHead) else None
-        for predictor in predictors
-    ]
-    for sample, known, removed_R in zip(samples, categories, removed, strict=True):
+    sample_tokens = tokens.rows(asvs_U)
+    tables = _embedded(predictors, sample_tokens, devices, asvs)
+    columns = []
+    for predictor in predictors:
+        column_U = None
+        if isinstance(predictor.head, KernelHead):
+            column_U = predictor.head.columns(sample_tokens.tokens)
+        columns.append(column_U)
+    for sample, covariates, removed_R in zip(samples, categories, removed, strict=True):
         held = slice(store.offsets[sample], store.offsets[sample + 1])
         asvs_A = store.asvs[held].astype(np.int64)
-        place_A = np.searchsorted(asvs_U, asvs_A)
+        row_A = np.searchsorted(asvs_U, asvs_A)
         counts_A = torch.from_numpy(store.counts[held].astype(np.float32)).to(devices.device)
-        explanations = [
-            explain(
+        explanations = []
+        for predictor, asv_UD, column_U in zip(predictors, tables, columns, strict=True):
+            explanation = explain(
                 predictor,
-                asv_UD[torch.from_numpy(place_A)].to(devices.device),
+                asv_UD[torch.from_numpy(row_A)].to(devices.device),
                 counts_A,
-                known,
-                None if column_U is None else column_U[place_A],
+                covariates,
+                None if column_U is None else column_U[row_A],
                 removed_R=removed_R,
             )
-            for predictor, asv_UD, column_U in zip(predictors, tables, columns, strict=True)
-        ]
+            explanations.append(explanation)
         yield asvs_A, _mean(explanations, [*predictors.values()])
 
 

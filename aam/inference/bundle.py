@@ -198,15 +198,15 @@ def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
     """
     check_manifest(directory, AGAIN)
     with fitting(directory, EXPECTED, AGAIN):
-        found = {
-            load_predictor(directory / name)[0]: one.weight / one.temperature
-            for name, one in _shares(directory).items()
-            if name.split("-")[0] == f"fold{fold}"
-        }
-    if not found:
+        weights = {}
+        for name, share in _shares(directory).items():
+            if name.split("-")[0] == f"fold{fold}":
+                predictor, _ = load_predictor(directory / name)
+                weights[predictor] = share.weight / share.temperature
+    if not weights:
         hint = "fine-tune again: the folds have changed since"
         raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
-    return found
+    return weights
 
 
 def _shares(directory: Path) -> dict[str, Share]:
@@ -219,12 +219,12 @@ def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
     """Rebuild one model of this version."""
     config = load_config(folder)
     path = folder / CONFIG
-    found = config.get("format")
+    written = config.get("format")
     kind = config.get("kind")
-    if found != FORMAT:
-        newer = isinstance(found, int) and found > FORMAT
-        hint = "install the version of aam that wrote it" if newer else AGAIN
-        raise problem(path, f"format {found}", EXPECTED, hint)
+    if written != FORMAT:
+        is_newer = isinstance(written, int) and written > FORMAT
+        hint = "install the version of aam that wrote it" if is_newer else AGAIN
+        raise problem(path, f"format {written}", EXPECTED, hint)
     if kind != "predictor":
         raise problem(path, f"a model of kind {kind}", EXPECTED, GIVE)
     return load_predictor(folder)

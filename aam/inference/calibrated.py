@@ -32,15 +32,16 @@ def with_intervals(
     """
     if calibration is None:
         return predictions
-    place = predictions.columns.get_loc("unseen_asvs")
-    parts = [predictions.iloc[:, :place]]
+    end = predictions.columns.get_loc("unseen_asvs")
+    parts = [predictions.iloc[:, :end]]
     for column in target.columns:
-        name, suffix = (column, f":{column}") if len(target.columns) > 1 else ("", "")
+        name = column if len(target.columns) > 1 else ""
+        suffix = f":{name}" if name else ""
         plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
         calibrated = calibration.apply(predictions.rename(columns=plain), name, target.bounds)
-        found = calibrated[[base for base in ADDED if base in calibrated]]
+        added = calibrated[[base for base in ADDED if base in calibrated]]
         # Calibrated probabilities stand in the place of the method's own.
         parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
         # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
-        parts.append(found.dropna(axis=1, how="all").add_suffix(suffix))
-    return pd.concat([*parts, predictions.iloc[:, place:]], axis=1)
+        parts.append(added.dropna(axis=1, how="all").add_suffix(suffix))
+    return pd.concat([*parts, predictions.iloc[:, end:]], axis=1)

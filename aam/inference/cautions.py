@@ -27,13 +27,13 @@ def warn_of_known(mark_N: pd.Series) -> None:
     mark_N
         Mark of each sample, by its ID; empty for new ones.
     """
-    known = mark_N[mark_N != ""]
-    if len(known):
+    marked = mark_N[mark_N != ""]
+    if len(marked):
         logger.warning(
             "of %d samples these were in training, by their ID or by their reads: %s; how well "
             "they are predicted says nothing about new samples (column in_training)",
             len(mark_N),
-            first_names(known.index, limit=20),
+            first_names(marked.index, limit=20),
         )
 
 

@@ -75,7 +75,8 @@ def embed_samples(
 ) -> torch.Tensor:
     """Return the embeddings of some rows of the store, in any order.
 
-    Of W processes each computes every W-th ASV and every W-th row, and all get all.
+    Where W processes work together, each computes every W-th ASV and every W-th row, and all of
+    them return all rows.
 
     Parameters
     ----------
@@ -101,14 +102,14 @@ def embed_samples(
     if asv_UD is None:
         asvs_U = asvs_of(store, rows_R, len(row_U))
         row_U[asvs_U] = np.arange(len(asvs_U))
-        own_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
-        asv_UD = devices.all_gather(own_UD, len(asvs_U))
+        shard_UD = embed_asvs(encoder, tokens, devices.shard(asvs_U), devices)
+        asv_UD = devices.all_gather(shard_UD, len(asvs_U))
     asv_UD = asv_UD.to(devices.device)
-    own_R = devices.shard(rows_R)
-    out_RD = torch.empty(len(own_R), encoder.shape.width)
+    shard_R = devices.shard(rows_R)
+    out_RD = torch.empty(len(shard_R), encoder.shape.width)
     with devices.inference(encoder):
-        for first in range(0, len(own_R), ROWS_PER_BLOCK):
-            rows_W = own_R[first : first + ROWS_PER_BLOCK]
+        for first in range(0, len(shard_R), ROWS_PER_BLOCK):
+            rows_W = shard_R[first : first + ROWS_PER_BLOCK]
             # The block stays on the device until it is complete: batches do not wait for copies.
             block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
             for members, batch in sample_batches(store, rows_W, row_U, devices.device):
@@ -220,6 +221,13 @@ def sample_batches(
         Row of each ASV in the table of embeddings that the batches point to.
     device
         Where the batches lie.
+
+    Yields
+    ------
+    members : numpy.ndarray
+        Positions, int64.
+    batch : Batch
+        The samples at these positions, and rows of padding behind them.
     """
     richness_R = store.offsets[rows_R + 1] - store.offsets[rows_R]
     for members in _batches(np.argsort(-richness_R, kind="stable"), richness_R, device):

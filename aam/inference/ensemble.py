@@ -70,7 +70,12 @@ def predict_table(
         No sample is deep enough, a prediction is not finite, or `asvs` cannot be read.
     """
     tokens, store = rarefied(
-        table, sequences, bundle.depth, bundle.views, bundle.seed, bundle.max_length_bp
+        table,
+        sequences,
+        depth=bundle.depth,
+        views=bundle.views,
+        seed=bundle.seed,
+        max_length_bp=bundle.max_length_bp,
     )
     covariates = _covariates(bundle, store.sample_ids, metadata)
     devices = Devices("fp32", threads).exact()
@@ -94,19 +99,13 @@ def _covariates(
     bundle: ModelBundle, sample_ids: list[str], metadata: pd.DataFrame | None
 ) -> pd.DataFrame:
     """Return the categories that any of the models knows, text, empty where missing or unknown."""
-    known: dict[str, set[str]] = {}
-    for predictor in bundle.predictors:
-        if (vocabulary := predictor.vocabulary) is not None:
-            for column, names in zip(vocabulary.columns, vocabulary.categories, strict=True):
-                known.setdefault(column, set()).update(names)
-        if bundle.transform_by is not None:
-            known.setdefault(bundle.transform_by, set()).update(dict(predictor.target.categories))
+    names_by_column = _categories(bundle)
     given = pd.DataFrame(index=sample_ids) if metadata is None else metadata
-    found = pd.DataFrame("", index=sample_ids, columns=list(known))
-    for column in found.columns.intersection(given.columns):
+    covariates = pd.DataFrame("", index=sample_ids, columns=list(names_by_column))
+    for column in covariates.columns.intersection(given.columns):
         text = given[column].reindex(sample_ids)
-        found[column] = text.where(text.isin(list(known[column])), "")
-    unknown = (found == "").sum()
+        covariates[column] = text.where(text.isin(list(names_by_column[column])), "")
+    unknown = (covariates == "").sum()
     if unknown.any():
         shown = [f"{column} in {number}" for column, number in unknown.items() if number]
         logger.warning(
@@ -115,7 +114,21 @@ def _covariates(
             len(sample_ids),
             ", ".join(shown),
         )
-    return found
+    return covariates
+
+
+def _categories(bundle: ModelBundle) -> dict[str, set[str]]:
+    """Return the categories that any of the models knows, by column."""
+    names_by_column: dict[str, set[str]] = {}
+    for predictor in bundle.predictors:
+        vocabulary = predictor.vocabulary
+        if vocabulary is not None:
+            for column, names in zip(vocabulary.columns, vocabulary.categories, strict=True):
+                names_by_column.setdefault(column, set()).update(names)
+        if bundle.transform_by is not None:
+            scaled = names_by_column.setdefault(bundle.transform_by, set())
+            scaled.update(dict(predictor.target.categories))
+    return names_by_column
 
 
 def _outputs(
@@ -160,17 +173,18 @@ def _outputs(
     last = ("", "")
     for number in sorted(range(len(keys)), key=keys.__getitem__):
         predictor = bundle.predictors[number]
-        category_RF = None
-        if keys[number][0] != last[0]:
+        asv_digest, digest = keys[number]
+        if asv_digest != last[0]:
             asv_UD = embed_asvs_cached(predictor.encoder, tokens, devices, asvs)
-        if keys[number] != last:
+        if (asv_digest, digest) != last:
             embedding_RD = embed_samples(predictor.encoder, store, tokens, rows, devices, asv_UD)
-        last = keys[number]
+        last = (asv_digest, digest)
         if number == bundle.reference_model and bundle.reference is not None:
             novelty_N = bundle.reference.novelty(embedding_RD[: len(store.sample_ids)].numpy())
+        category_RF = None
         if predictor.vocabulary is not None:
-            own_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
-            category_RF = predictor.vocabulary.encode(own_RF)
+            text_RF = covariates_R[[*predictor.vocabulary.columns]].to_numpy()
+            category_RF = predictor.vocabulary.encode(text_RF)
         output_RO = raw_outputs(
             predictor,
             store,

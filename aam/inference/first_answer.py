@@ -74,14 +74,15 @@ class FirstAnswer:
         folder = Path(directory)
         expected = "the super learner of a first answer"
         hint = "give first/<task>/super_learner, with all of its files"
-        found = SuperLearner.load(folder) if folder.is_dir() else None
-        if found is None or found.models is not None:
-            got = "no super learner without models" if folder.is_dir() else "no such directory"
-            raise problem(folder, got, expected, hint)
-        settings = found.settings
+        if not folder.is_dir():
+            raise problem(folder, "no such directory", expected, hint)
+        super_learner = SuperLearner.load(folder)
+        if super_learner is None or super_learner.models is not None:
+            raise problem(folder, "no super learner without models", expected, hint)
+        settings = super_learner.settings
         with fitting(folder, expected, hint):
             samples = KnownSamples(
-                sample_ids=frozenset(found.folds.index),
+                sample_ids=frozenset(super_learner.folds.index),
                 fingerprints=Fingerprints.open(folder / FINGERPRINTS),
             )
             target = Target(
@@ -93,7 +94,7 @@ class FirstAnswer:
             )
         warn_of_long_branches(settings["rarefaction"])
         calibration = load_calibration(folder, target, quantiles=False)
-        return cls(found, samples, target, calibration)
+        return cls(super_learner, samples, target, calibration)
 
     def predict(
         self, table: str | Path | FeatureTable, sequences: str | Path | None = None
@@ -132,8 +133,8 @@ class FirstAnswer:
         counts, texts = read_table(table, sequences)
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
-        known = self.super_learner.reads.sequences
-        length_bp = longest_bp(known)
+        kept_sequences = self.super_learner.reads.sequences
+        length_bp = longest_bp(kept_sequences)
         tokens, store = rarefied(
             counts,
             texts,
@@ -144,7 +145,8 @@ class FirstAnswer:
         )
         # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, texts, store.sample_ids, threads=1)
-        seen_asvs = frozenset(untokenize(*tokenize([*known.values()], length_bp)))
+        seen_tokens, seen_lengths = tokenize([*kept_sequences.values()], length_bp)
+        seen_asvs = frozenset(untokenize(seen_tokens, seen_lengths))
         unseen_N = unseen_share(store, tokens, seen_asvs, depth)
         as_read = sequences_as_read(counts, texts, length_bp)
         marks = self.samples.marks(counts, as_read).loc[store.sample_ids, "in_training"]

@@ -116,7 +116,7 @@ class KeptReads:
         for view, kept_table in enumerate(self.views):
             other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
             other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
-            reads_MF = _on_features(other, feature_by_name, len(self.features))
+            reads_MF = _feature_reads(other, feature_by_name, len(self.features))
             reads_NF = csr_array(vstack([kept_table.counts, reads_MF]))
             counts = csr_array(counts + reads_NF / len(self.views))
             if distances:
@@ -140,14 +140,13 @@ class KeptReads:
 
     def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
         """Return the number of the feature that each ASV of a table is, or is close to, by name."""
-        known = [self.sequences[name] for name in self.features]
-        length_bp = max(map(len, known))
+        kept = [self.sequences[name] for name in self.features]
+        length_bp = max(map(len, kept))
         other = [sequences[name] for name in table.feature_ids]
-        nearest = KnownSequences(encode(known, length_bp)).nearest(encode(other, length_bp))
+        nearest = KnownSequences(encode(kept, length_bp)).nearest(encode(other, length_bp))
+        rows = nearest.row_Q.tolist()
         feature_by_name = {}
-        for name, row, is_near in zip(
-            table.feature_ids, nearest.row_Q.tolist(), nearest.is_near_Q.tolist(), strict=True
-        ):
+        for name, row, is_near in zip(table.feature_ids, rows, nearest.is_near_Q, strict=True):
             if is_near:
                 feature_by_name[name] = row
         logger.info(
@@ -158,11 +157,13 @@ class KeptReads:
         return feature_by_name
 
 
-def _on_features(
+def _feature_reads(
     table: FeatureTable, feature_by_name: Mapping[str, int], features: int
 ) -> csr_array:
     """Return the reads of a table's ASVs as those of the features that they stand for."""
     column_U = np.array([feature_by_name.get(name, -1) for name in table.feature_ids])
-    known_U = np.flatnonzero(column_U >= 0)
-    entries = np.ones(len(known_U), np.int64), (known_U, column_U[known_U])
-    return csr_array(table.counts @ csr_array(entries, shape=(len(column_U), features)))
+    matched_U = np.flatnonzero(column_U >= 0)
+    ones_U = np.ones(len(matched_U), np.int64)
+    shape = (len(column_U), features)
+    feature_of_UF = csr_array((ones_U, (matched_U, column_U[matched_U])), shape=shape)
+    return csr_array(table.counts @ feature_of_UF)

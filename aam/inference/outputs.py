@@ -103,8 +103,11 @@ def raw_outputs(
     with devices.inference(predictor):
         for members, batch in sample_batches(store, rows_R, row_U, device):
             sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
-            own = None if category is None else category[torch.from_numpy(members).to(device)]
-            parts.append(predictor.predict(sample_BD, own, asvs=states, batch=batch).float().cpu())
+            category_BF = None
+            if category is not None:
+                category_BF = category[torch.from_numpy(members).to(device)]
+            output_BO = predictor.predict(sample_BD, category_BF, asvs=states, batch=batch)
+            parts.append(output_BO.float().cpu())
             order.append(members)
     return torch.cat(parts).numpy()[np.argsort(np.concatenate(order))]
 
@@ -129,13 +132,13 @@ def known_reads(
         `log_reads` [R, P] of mean reads over all views.
     """
     column_U = head.columns(tokens.tokens)
-    samples, place_R = np.unique(rows_R % len(store.sample_ids), return_inverse=True)
-    known_U = np.flatnonzero(column_U != ABSENT)
+    samples, sample_R = np.unique(rows_R % len(store.sample_ids), return_inverse=True)
+    shared_U = np.flatnonzero(column_U != ABSENT)
     reads_NP = torch.zeros(len(samples), len(head.asv_PS))
-    found = mean_reads(store, samples, len(column_U))[:, known_U].toarray()
+    reads = torch.from_numpy(mean_reads(store, samples, len(column_U))[:, shared_U].toarray())
     # Sequences that are alike as far as the model reads them share a column.
-    reads_NP.index_add_(1, torch.from_numpy(column_U[known_U]), torch.from_numpy(found).float())
-    return log_reads(reads_NP)[torch.from_numpy(place_R)]
+    reads_NP.index_add_(1, torch.from_numpy(column_U[shared_U]), reads.float())
+    return log_reads(reads_NP)[torch.from_numpy(sample_R)]
 
 
 def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> scipy.sparse.csc_array:
@@ -221,9 +224,12 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     each = [share.weight for share in shares]
     point_NC = np.average(scaled, axis=0, weights=weights)
     if not np.isfinite(point_NC).all():
-        got = "numbers that are not finite"
-        hint = "train the models again, at a lower rate"
-        raise problem("predictions", got, "finite ones", hint)
+        raise problem(
+            "predictions",
+            "numbers that are not finite",
+            "finite ones",
+            "train the models again, at a lower rate",
+        )
     return Outputs(
         point_NC=point_NC,
         quantile_NCQ=np.average(quantiles, axis=0, weights=each) if quantiles else None,
@@ -268,11 +274,11 @@ def mean_columns(
         probabilities = {f"probability:{name}": mean_NC[:, i] for i, name in enumerate(names)}
         return pd.DataFrame({"predicted": names[best_N], "sd": sd_N, **probabilities})
     columns: dict[str, NDArray[np.float64]] = {}
-    for place, column in enumerate(target.columns):
+    for number, column in enumerate(target.columns):
         suffix = f":{column}" if len(target.columns) > 1 else ""
-        columns[f"predicted{suffix}"] = mean_NC[:, place]
-        columns[f"sd{suffix}"] = sd_NC[:, place]
+        columns[f"predicted{suffix}"] = mean_NC[:, number]
+        columns[f"sd{suffix}"] = sd_NC[:, number]
         if quantile_NCQ is not None:
-            for level, value_N in zip(QUANTILES, quantile_NCQ[:, place].T, strict=True):
+            for level, value_N in zip(QUANTILES, quantile_NCQ[:, number].T, strict=True):
                 columns[f"quantile:{level:g}{suffix}"] = value_N
     return pd.DataFrame(columns)

@@ -123,7 +123,9 @@ class TableEmbedder:
             No sample is deep enough.
         """
         length_bp = self.encoder.shape.max_length_bp
-        tokens, store = rarefied(table, sequences, depth, 1, 0, length_bp)
+        tokens, store = rarefied(
+            table, sequences, depth=depth, views=1, seed=0, max_length_bp=length_bp
+        )
         if self.known_asvs is not None:
             self.known_asvs.compare(store, tokens, sequences)
         devices = Devices("fp32", threads).exact()
@@ -154,6 +156,6 @@ class TableEmbedder:
         head = self.head(metric)
         z_ND = head.project_samples(sample_ND)
         parts = [head.pairwise_distances(part, z_ND) for part in z_ND.split(ROWS_AT_ONCE)]
-        found_NN = torch.cat(parts).fill_diagonal_(0.0)
+        distance_NN = torch.cat(parts).fill_diagonal_(0.0)
         # Products of matrices round differently on the two sides of the diagonal.
-        return (found_NN + found_NN.T) / 2
+        return (distance_NN + distance_NN.T) / 2

@@ -70,9 +70,12 @@ class SuperLearner:
         with fitting(directory, "a super learner", hint):
             settings = read_json(directory / SETTINGS)
             if settings["format"] != FORMAT:
-                got = f"format {settings['format']}"
-                expected = f"format {FORMAT}"
-                raise problem(directory / SETTINGS, got, expected, "run its stage again")
+                raise problem(
+                    directory / SETTINGS,
+                    f"format {settings['format']}",
+                    f"format {FORMAT}",
+                    "run its stage again",
+                )
             check_manifest(directory, hint)
             folds = read_folds(directory / FOLDS)
             folds = folds[folds["fold"] >= 0]
@@ -80,7 +83,7 @@ class SuperLearner:
             models = None if settings["model"] is None else directory / MODEL
         return cls(settings, folds, reads, models)
 
-    def mixed(
+    def mix(
         self,
         predictions: pd.DataFrame,
         table: FeatureTable,
@@ -140,9 +143,9 @@ class SuperLearner:
         result = pd.DataFrame(index=pd.Index(sample_ids, name="sample-id"))
         classes = self.settings["classes"]
         mixtures = {}
-        for target, found in self.settings["mixtures"].items():
-            kept = {name: one for name, one in found["weights"].items() if one > LEAST_WEIGHT}
-            mixtures[target] = Mixture(kept, found["temperatures"])
+        for target, plain in self.settings["mixtures"].items():
+            weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
+            mixtures[target] = Mixture(weights, plain["temperatures"])
         needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
         landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
         reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
@@ -189,17 +192,19 @@ class SuperLearner:
         shares = [PROBABILITY + name for name in classes]
         columns = shares or [f"predicted{_suffix(target)}"]
         observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
-        known = observed.astype(np.str_ if classes else np.float64)
+        labels = observed.astype(np.str_ if classes else np.float64)
         asked = [name for name in mixture.weights if name != model]
         # The labels of the other samples are not known: any label stands in their place.
-        filled = np.concatenate([known, np.repeat(known[:1], len(rows.fold) - len(known))])
+        filled = np.concatenate([labels, np.repeat(labels[:1], len(rows.fold) - len(labels))])
         task = dataclasses.replace(rows, target=filled, asked=asked)
-        found = {} if predictions is None else {model: predictions[columns].to_numpy(np.float64)}
+        predicted = {}
+        if predictions is not None:
+            predicted[model] = predictions[columns].to_numpy(np.float64)
         if asked:
             baselines = predict_baselines(task, threads, folds=[-1])
             for name, part in baselines.groupby("baseline"):
-                found[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
-        return found
+                predicted[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
+        return predicted
 
     def _problem(self, reads: Mapping[str, Any]) -> Problem:
         """Return the kept samples and the other ones, of fold -1, as the baselines take them."""

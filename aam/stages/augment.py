@@ -46,9 +46,12 @@ def store_samples(
         [read_biom(path) for path in views],
         Augmentation(asv_dropout=asv_dropout, cutmix=cutmix, seed=seed),
     )
-    samples, rows = len(store.sample_ids), len(store.row_view)
+    samples = len(store.sample_ids)
+    rows = len(store.row_view)
     logger.info(
         "%d samples in %d views, and %d augmented rows",
-        samples, store.views, rows - store.views * samples,
-    )  # fmt: skip
+        samples,
+        store.views,
+        rows - store.views * samples,
+    )
     write_samples(samples_out, store, provenance)

@@ -76,15 +76,15 @@ def fit_baselines(
     above, lengths = branches(read_tree(tree, feature_ids), feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
     mean_distances = _mean_distances(distances, fold_table.index, landmarks)
-    several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
     is_regression = kind == "regression"
+    targets = _targets(fold_table)
     parts = []
     nested_parts = []
-    for column in several or ["observed"]:
+    for name, observed in targets.items():
         task = Problem(
             kind=kind,
-            target=fold_table[column].to_numpy(dtype=np.float64 if is_regression else np.str_),
-            classes=[] if is_regression else classes or sorted(set(fold_table[column])),
+            target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
+            classes=[] if is_regression else classes or sorted(set(observed)),
             fold=fold_table["fold"].to_numpy(),
             group=fold_table["group"].to_numpy(dtype=np.str_),
             counts=csr_array(counts),
@@ -96,17 +96,29 @@ def fit_baselines(
             asked=baselines,
             landmarks=landmarks,
         )
-        table = predict_baselines(task, threads)
-        nested = predict_nested(task, threads)
-        for predictions in (table, nested):
-            rows = predictions.pop("row").to_numpy(np.int64)
-            predictions.insert(0, "sample-id", fold_table.index.to_numpy()[rows])
-            if several:
-                predictions.insert(1, TARGET, column.removeprefix(OBSERVED))
-        parts.append(table)
-        nested_parts.append(nested)
+        sample_ids = fold_table.index
+        parts.append(_named(predict_baselines(task, threads), sample_ids, name))
+        nested_parts.append(_named(predict_nested(task, threads), sample_ids, name))
     write_predictions(predictions_out, pd.concat(parts, ignore_index=True))
     write_table(nested_out, pd.concat(nested_parts, ignore_index=True), provenance)
+
+
+def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the observed values of each target by its name, which is empty where there is one."""
+    several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
+    if not several:
+        return {"": fold_table["observed"]}
+    return {column.removeprefix(OBSERVED): fold_table[column] for column in several}
+
+
+def _named(predictions: pd.DataFrame, sample_ids: pd.Index, target: str) -> pd.DataFrame:
+    """Return predictions with the IDs of their samples in place of rows, and the target's name."""
+    table = predictions.copy()
+    rows = table.pop("row").to_numpy(np.int64)
+    table.insert(0, "sample-id", sample_ids.to_numpy()[rows])
+    if target:
+        table.insert(1, TARGET, target)
+    return table
 
 
 def _mean_distances(
@@ -118,10 +130,10 @@ def _mean_distances(
     columns = np.arange(len(sample_ids)) if landmarks is None else landmarks
     mean_NL = np.zeros((len(sample_ids), len(columns)), np.float32)
     for path in paths:
-        place = pd.Index(read_ids(path)).get_indexer(sample_ids)
-        assert place.min() >= 0, "a sample of the folds is missing"
+        column_N = pd.Index(read_ids(path)).get_indexer(sample_ids)
+        assert column_N.min() >= 0, "a sample of the folds is missing"
         for names, distances_RN in distance_rows(path):
             row_R = sample_ids.get_indexer(pd.Index(names))
-            own = row_R >= 0
-            mean_NL[row_R[own]] += distances_RN[own][:, place[columns]]
+            is_wanted_R = row_R >= 0
+            mean_NL[row_R[is_wanted_R]] += distances_RN[is_wanted_R][:, column_N[columns]]
     return mean_NL / np.float32(len(paths))

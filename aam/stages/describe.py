@@ -87,17 +87,17 @@ def _sentences(
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
         metadata = metadata_of(files["metadata"], table.sample_ids)
-    found = list(sentences(table, sequences, metadata))
+    lines = list(sentences(table, sequences, metadata))
     if len(dropped):
-        found.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
+        lines.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:
         tree = load_tree(files["tree"], is_rooted=is_rooted)
         cut_to(tree, table.feature_ids, files["tree"])
-        found.append("The tree has a tip for every ASV.")
+        lines.append("The tree has a tip for every ASV.")
     if "taxonomy" in files:
-        known = load_taxonomy(files["taxonomy"])
-        share = sum(name in known for name in table.feature_ids) / len(table.feature_ids)
-        found.append(f"{share:.0%} of the ASVs have a taxon.")
+        taxon_of = load_taxonomy(files["taxonomy"])
+        share = sum(name in taxon_of for name in table.feature_ids) / len(table.feature_ids)
+        lines.append(f"{share:.0%} of the ASVs have a taxon.")
     is_deep = table.reads >= plan["depth"]
     if not is_deep.any():
         raise too_deep(table.sample_ids, table.reads, plan["depth"])
@@ -105,10 +105,12 @@ def _sentences(
     labels: dict[str, tuple[int, int]] = {}
     for name, task in plan["tasks"].items():
         wanted, values, fold, groups = labelled(deep, task)
-        labels[name] = int((fold != TEST).sum()), len({*fold.tolist()} - {TEST})
-        found.append("Task {}: {} labelled samples in {} folds.".format(name, *labels[name]))
-        found += on_task(name, task, wanted, values, groups)
-    return [*found, "", *_times(plan, table, sequences, labels)]
+        samples = int((fold != TEST).sum())
+        folds = len({*fold.tolist()} - {TEST})
+        labels[name] = (samples, folds)
+        lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
+        lines += on_task(name, task, wanted, values, groups)
+    return [*lines, "", *_times(plan, table, sequences, labels)]
 
 
 def _times(

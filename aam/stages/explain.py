@@ -1,10 +1,14 @@
 """The ASVs that the predictions of one task rest on."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.folds import CATEGORY, TEST, read_folds
@@ -16,11 +20,12 @@ from aam.distributed.devices import Devices
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (
     NO_ASVS,
-    chosen_samples,
+    choose_samples,
     explain_samples,
     explained_names,
 )
 from aam.inference.bundle import fold_models
+from aam.model.predictor import Predictor
 from aam.util.atomic import write_json, write_tsv
 from aam.util.seeds import generator
 
@@ -83,52 +88,144 @@ def explain_task(
     provenance
         Where the check comes from, which is written with it (`aam.util.provenance`).
     """
-    store = SampleStore.open(samples)
-    token_store = TokenStore.open(tokens)
-    fold_table = read_folds(folds)
-    place = {name: number for number, name in enumerate(store.sample_ids)}
-    columns = [name for name in fold_table.columns if name.startswith(CATEGORY)]
-    covariates = fold_table[columns].rename(columns=lambda name: name.removeprefix(CATEGORY))
+    study = _Study.open(samples, tokens, folds)
+    choice = _Choice(explained=explained, checked=checked, removed=removed, seed=seed)
     # The check compares differences between outputs, which bf16 would round away.
     devices = Devices("fp32", threads).exact()
     importance: Importance | None = None
-    for fold in sorted(set(fold_table["fold"].tolist()) - {TEST}):
+    for fold in study.folds():
         predictors = fold_models(model, fold)
         if importance is None:
             names = explained_names(next(iter(predictors)).target)
-            importance = Importance(len(token_store.lengths), names)
-        chosen = chosen_samples(fold_table.index[fold_table["fold"] == fold], explained, seed)
-        left_out = [
-            _removed_asvs(store, name, place[name], removed, seed) if number < checked else NO_ASVS
-            for number, name in enumerate(chosen)
-        ]
-        explanations = explain_samples(
-            predictors,
-            store,
-            token_store,
-            [place[name] for name in chosen],
-            devices,
-            categories=covariates.loc[chosen].to_dict("records"),
-            removed=left_out,
-            asvs=asvs,
-        )
-        for (asvs_A, explanation), removed_R in zip(explanations, left_out, strict=True):
-            importance.add(asvs_A, **vars(explanation), removed_R=removed_R)
-        logger.info("fold %d: %d samples explained", fold, len(chosen))
+            importance = Importance(len(study.tokens.lengths), names)
+        _add_fold(importance, fold, predictors, study, choice, devices, asvs)
     assert importance is not None, "a task has folds"
-    sequence_of = read_fasta(sequences)
-    in_order = [sequence_of[name] for name in token_store.feature_ids]
-    table = importance.table(token_store.feature_ids, in_order)
-    if taxonomy is not None:
-        taxa = read_results(taxonomy).set_index("feature-id")["taxon"]
-        table.insert(1, TAXON, taxa.loc[table["feature-id"]].to_numpy())
+    table = _importance_table(importance, study.tokens.feature_ids, sequences, taxonomy)
     write_tsv(importance_out, table)
     top = table.head(MOST_IMPORTANT)
     write_fasta(sequences_out, dict(zip(top["feature-id"], top["sequence"], strict=True)))
     check = importance.check()
+    _log_check(check)
+    write_json(check_out, {**check, "provenance": dict(provenance)})
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which samples of a fold are explained, and which ASVs are removed from them."""
+
+    explained: int
+    checked: int
+    removed: int
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Study:
+    """The samples, with the fold and the covariates of the labelled ones, by sample ID."""
+
+    store: SampleStore
+    tokens: TokenStore
+    fold: pd.Series
+    covariates: pd.DataFrame
+
+    @classmethod
+    def open(cls, samples: Path, tokens: Path, folds: Path) -> "_Study":
+        """Read the files of the stage."""
+        table = read_folds(folds)
+        names = {
+            name: name.removeprefix(CATEGORY) for name in table.columns if name.startswith(CATEGORY)
+        }
+        return cls(
+            store=SampleStore.open(samples),
+            tokens=TokenStore.open(tokens),
+            fold=table["fold"],
+            covariates=table[[*names]].rename(columns=names),
+        )
+
+    def folds(self) -> list[int]:
+        """Return the numbers of the folds, without the held-out test set."""
+        return sorted(set(self.fold.tolist()) - {TEST})
+
+    @cached_property
+    def row_by_id(self) -> dict[str, int]:
+        """Rows of the samples in the store."""
+        return {name: row for row, name in enumerate(self.store.sample_ids)}
+
+
+def _add_fold(
+    importance: Importance,
+    fold: int,
+    predictors: Mapping[Predictor, float],
+    study: _Study,
+    choice: _Choice,
+    devices: Devices,
+    asvs: Path | None,
+) -> None:
+    """Add the explanations of some samples of a fold to the importance of the ASVs.
+
+    Parameters
+    ----------
+    importance
+        What the explanations are added to.
+    fold
+        Number of the fold.
+    predictors
+        The models that never saw the labels of the fold, with their weights.
+    study
+        The samples.
+    choice
+        How many of the samples are explained, and how many ASVs are removed.
+    devices
+        Where the models run.
+    asvs
+        File of ASV embeddings, or None.
+    """
+    names = choose_samples(study.fold.index[study.fold == fold], choice.explained, choice.seed)
+    rows = [study.row_by_id[name] for name in names]
+    removed = []
+    for number, (name, row) in enumerate(zip(names, rows, strict=True)):
+        is_checked = number < choice.checked
+        removed.append(_removed_asvs(study.store, name, row, choice) if is_checked else NO_ASVS)
+    explanations = explain_samples(
+        predictors,
+        study.store,
+        study.tokens,
+        rows,
+        devices,
+        categories=study.covariates.loc[names].to_dict("records"),
+        removed=removed,
+        asvs=asvs,
+    )
+    for (asvs_A, explanation), removed_R in zip(explanations, removed, strict=True):
+        importance.add(asvs_A, **vars(explanation), removed_R=removed_R)
+    logger.info("fold %d: %d samples explained", fold, len(names))
+
+
+def _removed_asvs(store: SampleStore, name: str, row: int, choice: _Choice) -> NDArray[np.int64]:
+    """Return the ASVs that are removed from a sample in turn, as positions among its ASVs."""
+    number = store.offsets[row + 1] - store.offsets[row]
+    draw = generator("remove", choice.seed, name)
+    return np.sort(draw.choice(number, min(number, choice.removed), replace=False))
+
+
+def _importance_table(
+    importance: Importance, feature_ids: Sequence[str], sequences: Path, taxonomy: Path | None
+) -> pd.DataFrame:
+    """Return a row per ASV, with its sequence and, where it is known, its taxon."""
+    sequence_of = read_fasta(sequences)
+    table = importance.table(feature_ids, [sequence_of[name] for name in feature_ids])
+    if taxonomy is not None:
+        taxa = read_results(taxonomy).set_index("feature-id")["taxon"]
+        table.insert(1, TAXON, taxa.loc[table["feature-id"]].to_numpy())
+    return table
+
+
+def _log_check(check: Mapping[str, Any]) -> None:
+    """Log how well importance agrees with removal, and warn where it does not."""
     logger.info(
         "rank correlation with the change when an ASV is removed: gradients %s, attention %s",
-        *(check["gradients"], check["attention"]),
+        check["gradients"],
+        check["attention"],
     )
     if check["gradients"] is not None and check["gradients"] < TRUSTED:
         logger.warning(
@@ -136,13 +233,3 @@ def explain_task(
             "correlation %.2f): read it with care",
             check["gradients"],
         )
-    write_json(check_out, {**check, "provenance": dict(provenance)})
-
-
-def _removed_asvs(
-    store: SampleStore, name: str, row: int, removed: int, seed: int
-) -> NDArray[np.int64]:
-    """Return the ASVs that are removed from a sample in turn, as places among its ASVs."""
-    number = store.offsets[row + 1] - store.offsets[row]
-    draw = generator("remove", seed, name)
-    return np.sort(draw.choice(number, min(number, removed), replace=False))

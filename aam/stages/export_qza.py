@@ -53,8 +53,8 @@ def _distances(path: Path) -> Iterator[str]:
     """Yield a square matrix row group by row group."""
     names = pd.read_parquet(path, columns=["sample_id"])["sample_id"].to_list()
     yield "".join(f"\t{name}" for name in names) + "\n"
-    for own, rows in distance_rows(path):
-        table = pd.DataFrame(rows.astype(np.float64), index=own)
+    for row_names, rows in distance_rows(path):
+        table = pd.DataFrame(rows.astype(np.float64), index=row_names)
         yield table.to_csv(sep="\t", header=False, float_format="%.7g", lineterminator="\n")
 
 
@@ -64,15 +64,16 @@ def _ordination(path: Path) -> Iterator[str]:
     embedding_ND = np.stack(embeddings["embedding"].to_list()).astype(np.float64)
     samples, width = embedding_ND.shape
     pca = PCA(n_components=min(COMPONENTS, samples - 1, width), svd_solver="full")
-    place_NK = pca.fit_transform(embedding_ND)
-    for title, values in (
-        ("Eigvals", pca.explained_variance_ * (samples - 1)),
-        ("Proportion explained", pca.explained_variance_ratio_),
-    ):
+    coordinate_NK = pca.fit_transform(embedding_ND)
+    by_component = {
+        "Eigvals": pca.explained_variance_ * (samples - 1),
+        "Proportion explained": pca.explained_variance_ratio_,
+    }
+    for title, values in by_component.items():
         yield f"{title}\t{len(values)}\n{_joined(values)}\n\n"
     yield f"Species\t0\t0\n\nSite\t{samples}\t{pca.n_components}\n"
-    for name, place_K in zip(embeddings["sample_id"], place_NK, strict=True):
-        yield f"{name}\t{_joined(place_K)}\n"
+    for name, coordinate_K in zip(embeddings["sample_id"], coordinate_NK, strict=True):
+        yield f"{name}\t{_joined(coordinate_K)}\n"
     yield "\nBiplot\t0\t0\n\nSite constraints\t0\t0\n"
 
 

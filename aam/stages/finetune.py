@@ -1,10 +1,9 @@
 """Fine-tuning: a task's folds, each predicted by a model that never saw its labels."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,8 @@ from aam.data.predictions import write_predictions
 from aam.data.table import read_biom
 from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune.cross_validation import CrossValidation
+from aam.tasks.finetune.cross_validation import CrossValidation, Finished
+from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
 from aam.tasks.finetune.prediction_tables import (
     nested_table,
@@ -29,15 +29,13 @@ from aam.util.atomic import write_json
 from aam.util.parquet import write_table
 from aam.util.provenance import file_digest, settings_digest
 
+WHICH_MODEL = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
+"""Columns of the curves that say which model they are of."""
+
 
 def finetune_task(
     *,
-    tokens: Path,
-    samples: Path,
-    folds: Path,
-    table: Path,
-    model: Path | None = None,
-    asvs: Path | None = None,
+    inputs: FinetuneInputs,
     settings: FinetuneSettings,
     runtime: RunOptions,
     model_out: Path,
@@ -52,17 +50,8 @@ def finetune_task(
 
     Parameters
     ----------
-    tokens, samples
-        Arrow files of tokens and samples.
-    folds
-        TSV file of the folds of the task.
-    table
-        BIOM file of the reads before rarefaction, by which training samples are recognized later.
-    model
-        Folder of a pretrained model, or of one per fold where the evaluation is inductive. None:
-        encoders start from scratch.
-    asvs
-        File of ASV embeddings, for an encoder that pretraining left as it is.
+    inputs
+        Files that are read: tokens, samples, folds and reads, and the pretrained model.
     settings
         Target, training and optimization.
     runtime
@@ -89,51 +78,57 @@ def finetune_task(
     InputError
         The target cannot be learned from these samples.
     """
-    files = {"tokens": tokens, "samples": samples, "folds": folds, "model": model, "asvs": asvs}
-    inputs = {name: path for name, path in files.items() if path is not None}
-    cfg = settings.plain()
-    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__), provenance)
-    validation = CrossValidation(setup)
-    several = processes(setup.settings, len(validation.models()), runtime)
-    if several > 1:
-        train = partial(_train, cfg, inputs, provenance)
-        in_processes(train, turns(validation.models(), several), runtime)
-    finished = validation.run()
-    predicted = prediction_table(setup, finished.mixed.outputs)
+    setup = FinetuneSetup.open(settings, inputs, runtime, code_digest(__name__), provenance)
+    finished = _cross_validate(setup, partial(_train, settings, inputs, provenance))
     write_predictions(predictions_out, predictions_for_scores(setup, finished.mixed))
     write_table(nested_out, nested_table(setup, finished.mixed), provenance)
-    which = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
-    write_history(history_out, finished.history, provenance, extra=which)
+    write_history(history_out, finished.history, provenance, extra=WHICH_MODEL)
+    _write_models(model_out, setup, finished, inputs.table)
+    write_predictions(recipes_out, recipe_table(setup, finished.mixed))
+    # What stands for the model directory: no fact that leaves predictions as they are.
+    digests = {
+        "models": finished.digests,
+        "files": {name: file_digest(model_out / name) for name in SHARED},
+        "settings": settings_digest(settings.plain()),
+    }
+    write_json(digests_out, digests)
+    shutil.rmtree(setup.work, ignore_errors=True)
+
+
+def _cross_validate(setup: FinetuneSetup, train: Callable[[Models, RunOptions], None]) -> Finished:
+    """Train all models, several at a time where there are cores or accelerators for them."""
+    validation = CrossValidation(setup)
+    models = validation.models()
+    number = processes(setup.settings, len(models), setup.runtime)
+    if number > 1:
+        in_processes(train, turns(models, number), setup.runtime)
+    # Models that the processes have trained are finished, and read.
+    return validation.run()
+
+
+def _train(
+    settings: FinetuneSettings,
+    inputs: FinetuneInputs,
+    provenance: Mapping[str, str],
+    models: Models,
+    runtime: RunOptions,
+) -> None:
+    """Train some of the models, in a process of their own."""
+    setup = FinetuneSetup.open(settings, inputs, runtime, code_digest(__name__), provenance)
+    CrossValidation(setup).train(models)
+
+
+def _write_models(directory: Path, setup: FinetuneSetup, finished: Finished, table: Path) -> None:
+    """Write the folder of the models of all folds, with what predicting other tables takes."""
     reads = read_biom(table)
     rows = pd.Index(reads.sample_ids).get_indexer(pd.Index(finished.trained_on))
     write_bundle(
-        model_out,
+        directory,
         finished.models,
         finished.shares,
         tokens=setup.tokens,
         trained_on=reads.of_samples(rows),
         reference_ND=finished.reference_ND,
         reference_model=finished.reference_model,
-        predictions=predicted,
+        predictions=prediction_table(setup, finished.mixed.outputs),
     )
-    write_predictions(recipes_out, recipe_table(setup, finished.mixed))
-    # What stands for the model directory: no fact that leaves predictions as they are.
-    digests = {
-        "models": finished.digests,
-        "files": {name: file_digest(model_out / name) for name in SHARED},
-        "settings": settings_digest(cfg),
-    }
-    write_json(digests_out, digests)
-    shutil.rmtree(setup.work, ignore_errors=True)
-
-
-def _train(
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Path],
-    provenance: Mapping[str, str],
-    models: Models,
-    runtime: RunOptions,
-) -> None:
-    """Train some of the models, in a process of their own."""
-    setup = FinetuneSetup.open(cfg, inputs, runtime, code_digest(__name__), provenance)
-    CrossValidation(setup).train(models)

@@ -1,14 +1,14 @@
 """The scores of a task's baselines, one of them in the place of a model: a first answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
+from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.task_report import report_task
 from aam.learners.first_answer import PREFERRED, leading_baseline
 from aam.report.labels import KERNEL_MACHINE, row_label
@@ -24,13 +24,7 @@ def score_baselines(
     nested_baselines: Path,
     folds: Path,
     metadata: Path,
-    names: Mapping[str, str],
-    kind: str,
-    column: str | Sequence[str],
-    classes: Sequence[str] | None = None,
-    bounds: Sequence[float | None] = (None, None),
-    report_by: Sequence[str] = (),
-    structure: Mapping[str, Any],
+    task: ScoredTask,
     predictions_out: Path,
     metrics_out: Path,
     intervals_out: Path,
@@ -46,21 +40,8 @@ def score_baselines(
         TSV file of the folds of the task.
     metadata
         Parquet file of the imported metadata.
-    names
-        What `dataset` and `task` are called.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    column
-        Metadata column, or columns, that is predicted.
-    classes
-        Classes in their order, where they have one.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    report_by
-        Metadata columns by whose values scores are reported, too.
-    structure
-        Which `column` keeps samples together, None where none does, and whether that was `stated`
-        by the user.
+    task
+        What is predicted, what it is called, and by what scores are reported.
     predictions_out
         TSV file to write: predictions of the baseline.
     metrics_out
@@ -69,7 +50,7 @@ def score_baselines(
     intervals_out
         TSV file to write: predictions of the leading method, with intervals or probabilities.
     provenance
-        Where the scores come from, which is written beside them (`aam.util.provenance`).
+        Where the scores come from, which is written with them (`aam.util.provenance`).
     """
     predicted = read_predictions(baselines)
     nested = pd.read_parquet(nested_baselines)
@@ -79,13 +60,8 @@ def score_baselines(
     is_nested = nested["baseline"] == chosen
     leading = predicted[is_chosen].drop(columns="baseline").reset_index(drop=True)
     settings = {
-        "kind": kind,
-        "column": column,
-        "classes": classes,
-        "bounds": bounds,
-        "report_by": report_by,
-        "structure": structure,
-        "names": {**names, "model": label},
+        **task.plain(),
+        "names": {**task.names, "model": label},
         "labels": 1.0,
     }
     report, intervals = report_task(
@@ -99,6 +75,12 @@ def score_baselines(
     )
     write_predictions(predictions_out, leading)
     write_predictions(intervals_out, intervals)
-    described = {"kind": kind, "column": column, "bounds": bounds}
-    made_from = {"provenance": dict(provenance)}
-    write_json(metrics_out, {**report, **described, "is_baseline": True, **made_from})
+    content = {
+        **report,
+        "kind": task.kind,
+        "column": task.column,
+        "bounds": task.bounds,
+        "is_baseline": True,
+        "provenance": dict(provenance),
+    }
+    write_json(metrics_out, content)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -13,6 +12,7 @@ from aam.data.same_reads import fingerprint_samples
 from aam.data.table import read_biom
 from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.learners.kept_task import KeptTask
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
 
@@ -26,11 +26,7 @@ def keep_baselines(
     tree: Path,
     sequences: Path,
     table: Path,
-    kind: str,
-    classes: Sequence[str] | None = None,
-    bounds: Sequence[float | None] = (None, None),
-    seed: int = 0,
-    rarefaction: Mapping[str, Any],
+    task: KeptTask,
     directory_out: Path,
     digest_out: Path,
     provenance: Mapping[str, str] = {},
@@ -51,16 +47,8 @@ def keep_baselines(
         FASTA file with the sequence of every ASV.
     table
         BIOM file of the imported table, by whose reads training samples are recognized.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    classes
-        Classes in their order, where they have one.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    seed
-        Seed of the baselines that draw.
-    rarefaction
-        Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
+    task
+        What is predicted, and how another table is rarefied.
     directory_out
         Folder to write: see `aam.learners.kept_mixture`.
     digest_out
@@ -78,11 +66,11 @@ def keep_baselines(
         mixtures,
         mixed,
         model=None,
-        kind=kind,
-        classes=classes,
-        bounds=bounds,
-        seed=seed,
-        rarefaction=rarefaction,
+        kind=task.kind,
+        classes=task.classes,
+        bounds=task.bounds,
+        seed=task.seed,
+        rarefaction=task.rarefaction,
         provenance=provenance,
     )
     labelled = [*fold_table.index[fold_table["fold"] >= 0]]

@@ -87,8 +87,7 @@ def divide_into_folds(
         "logarithm": logarithm,
     }
     wanted, values, fold, groups = labelled(stored, task)
-    # repr keeps every bit of a number; classes are text as they are.
-    text = values.map(lambda value: repr(float(value))) if kind == "regression" else values
+    text = values.map(_exact_text) if kind == "regression" else values
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},
         index=values.index,
@@ -99,10 +98,17 @@ def divide_into_folds(
         frame[CATEGORY + column] = metadata_column(wanted, column).loc[frame.index].fillna("")
     logger.info(
         "%d of %d samples: %d to test, the others in folds of %s",
-        len(frame), len(sample_ids), (fold == TEST).sum(),
+        len(frame),
+        len(sample_ids),
+        (fold == TEST).sum(),
         np.bincount(fold[fold != TEST]).tolist(),
-    )  # fmt: skip
+    )
     named = [column for column in (folds["groups"], folds["column"]) if column]
     others = members(stored, frame["fold"], named).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)
+
+
+def _exact_text(value: float) -> str:
+    """Return a number as text that keeps every bit of it."""
+    return repr(float(value))

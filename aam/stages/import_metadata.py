@@ -35,7 +35,8 @@ def import_metadata(
     InputError
         The file cannot be read, or lacks samples of the table.
     """
-    found = pd.DataFrame(index=read_biom(table).sample_ids)
+    sample_ids = read_biom(table).sample_ids
+    rows = pd.DataFrame(index=sample_ids)
     if metadata is not None:
-        found = metadata_of(metadata, [*found.index])
-    write_metadata(metadata_out, found, provenance)
+        rows = metadata_of(metadata, sample_ids)
+    write_metadata(metadata_out, rows, provenance)

@@ -31,16 +31,16 @@ def import_taxonomy(*, table: Path, taxonomy: Path, taxonomy_out: Path) -> None:
         The file cannot be read, or has none of the features.
     """
     features = read_biom(table).feature_ids
-    known = load_taxonomy(taxonomy)
-    shared = sum(name in known for name in features)
+    taxon_of = load_taxonomy(taxonomy)
+    shared = sum(name in taxon_of for name in features)
     if not shared:
         raise problem(
             taxonomy,
-            f"no feature of the table; its IDs are {first_names(known, limit=3)}, those of the "
+            f"no feature of the table; its IDs are {first_names(taxon_of, limit=3)}, those of the "
             f"table {first_names(features, limit=3)}",
             "the taxonomy of the features in the table",
             "give the taxonomy that was made from this table's sequences",
         )
     log.info("taxa of %d of %d features", shared, len(features))
-    taxa = [known.get(name, "") for name in features]
+    taxa = [taxon_of.get(name, "") for name in features]
     write_tsv(taxonomy_out, pd.DataFrame({"feature-id": features, "taxon": taxa}))

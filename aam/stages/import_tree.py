@@ -78,7 +78,8 @@ def import_tree(
         tips = given.count(tips=True)
         feature_ids = read_biom(table).feature_ids
         cut = cut_to(given, feature_ids, tree)
-        cut = cut if is_rooted else root_by_variance(cut)
+        if not is_rooted:
+            cut = root_by_variance(cut)
         log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
         _warn_of_long_branches(cut)
         write_newick(tree_out, cut)
@@ -147,14 +148,18 @@ def _place_in_reference(
 
 
 def _warn_of_long_branches(tree: TreeNode) -> None:
-    found = set_apart(tree)
-    if not found:
+    long_branches = set_apart(tree)
+    if not long_branches:
         return
     total = sum(node.length or 0.0 for node in tree.traverse())
-    names = list(dict.fromkeys(name for names, _ in found for name in names))
+    apart = sum(length for _, length in long_branches)
+    names = list(dict.fromkeys(name for below, _ in long_branches for name in below))
     log.warning(
         "%d ASVs lie behind branches longer than %g substitutions per site, which are %.1f %% of "
         "the tree: %s. UniFrac between samples with and without them grows by up to that much. "
         "If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
-        *(len(names), LONG, 100 * sum(length for _, length in found) / total, first_names(names)),
+        len(names),
+        LONG,
+        100 * apart / total,
+        first_names(names),
     )

@@ -1,15 +1,16 @@
 """Pretraining: an encoder learns UniFrac distances and masked nucleotides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.distributed import launch
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
-from aam.tasks.pretrain.run import devices_of, train
+from aam.tasks.pretrain.run import pretraining_devices, train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.history import write_history
@@ -19,13 +20,7 @@ from aam.util.provenance import settings_digest
 
 def pretrain_encoder(
     *,
-    tokens: Path,
-    samples: Path,
-    distances: Sequence[Path] | None = None,
-    tree: Path | None = None,
-    metadata: Path | None = None,
-    sequences: Path | None = None,
-    start: Sequence[Path] | None = None,
+    inputs: PretrainInputs,
     settings: PretrainSettings,
     runtime: RunOptions,
     model_out: Path,
@@ -42,20 +37,8 @@ def pretrain_encoder(
 
     Parameters
     ----------
-    tokens, samples
-        Arrow files of tokens and samples.
-    distances
-        Parquet files of the distances to learn: metric by metric, in the order of the settings,
-        and within a metric view by view. None: they are computed in the batch.
-    tree
-        Newick file with a tip for every ASV, for distances that are computed in the batch.
-    metadata
-        Parquet file of the imported metadata, which names the study of each sample.
-    sequences
-        FASTA file with the whole sequences, for a start from another model.
-    start
-        Files of the model that training starts from: `config.json` and `model.safetensors` of its
-        folder, or the folder and the file that stands for it.
+    inputs
+        Files that are read: tokens, samples, and distances or a tree.
     settings
         Architecture, training and optimization.
     runtime
@@ -85,13 +68,7 @@ def pretrain_encoder(
         launch.call_in_processes(
             pretrain_encoder,
             runtime=runtime,
-            tokens=tokens,
-            samples=samples,
-            distances=distances,
-            tree=tree,
-            metadata=metadata,
-            sequences=sequences,
-            start=start,
+            inputs=inputs,
             settings=settings,
             model_out=model_out,
             metrics_out=metrics_out,
@@ -102,30 +79,19 @@ def pretrain_encoder(
             provenance=provenance,
         )
         return
-    cfg = settings.plain()
-    inputs = {
-        "tokens": tokens,
-        "samples": samples,
-        "distances": distances,
-        "tree": tree,
-        "metadata": metadata,
-        "sequences": sequences,
-        "start": start,
-    }
-    given = {name: value for name, value in inputs.items() if value is not None}
-    devices = devices_of(cfg, runtime)
+    devices = pretraining_devices(settings.optimization, runtime)
     fingerprint = settings_digest({**provenance, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
     processes = devices.world.devices
-    prepared = prepare(cfg, given, max_memory_gb=runtime.max_memory_gb, processes=processes)
-    progress = train(cfg, prepared, devices, checkpoints, runtime, "pretraining")
-    found = scores(prepared, progress, devices, peak_flops)
+    prepared = prepare(settings, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
+    progress = train(settings, prepared, devices, checkpoints, runtime, "pretraining")
+    report = scores(prepared, progress, devices, peak_flops)
     if devices.rank > 0:
         return
     alone = devices.alone()
     write_embeddings(prepared, alone.exact(), embeddings_out, asvs_out, provenance)
     write_pairs(prepared, alone, settings.pretraining.seed, pairs_out, provenance)
     write_history(history_out, progress.history, provenance)
-    save(model_out, prepared, cfg, provenance, progress)
-    write_json(metrics_out, {**found, "provenance": dict(provenance)})
+    save(model_out, prepared, settings, provenance, progress)
+    write_json(metrics_out, {**report, "provenance": dict(provenance)})
     checkpoints.clear()

@@ -12,7 +12,8 @@ from aam.util.atomic import write_tsv
 from aam.util.seeds import seed_of
 
 MAX_SAMPLES = 2000
-"""Of larger tables, so many samples are chosen, by a digest of their IDs."""
+"""Samples that have a curve at most: of a larger table so many are chosen by a digest of their
+IDs."""
 DEPTHS = 20
 """Depths from one read to the reads of the deepest sample, evenly spaced in their logarithm."""
 

@@ -1,6 +1,6 @@
-"""The scores of a task's cross-validated predictions, beside those of its baselines."""
+"""The scores of a task's cross-validated predictions, next to those of its baselines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,14 @@ import pandas as pd
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import by_target, read_predictions, write_predictions
+from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.target_report import score_predictions
 from aam.evaluate.task_report import report_task
 from aam.util.atomic import write_json
 
 DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation")
-"""Settings that are written beside the scores."""
+"""Settings that are written with the scores."""
 
 
 def score_model(
@@ -27,13 +28,7 @@ def score_model(
     nested_baselines: Path,
     folds: Path,
     metadata: Path,
-    names: Mapping[str, str],
-    kind: str,
-    column: str | Sequence[str],
-    classes: Sequence[str] | None = None,
-    bounds: Sequence[float | None] = (None, None),
-    report_by: Sequence[str] = (),
-    structure: Mapping[str, Any],
+    task: ScoredTask,
     encoder: str,
     start: str,
     labels: float = 1.0,
@@ -55,21 +50,8 @@ def score_model(
         TSV file of the folds of the task.
     metadata
         Parquet file of the imported metadata.
-    names
-        What `dataset`, `model` and `task` are called.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    column
-        Metadata column, or columns, that is predicted.
-    classes
-        Classes in their order, where they have one.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    report_by
-        Metadata columns by whose values scores are reported, too.
-    structure
-        Which `column` keeps samples together, None where none does, and whether that was `stated`
-        by the user.
+    task
+        What is predicted, what it is called, and by what scores are reported.
     encoder, start, labels
         How the model was fine-tuned: the keys of the section `finetuning`.
     evaluation
@@ -79,20 +61,13 @@ def score_model(
     intervals_out
         TSV file to write: predictions of the leading method, with intervals or probabilities.
     provenance
-        Where the scores come from, which is written beside them (`aam.util.provenance`).
+        Where the scores come from, which is written with them (`aam.util.provenance`).
     """
-    further = {
-        target: {"recipes": _recipes(kind, part[part["fold"] >= 0])}
-        for target, part in by_target(read_predictions(recipes)).items()
-    }
-    settings = {
-        "kind": kind,
-        "column": column,
-        "classes": classes,
-        "bounds": bounds,
-        "report_by": report_by,
-        "structure": structure,
-        "names": names,
+    further = {}
+    for target, part in by_target(read_predictions(recipes)).items():
+        further[target] = {"recipes": _recipes(task.kind, part[part["fold"] >= 0])}
+    settings: dict[str, Any] = {
+        **task.plain(),
         "encoder": encoder,
         "start": start,
         "labels": labels,
@@ -115,10 +90,9 @@ def score_model(
 
 def _recipes(kind: str, predictions: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Return the score of each recipe on one target, and its mean weight over the folds."""
-    return {
-        str(name): {
-            "score": score_predictions(kind, part)[HEADLINE[kind]],
-            "weight": float(pd.to_numeric(part.groupby("fold")["weight"].first()).mean()),
-        }
-        for name, part in predictions.groupby("recipe", sort=False)
-    }
+    report = {}
+    for name, part in predictions.groupby("recipe", sort=False):
+        weight = pd.to_numeric(part.groupby("fold")["weight"].first())
+        score = score_predictions(kind, part)[HEADLINE[kind]]
+        report[str(name)] = {"score": score, "weight": float(weight.mean())}
+    return report

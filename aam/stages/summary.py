@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -109,47 +110,99 @@ def write_summary(
         "models": models,
         "tasks": tasks,
     }
-    encoders = {path.parent.name: read_json(path) for path in pretrain}
-    reports = {path: read_json(path) for path in finetune}
-    predicted = {path: read_results(path) for path in predictions}
-    left_out = [read_results(path) for path in dropped]
-    lost = [sentence for one in left_out for sentence in describe_left_out(one)]
-    of_networks = [*_networks(networks, tasks, table, sequences, [*reports.values()])]
-    limits = list(_limits(encoders, [*reports.values()], left_out, predicted))
     shown = dict(_figures(captions, settings, root, figures))
-    scored = {**dict(zip(pretrain, encoders.values(), strict=True)), **reports}
-    labels = name_models(encoders)
-    beside = {"intervals": intervals, "importance": importance}
+    records = _Records.read(root, pretrain, finetune, predictions, dropped, shown)
     tables = [*([] if accuracy is None else [accuracy]), *dropped, *predictions]
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(_task_files(root, beside, reports, predicted, shown))),
-        encoders=[
-            _encoder_section(name, labels[name], found, shown) for name, found in encoders.items()
-        ],
-        cautions=limits,
-        networks=of_networks,
-        left_out=lost,
-        data_figures=_below(shown, "rarefaction"),
-        methods=_methods(settings, encoders, [*reports.values()]),
-        files=[_place(root, path) for path in [*tables, *scored]],
-        made_from=_made_from({_place(root, path): found for path, found in scored.items()}),
+        tasks=list(task_sections(_task_files(records, intervals, importance))),
+        encoders=_encoder_sections(records),
+        cautions=list(_limits(records)),
+        networks=list(_network_lines(networks, tasks, table, sequences, records.reports)),
+        left_out=_left_out_sentences(records),
+        data_figures=_below(records.figures, "rarefaction"),
+        methods=_methods(settings, records),
+        files=[_link(root, path) for path in [*tables, *records.scored]],
+        made_from=_made_from(records),
     )
     write_text(report_out, render_page(results))
     markdown = summary_page(
         root.name,
-        encoders,
-        [*reports.values()],
-        limits,
-        lost,
-        networks=of_networks,
+        records.encoders,
+        records.reports,
+        results.cautions,
+        results.left_out,
+        networks=results.networks,
         page=report_out.name,
     )
     write_text(summary_out, markdown)
 
 
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """What the files of a dataset's results hold."""
+
+    root: Path
+    """Folder of the results."""
+    encoder_files: Mapping[Path, Report]
+    """Scores of the encoders, by file."""
+    task_files: Mapping[Path, Report]
+    """Scores of the tasks, by file."""
+    predictions: Mapping[Path, pd.DataFrame]
+    """Predictions for other tables, by file."""
+    left_out: Mapping[Path, pd.DataFrame]
+    """What was left out, by file."""
+    figures: Mapping[str, PageFigure]
+    """Figures by their path below `figures/`."""
+
+    @classmethod
+    def read(
+        cls,
+        root: Path,
+        pretrain: Sequence[Path],
+        finetune: Sequence[Path],
+        predictions: Sequence[Path],
+        dropped: Sequence[Path],
+        figures: Mapping[str, PageFigure],
+    ) -> "_Records":
+        """Read the files of `write_summary`; figures are read already."""
+        return cls(
+            root=root,
+            encoder_files={path: read_json(path) for path in pretrain},
+            task_files={path: read_json(path) for path in finetune},
+            predictions={path: read_results(path) for path in predictions},
+            left_out={path: read_results(path) for path in dropped},
+            figures=figures,
+        )
+
+    @property
+    def encoders(self) -> dict[str, Report]:
+        """Scores of the encoders by the name of the model."""
+        return {path.parent.name: report for path, report in self.encoder_files.items()}
+
+    @property
+    def reports(self) -> list[Report]:
+        """Scores of the tasks."""
+        return list(self.task_files.values())
+
+    @property
+    def scored(self) -> dict[Path, Report]:
+        """Scores of encoders and tasks, by file."""
+        return {**self.encoder_files, **self.task_files}
+
+
 def terminal_summary(results_dir: Path) -> str:
     """Return a few lines on the results in a folder such as `results/demo`.
+
+    Parameters
+    ----------
+    results_dir
+        The folder.
+
+    Returns
+    -------
+    str
+        What each encoder and each task reached, and where the page lies.
 
     Raises
     ------
@@ -159,9 +212,12 @@ def terminal_summary(results_dir: Path) -> str:
     pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
     tasks = _reports_in_order(results_dir)
     if not pretrain and not tasks:
-        got = "no metrics.json of a model or of a first answer below it"
-        hint = "run the workflow first, with `make demo` for instance"
-        raise problem(results_dir, got, "the folder of a dataset's results", hint)
+        raise problem(
+            results_dir,
+            "no metrics.json of a model or of a first answer below it",
+            "the folder of a dataset's results",
+            "run the workflow first, with `make demo` for instance",
+        )
     lines = terminal_lines(
         results_dir.name,
         {path.parent.name: read_json(path) for path in pretrain},
@@ -173,7 +229,18 @@ def terminal_summary(results_dir: Path) -> str:
 
 
 def closing_summary(page: Path) -> str:
-    """Return what a run ends with, in three lines, by the path of the page that it wrote."""
+    """Return what a run ends with, in three lines.
+
+    Parameters
+    ----------
+    page
+        The page that the run wrote, in the folder of the dataset's results.
+
+    Returns
+    -------
+    str
+        The lines.
+    """
     return "\n".join(closing_lines(page, _reports_in_order(page.parent)))
 
 
@@ -183,64 +250,90 @@ def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
     That is the order of the accuracy table; tasks that it lacks come last. Without models they are
     those of the first answers.
     """
-    of_models = sorted(results_dir.glob("finetune/*/*/metrics.json"))
-    paths = of_models or sorted(results_dir.glob("first/*/metrics.json"))
+    paths = sorted(results_dir.glob("finetune/*/*/metrics.json"))
+    if not paths:
+        paths = sorted(results_dir.glob("first/*/metrics.json"))
     reports = [read_json(path) for path in paths]
     table = results_dir / "benchmark" / "accuracy.tsv"
     if not table.exists():
         return reports
     names = [name.partition(", ")[0] for name in read_results(table)["task"]]
-    order = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    return sorted(reports, key=lambda report: order.get(report["task"], len(order)))
+    rank = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return sorted(reports, key=lambda report: rank.get(report["task"], len(rank)))
 
 
-def _encoder_section(
-    name: str, label: str, report: Report, figures: Mapping[str, PageFigure]
-) -> EncoderSection:
-    """Return the section of an encoder; one that was not trained has no training curves."""
-    shown = _below(figures, f"pretrain/{name}/")
-    if report["steps"] == 0:
-        shown = [figure for figure in shown if figure.title != TRAINING]
-    return EncoderSection(label, " ".join(encoder_sentences(report)), shown)
+def _encoder_sections(records: _Records) -> list[EncoderSection]:
+    """Return the section of each encoder; one that was not trained has no training curves."""
+    labels = name_models(records.encoders)
+    sections = []
+    for name, report in records.encoders.items():
+        shown = _below(records.figures, f"pretrain/{name}/")
+        if report["steps"] == 0:
+            shown = [figure for figure in shown if figure.title != TRAINING]
+        text = " ".join(encoder_sentences(report))
+        sections.append(EncoderSection(labels[name], text, shown))
+    return sections
+
+
+def _left_out_sentences(records: _Records) -> list[str]:
+    """Return what is said of the samples and features that were left out."""
+    lines: list[str] = []
+    for table in records.left_out.values():
+        lines += describe_left_out(table)
+    return lines
 
 
 def _task_files(
-    root: Path,
-    paths: Mapping[str, Sequence[Path]],
-    reports: Mapping[Path, Report],
-    predictions: Mapping[Path, pd.DataFrame],
-    figures: Mapping[str, PageFigure],
+    records: _Records, intervals: Sequence[Path], importance: Sequence[Path]
 ) -> Iterator[TaskFiles]:
-    beside = {
-        name: {path.parent: read_results(path) for path in of_a_kind}
-        for name, of_a_kind in paths.items()
-    }
-    for path, report in reports.items():
-        method = FIRST if is_baseline(report) else report["model"]
-        folder = f"{method}/{report['task']}"
-        of_others = {}
-        for other, table in predictions.items():
-            _, _, rest = other.as_posix().rpartition(f"/predict/{folder}/")
-            if rest:
-                mixed = " by the super learner" if "/" in rest else ""
-                of_others[f"{other.stem}{mixed}"] = table
+    """Yield what the page shows of each task; tables of a task lie in the folder of its scores."""
+    intervals_of = {path.parent: read_results(path) for path in intervals}
+    importance_of = {path.parent: read_results(path) for path in importance}
+    for path, report in records.task_files.items():
         yield TaskFiles(
             report,
-            intervals=beside["intervals"][path.parent],
-            importance=beside["importance"].get(path.parent),
-            figures=_below(figures, f"{_place(root, path.parent)}/"),
-            predictions=of_others,
+            intervals=intervals_of[path.parent],
+            importance=importance_of.get(path.parent),
+            figures=_below(records.figures, f"{_link(records.root, path.parent)}/"),
+            predictions=_task_predictions(report, records.predictions),
         )
 
 
-def _networks(
+def _task_predictions(
+    report: Report, predictions: Mapping[Path, pd.DataFrame]
+) -> dict[str, pd.DataFrame]:
+    """Return the predictions for other tables by the methods of a task, by the tables' names."""
+    method = FIRST if is_baseline(report) else report["model"]
+    folder = f"/predict/{method}/{report['task']}/"
+    tables = {}
+    for path, table in predictions.items():
+        _, _, rest = path.as_posix().rpartition(folder)
+        if rest:
+            mixed = " by the super learner" if "/" in rest else ""
+            tables[f"{path.stem}{mixed}"] = table
+    return tables
+
+
+def _network_lines(
     networks: Report | None,
     tasks: Mapping[str, Any],
     table: Path | None,
     sequences: Path | None,
     reports: Sequence[Report],
 ) -> Iterator[str]:
-    """Yield what results without networks say of these."""
+    """Yield what results without networks say of these.
+
+    Parameters
+    ----------
+    networks
+        Models, tasks and what their time depends on; None: the results have networks.
+    tasks
+        Tasks of the dataset by name.
+    table, sequences
+        BIOM and FASTA file of the imported table, where there are models.
+    reports
+        Scores of the first answers.
+    """
     if networks is None:
         return
     models = list(networks["models"])
@@ -266,26 +359,23 @@ def _network_seconds(
     return 60.0 * math.ceil(seconds / 60.0)
 
 
-def _limits(
-    encoders: Mapping[str, Report],
-    reports: Sequence[Report],
-    dropped: list[pd.DataFrame],
-    predictions: Mapping[Path, pd.DataFrame],
-) -> Iterator[Caution]:
+def _limits(records: _Records) -> Iterator[Caution]:
     """Yield what limits the trust in all tasks."""
-    lost = sum(len(table) for table in dropped if "depth" in table)
-    # Without an encoder the labelled samples stand for all that rarefaction kept.
-    kept = [found["held_out_samples"] + found["training_samples"] for found in encoders.values()]
-    kept = kept or [report["n"] for report in reports]
+    encoders = records.encoders
+    lost = sum(len(table) for table in records.left_out.values() if "depth" in table)
+    kept = [each["held_out_samples"] + each["training_samples"] for each in encoders.values()]
+    if not kept:
+        # Without an encoder the labelled samples stand for all that rarefaction kept.
+        kept = [report["n"] for report in records.reports]
     yield from list_rarefaction_cautions(lost, max(kept, default=0))
     labels = name_models(encoders)
-    for name, found in encoders.items():
-        yield from list_encoder_cautions(labels[name], found)
-    # The models of all tasks may know a table differently: the worst is told, once per table.
+    for name, report in encoders.items():
+        yield from list_encoder_cautions(labels[name], report)
+    # The models of all tasks may know a table differently: the worst is named, once per table.
     unseen: dict[str, float] = {}
     seen: dict[str, int] = {}
     samples: dict[str, int] = {}
-    for path, table in predictions.items():
+    for path, table in records.predictions.items():
         name = path.stem
         unseen[name] = max(unseen.get(name, 0.0), float(table["unseen_asvs"].mean()))
         seen[name] = max(seen.get(name, 0), sum(in_training(table)))
@@ -297,43 +387,46 @@ def _limits(
 def _figures(
     captions: Mapping[str, str], settings: Report, root: Path, paths: Sequence[Path]
 ) -> Iterator[tuple[str, PageFigure]]:
-    """Yield the place of each figure below `figures/`, and the figure."""
+    """Yield the path of each figure below `figures/` without its ending, and the figure."""
+    drawn = [figure for plot in PLOTS.values() for figure in plot.figures]
     for path in paths:
-        place = path.relative_to(root / "figures").with_suffix("").as_posix()
-        for figure in (figure for plot in PLOTS.values() for figure in plot.figures):
+        stem = path.relative_to(root / "figures").with_suffix("").as_posix()
+        for figure in drawn:
             pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(figure.path_stem))
-            if found := re.fullmatch(pattern, place):
-                said = render_caption(captions[figure.caption], found.groupdict(), settings)
+            match = re.fullmatch(pattern, stem)
+            if match is not None:
+                text = render_caption(captions[figure.caption], match.groupdict(), settings)
                 svg = path.read_text(encoding="utf-8")
-                yield place, PageFigure(capitalize(figure.title), said, svg)
+                yield stem, PageFigure(capitalize(figure.title), text, svg)
 
 
 def _below(figures: Mapping[str, PageFigure], start: str) -> list[PageFigure]:
-    return [figure for place, figure in figures.items() if place.startswith(start)]
+    return [figure for stem, figure in figures.items() if stem.startswith(start)]
 
 
-def _place(root: Path, path: Path) -> str:
+def _link(root: Path, path: Path) -> str:
+    """Return the path of a file as the page links to it: from the folder of the results."""
     return Path(os.path.relpath(path, root)).as_posix()
 
 
-def _methods(
-    settings: Report, encoders: Mapping[str, Report], reports: Sequence[Report]
-) -> MethodsText:
+def _methods(settings: Report, records: _Records) -> MethodsText:
     """Return the methods, by settings and by what was counted."""
-    packages = [*(["torch"] if encoders else []), *PACKAGES]
+    packages = [*(["torch"] if records.encoders else []), *PACKAGES]
     return methods_text(
         settings,
-        encoders,
-        reports=split_targets(reports),
+        records.encoders,
+        reports=split_targets(records.reports),
         versions={"aam": __version__, **{name: version(name) for name in packages}},
     )
 
 
-def _made_from(scored: Mapping[str, Report]) -> Table:
+def _made_from(records: _Records) -> Table:
     """Return the version and the digest of the settings that each file of scores says of itself."""
-    made = {place: found.get("provenance", {}) for place, found in scored.items()}
-    keys = "aam.version", "aam.settings"
-    rows = [[place, *(one.get(key, "")[:16] for key in keys)] for place, one in made.items()]
+    rows = []
+    for path, report in records.scored.items():
+        made = report.get("provenance", {})
+        digest = made.get("aam.settings", "")[:16]
+        rows.append([_link(records.root, path), made.get("aam.version", "")[:16], digest])
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -10,6 +9,7 @@ from aam.data.folds import read_folds, units_of
 from aam.data.predictions import by_target, read_predictions
 from aam.learners import super_learner as mixing
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.learners.kept_task import KeptTask
 from aam.util.atomic import write_json
 from aam.util.provenance import file_digest, settings_digest
 
@@ -27,11 +27,7 @@ def keep_super_learner(
     tree: Path,
     sequences: Path,
     name: str,
-    kind: str,
-    classes: Sequence[str] | None = None,
-    bounds: Sequence[float | None] = (None, None),
-    seed: int = 0,
-    rarefaction: Mapping[str, Any],
+    task: KeptTask,
     directory_out: Path,
     digest_out: Path,
     provenance: Mapping[str, str] = {},
@@ -58,16 +54,8 @@ def keep_super_learner(
         FASTA file with the sequence of every ASV.
     name
         What the model is called.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    classes
-        Classes in their order, where they have one.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    seed
-        Seed of the baselines that draw.
-    rarefaction
-        Depth, seed and views of the draws of another table, as the section `rarefaction` has them.
+    task
+        What is predicted, and how another table is rarefied.
     directory_out
         Folder to write: see `aam.learners.kept_mixture`.
     digest_out
@@ -75,25 +63,17 @@ def keep_super_learner(
     provenance
         Where the mixture comes from, which is written with it (`aam.util.provenance`).
     """
-    predicted = by_target(read_predictions(predictions))
-    nested_by_target = by_target(pd.read_parquet(nested))
-    of_baselines = mixing.learners_by_target(
-        read_predictions(baselines), pd.read_parquet(nested_baselines)
-    )
-    learners = {
-        target: {name: mixing.Learner(table, nested_by_target[target]), **of_baselines[target]}
-        for target, table in predicted.items()
-    }
+    learners = _learners(name, predictions, nested, baselines, nested_baselines)
     mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))
     settings = mixture_settings(
         mixtures,
         mixed,
         model=name,
-        kind=kind,
-        classes=classes,
-        bounds=bounds,
-        seed=seed,
-        rarefaction=rarefaction,
+        kind=task.kind,
+        classes=task.classes,
+        bounds=task.bounds,
+        seed=task.seed,
+        rarefaction=task.rarefaction,
         provenance=provenance,
     )
     write_super_learner(
@@ -108,5 +88,30 @@ def keep_super_learner(
     )
     read = {"digests": digests, "folds": folds, "tree": tree, "sequences": sequences}
     files = {key: file_digest(path) for key, path in read.items()}
-    known_by = settings_digest({"settings": settings, "files": files})
-    write_json(digest_out, {"digest": known_by})
+    digest = settings_digest({"settings": settings, "files": files})
+    write_json(digest_out, {"digest": digest})
+
+
+def _learners(
+    model: str, predictions: Path, nested: Path, baselines: Path, nested_baselines: Path
+) -> dict[str, dict[str, mixing.Learner]]:
+    """Return what is mixed, by target and name: the model, then the baselines.
+
+    Parameters
+    ----------
+    model
+        What the model is called.
+    predictions, nested
+        Files of its predictions.
+    baselines, nested_baselines
+        Files of those of the baselines.
+    """
+    nested_by_target = by_target(pd.read_parquet(nested))
+    others = mixing.learners_by_target(
+        read_predictions(baselines), pd.read_parquet(nested_baselines)
+    )
+    learners = {}
+    for target, table in by_target(read_predictions(predictions)).items():
+        learner = mixing.Learner(table, nested_by_target[target])
+        learners[target] = {model: learner, **others[target]}
+    return learners

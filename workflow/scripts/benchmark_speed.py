@@ -2,22 +2,15 @@
 
 from stage_job import run_job
 
+from aam.bench.variants import SpeedSettings
 from aam.stages.benchmark_speed import measure_speed
-from aam.tasks.pretrain.settings import PretrainSettings
+from aam.tasks.pretrain.inputs import PretrainInputs
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:
         measure_speed(
-            tokens=job.inputs["tokens"],
-            samples=job.inputs["samples"],
-            distances=job.inputs.get("distances"),
-            tree=job.inputs.get("tree"),
-            settings=PretrainSettings.read(job.settings),
-            batch_sizes=job.settings["batch_sizes"],
-            alone_batch_size=job.settings["alone_batch_size"],
-            seconds=job.settings["seconds"],
-            repeats=job.settings["repeats"],
-            naive_asvs=job.settings["naive_asvs"],
+            inputs=PretrainInputs.read(job.inputs),
+            settings=SpeedSettings.read(job.settings),
             runtime=job.runtime,
             table_out=job.outputs["table"],
             text_out=job.outputs["text"],

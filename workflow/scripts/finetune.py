@@ -3,18 +3,14 @@
 from stage_job import run_job
 
 from aam.stages.finetune import finetune_task
+from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.settings import FinetuneSettings
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:
         finetune_task(
-            tokens=job.inputs["tokens"],
-            samples=job.inputs["samples"],
-            folds=job.inputs["folds"],
-            table=job.inputs["table"],
-            model=job.inputs.get("model"),
-            asvs=job.inputs.get("asvs"),
+            inputs=FinetuneInputs.read(job.inputs),
             settings=FinetuneSettings.read(job.settings),
             runtime=job.runtime,
             model_out=job.outputs["model"],

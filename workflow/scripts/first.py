@@ -2,6 +2,7 @@
 
 from stage_job import run_job
 
+from aam.evaluate.scored_task import ScoredTask
 from aam.stages.first import score_baselines
 from aam.util.provenance import provenance
 
@@ -12,13 +13,7 @@ if __name__ == "__main__":
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
-            names=job.settings["names"],
-            kind=job.settings["kind"],
-            column=job.settings["column"],
-            classes=job.settings["classes"],
-            bounds=job.settings["bounds"],
-            report_by=job.settings["report_by"],
-            structure=job.settings["structure"],
+            task=ScoredTask.read(job.settings),
             predictions_out=job.outputs["predictions"],
             metrics_out=job.outputs["metrics"],
             intervals_out=job.outputs["intervals"],

@@ -2,6 +2,7 @@
 
 from stage_job import run_job
 
+from aam.learners.kept_task import KeptTask
 from aam.stages.first_super_learner import keep_baselines
 from aam.util.provenance import provenance
 
@@ -15,11 +16,7 @@ if __name__ == "__main__":
             tree=job.inputs["tree"],
             sequences=job.inputs["sequences"],
             table=job.inputs["table"],
-            kind=job.settings["kind"],
-            classes=job.settings["classes"],
-            bounds=job.settings["bounds"],
-            seed=job.settings["seed"],
-            rarefaction=job.settings["rarefaction"],
+            task=KeptTask.read(job.settings),
             directory_out=job.outputs["directory"],
             digest_out=job.outputs["digest"],
             provenance=provenance(job.settings, job.inputs),

@@ -3,19 +3,14 @@
 from stage_job import run_job
 
 from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:
         pretrain_encoder(
-            tokens=job.inputs["tokens"],
-            samples=job.inputs["samples"],
-            distances=job.inputs.get("distances"),
-            tree=job.inputs.get("tree"),
-            metadata=job.inputs.get("metadata"),
-            sequences=job.inputs.get("sequences"),
-            start=job.inputs.get("start"),
+            inputs=PretrainInputs.read(job.inputs),
             settings=PretrainSettings.read(job.settings),
             runtime=job.runtime,
             model_out=job.outputs["model"],

@@ -3,20 +3,15 @@
 from stage_job import run_job
 
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:
         pretrain_fold_encoders(
-            tokens=job.inputs["tokens"],
-            samples=job.inputs["samples"],
+            inputs=PretrainInputs.read(job.inputs),
             members=job.inputs["members"],
-            distances=job.inputs.get("distances"),
-            tree=job.inputs.get("tree"),
-            metadata=job.inputs.get("metadata"),
-            sequences=job.inputs.get("sequences"),
-            start=job.inputs.get("start"),
             settings=PretrainSettings.read(job.settings),
             runtime=job.runtime,
             encoders_out=job.outputs["encoders"],

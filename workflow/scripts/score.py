@@ -2,6 +2,7 @@
 
 from stage_job import run_job
 
+from aam.evaluate.scored_task import ScoredTask
 from aam.stages.score import score_model
 from aam.util.provenance import provenance
 
@@ -15,13 +16,7 @@ if __name__ == "__main__":
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
-            names=job.settings["names"],
-            kind=job.settings["kind"],
-            column=job.settings["column"],
-            classes=job.settings["classes"],
-            bounds=job.settings["bounds"],
-            report_by=job.settings["report_by"],
-            structure=job.settings["structure"],
+            task=ScoredTask.read(job.settings),
             encoder=job.settings["encoder"],
             start=job.settings["start"],
             labels=job.settings["labels"],

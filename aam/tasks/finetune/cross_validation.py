@@ -7,7 +7,7 @@ Shape suffixes: N samples of the store, L labelled ones, R rows of the store, U 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,12 +22,13 @@ from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, Share
 from aam.model.asv_encoders import Architecture
+from aam.model.predictor import Predictor
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.recipe_mixture import MixedRecipes, RecipeMixer
 from aam.tasks.finetune.recipes import affordable_recipes, nested_fits, recipe_settings
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.tasks.finetune.train_fold import trained
+from aam.tasks.finetune.train_fold import train_or_read
 from aam.train.progress import Record
 
 UNCHANGED = ("frozen", "kernel")
@@ -59,10 +60,9 @@ class CrossValidation:
     @cached_property
     def inner_fits(self) -> dict[str, list[InnerFit]]:
         """The fits of the nested cross-validation by recipe; none where nothing is mixed."""
-        is_mixed = self.setup.is_mixed or len(self.recipes) > 1
-        return {
-            recipe: nested_fits(self.setup, recipe) if is_mixed else [] for recipe in self.recipes
-        }
+        if self.setup.is_mixed or len(self.recipes) > 1:
+            return {recipe: nested_fits(self.setup, recipe) for recipe in self.recipes}
+        return {recipe: [] for recipe in self.recipes}
 
     def models(self) -> list[ModelKey]:
         """Return the key of every model: those of the folds, then those of the nested fits.
@@ -86,7 +86,7 @@ class CrossValidation:
             Keys of these models, as `models` returns them.
         """
         for _, model in self._fold_models(models):
-            trained(model)
+            train_or_read(model)
 
     def run(self) -> "Finished":
         """Train all models; one that an earlier run finished is read, not trained.
@@ -101,29 +101,16 @@ class CrossValidation:
         InputError
             See `aam.train.loop.fit`.
         """
-        outer: dict[ModelKey, Outputs] = {}
-        test: dict[ModelKey, Outputs] = {}
-        nested: dict[ModelKey, Outputs] = {}
-        history: list[Record] = []
-        names: dict[ModelKey, str] = {}
-        directories: dict[str, Path] = {}
-        digests: dict[str, str] = {}
-        reference_ND = None
         trained_on = self._trained_on()
         reference_key = self._reference_key()
+        collected = _Collected()
+        reference_ND = None
         for key, model in self._fold_models(self.models()):
-            predictor, records = trained(model)
+            predictor, records = train_or_read(model)
             if model.inner is not None:
-                nested[key] = model.outputs(predictor, model.inner.rows)
+                collected.nested[key] = model.outputs(predictor, model.inner.rows)
                 continue
-            names[key] = model.name
-            directories[model.name] = model.directory
-            digests[model.name] = module_digest(predictor)
-            about = {"fold": model.fold, "recipe": key.recipe, "model": key.number}
-            history += [{**about, **record} for record in records]
-            outer[key] = model.outputs(predictor, self._rows(model.fold))
-            if len(rows := self._rows(TEST)):
-                test[key] = model.outputs(predictor, rows)
+            self._collect(collected, key, model, predictor, records)
             if key == reference_key:
                 exact = self.setup.devices.exact()
                 reference_ND = model.embedded(predictor, trained_on, exact)
@@ -132,21 +119,55 @@ class CrossValidation:
             setup=self.setup,
             networks=self.networks,
             inner_fits=self.inner_fits,
-            outer=outer,
-            test=test,
-            nested=nested,
+            outer=collected.outer,
+            test=collected.test,
+            nested=collected.nested,
         )
         mixed = mixer.mix()
+        names = collected.names
         return Finished(
             mixed=mixed,
-            history=history,
-            models=directories,
+            history=collected.history,
+            models=collected.directories,
             shares={names[key]: share for key, share in mixed.shares.items()},
-            digests=digests,
+            digests=collected.digests,
             trained_on=[self.setup.store.sample_ids[sample] for sample in trained_on],
             reference_ND=reference_ND,
             reference_model=names[reference_key],
         )
+
+    def _collect(
+        self,
+        collected: "_Collected",
+        key: ModelKey,
+        model: FoldModel,
+        predictor: Predictor,
+        records: Sequence[Record],
+    ) -> None:
+        """Add what a trained model of a fold leaves.
+
+        Parameters
+        ----------
+        collected
+            What it is added to.
+        key
+            Which of the models of the task this is.
+        model
+            The model.
+        predictor
+            The same, trained.
+        records
+            Its training curves.
+        """
+        collected.names[key] = model.name
+        collected.directories[model.name] = model.directory
+        collected.digests[model.name] = module_digest(predictor)
+        about = {"fold": model.fold, "recipe": key.recipe, "model": key.number}
+        collected.history += [{**about, **record} for record in records]
+        collected.outer[key] = model.outputs(predictor, self._rows(model.fold))
+        test_rows = self._rows(TEST)
+        if len(test_rows):
+            collected.test[key] = model.outputs(predictor, test_rows)
 
     def _trained_on(self) -> NDArray[np.int64]:
         """Return the samples of the store that any model is trained on, ascending."""
@@ -227,6 +248,26 @@ class CrossValidation:
         rows = np.arange(len(setup.store.row_view) if "frozen" in self.recipes else views)
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
         return FrozenEmbeddings(asv_UD, embedding_RD)
+
+
+@dataclass(eq=False)
+class _Collected:
+    """What the models of a task leave, one after the other."""
+
+    outer: dict[ModelKey, Outputs] = field(default_factory=dict)
+    """What the models of a fold predict for the fold."""
+    test: dict[ModelKey, Outputs] = field(default_factory=dict)
+    """What they predict for the held-out test set."""
+    nested: dict[ModelKey, Outputs] = field(default_factory=dict)
+    """What the models of nested fits predict for their rows."""
+    names: dict[ModelKey, str] = field(default_factory=dict)
+    """Name of each model of the folds."""
+    directories: dict[str, Path] = field(default_factory=dict)
+    """Directory of each of these by its name."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """What identifies the weights of each of these, by its name."""
+    history: list[Record] = field(default_factory=list)
+    """The training curves of all of these."""
 
 
 @dataclass(frozen=True, eq=False)

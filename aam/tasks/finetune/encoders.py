@@ -1,14 +1,14 @@
 """The encoders that the models of a task start from."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
 
-from aam.config.sections.finetuning import Finetuning
 from aam.inference.embed import load_encoder
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
 from aam.nn.attention import AttentionBackend
+from aam.tasks.finetune.settings import FinetuneSettings
 from aam.util.seeds import seed_of
 
 MakeEncoder = Callable[[int, int], Encoder]
@@ -16,9 +16,8 @@ MakeEncoder = Callable[[int, int], Encoder]
 
 
 def encoder_maker(
-    cfg: Mapping[str, Any],
-    settings: Finetuning,
-    inputs: Mapping[str, Any],
+    settings: FinetuneSettings,
+    model: Path | None,
     max_length_bp: int,
     backend: AttentionBackend,
 ) -> MakeEncoder:
@@ -26,13 +25,11 @@ def encoder_maker(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.finetune`; its `model` is the shape of an encoder from scratch.
     settings
-        Whether models start from scratch or pretrained, and whether folds are inductive.
-    inputs
-        Inputs of the stage. `model` is the directory of the pretrained model, or that of one per
-        fold.
+        Whether models start from scratch or pretrained, and whether folds are inductive; the
+        architecture of an encoder from scratch.
+    model
+        Folder of the pretrained model, or that of one per fold; None: encoders start from scratch.
     max_length_bp
         Nucleotides of a sequence that an encoder from scratch reads.
     backend
@@ -44,14 +41,17 @@ def encoder_maker(
         Takes the fold and the number of a model. A pretrained encoder has the pretrained weights,
         one from scratch has weights of the seed and the number.
     """
+    training = settings.finetuning
 
     def from_scratch(fold: int, number: int) -> Encoder:
-        seed = seed_of("scratch", settings.seed, *((number,) if number else ()))
-        shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
+        assert settings.architecture is not None, "an encoder from scratch has a shape"
+        seed = seed_of("scratch", training.seed, *((number,) if number else ()))
+        shape = Architecture(**settings.architecture, max_length_bp=max_length_bp)
         return build_encoder(shape, seed=seed, backend=backend)
 
     def pretrained(fold: int, number: int) -> Encoder:
-        directory = inputs["model"] / f"fold{fold}" if settings.inductive else inputs["model"]
+        assert model is not None, "there is a pretrained model"
+        directory = model / f"fold{fold}" if training.inductive else model
         return load_encoder(directory, backend)
 
-    return from_scratch if settings.start == "scratch" else pretrained
+    return from_scratch if training.start == "scratch" else pretrained

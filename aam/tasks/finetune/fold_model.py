@@ -79,7 +79,7 @@ class FoldModel:
     def name(self) -> str:
         """Name of its folder."""
         part = f"fold{self.fold}" if self.inner is None else f"without{self.inner.name}"
-        further = self.recipe, str(self.number) if self.number else ""
+        further = [self.recipe, str(self.number) if self.number else ""]
         return "-".join([part, *filter(None, further)])
 
     @property
@@ -222,10 +222,10 @@ class FoldModel:
         torch.Tensor
             [R, D] in fp32 on the host.
         """
-        known = self._kept_embeddings(rows_R)
         setup = self.setup
-        if known is not None:
-            return known
+        kept_RD = self._kept_embeddings(rows_R)
+        if kept_RD is not None:
+            return kept_RD
         return embed_samples(
             predictor.encoder, setup.store, setup.tokens, rows_R, devices, self.frozen.asv_UD
         )

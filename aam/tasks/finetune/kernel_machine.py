@@ -75,9 +75,12 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     labelled = setup.labelled
     assert isinstance(head, KernelHead), "another head"
     if model.is_training.sum() > MOST_SAMPLES:
-        got = f"kernel with {model.is_training.sum()} training samples"
-        hint = "set it to auto, full, partial or frozen"
-        raise problem("configuration key finetuning.encoder", got, f"at most {MOST_SAMPLES}", hint)
+        raise problem(
+            "configuration key finetuning.encoder",
+            f"kernel with {model.is_training.sum()} training samples",
+            f"at most {MOST_SAMPLES}",
+            "set it to auto, full, partial or frozen",
+        )
     tokens = setup.tokens.cut(head.asv_PS.shape[1])
     asv_PS = tokens.tokens[model.prevalent_asvs]
     head.asv_PS[:, : asv_PS.shape[1]] = torch.from_numpy(asv_PS.copy())
@@ -86,10 +89,10 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     embedding_RD = model.embedded(predictor, rows_R, setup.devices.exact())
     value_LE = predictor.target.encode(labelled.observed_LC, model.scaled_by)
     samples = TrainingSamples(
-        embedding_RD.double().unflatten(0, (store.views, -1)).mean(dim=0).numpy(),
-        known_reads(head, store, tokens, rows_T).double().numpy(),
-        value_LE[model.is_training].astype(np.float64),
-        labelled.parts(model.is_training),
+        embedding_TD=embedding_RD.double().unflatten(0, (store.views, -1)).mean(dim=0).numpy(),
+        log_TP=known_reads(head, store, tokens, rows_T).double().numpy(),
+        value_TE=value_LE[model.is_training].astype(np.float64),
+        splits=labelled.parts(model.is_training),
     )
     # On several threads BLAS adds up in another order.
     with threadpool_limits(1):
@@ -113,10 +116,10 @@ def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSample
     samples
         What the machine is fitted to, and the parts on which kernel, cost and weight are chosen.
     """
-    chosen = _chosen_settings(head, target, samples)
+    chosen = _choose_settings(head, target, samples)
     _set_features(head, samples, chosen.weight, gaussian=chosen.gaussian)
     likeness_TT = _likeness(head, samples)
-    weight_TO, bias_O = _machine(likeness_TT, target, samples.value_TE, chosen.cost)
+    weight_TO, bias_O = _fit_support_vectors(likeness_TT, target, samples.value_TE, chosen.cost)
     if target.classes and chosen.held_out_TO is not None:
         temperature = _temperature(chosen.held_out_TO, samples)
         weight_TO /= temperature
@@ -141,7 +144,7 @@ class _Settings:
     """Outputs for each training sample while it was left out; None: none was."""
 
 
-def _chosen_settings(head: KernelHead, target: Target, samples: TrainingSamples) -> _Settings:
+def _choose_settings(head: KernelHead, target: Target, samples: TrainingSamples) -> _Settings:
     """Return the settings of the best score; of equals, the first."""
     best = _Settings(weight=WEIGHTS[0], gaussian=False, cost=COSTS[0])
     if not samples.splits:
@@ -150,7 +153,7 @@ def _chosen_settings(head: KernelHead, target: Target, samples: TrainingSamples)
         _set_features(head, samples, weight, gaussian=gaussian)
         likeness_TT = _likeness(head, samples)
         for cost in COSTS:
-            score, held_out_TO = _tried(likeness_TT, target, samples, cost)
+            score, held_out_TO = _try_cost(likeness_TT, target, samples, cost)
             if score > best.score:
                 best = _Settings(weight, gaussian, cost, score, held_out_TO)
     return best
@@ -179,13 +182,13 @@ def _set_features(
     embedding_TD = samples.embedding_TD
     log_TP = samples.log_TP
     variance_D = embedding_TD.var(axis=0)
-    own_D = 1.0 / np.sqrt(variance_D + ADDED_VARIANCE)
-    own_D *= np.sqrt(weight / ((own_D**2 * variance_D).sum() or 1.0))
+    scale_D = 1.0 / np.sqrt(variance_D + ADDED_VARIANCE)
+    scale_D *= np.sqrt(weight / ((scale_D**2 * variance_D).sum() or 1.0))
     spread = np.sqrt(log_TP.var(axis=0).sum()) or 1.0
-    reads_P = np.full(log_TP.shape[1], np.sqrt(1.0 - weight) / spread)
+    scale_P = np.full(log_TP.shape[1], np.sqrt(1.0 - weight) / spread)
     feature_TF = np.hstack([embedding_TD, log_TP])
     head.center_F.copy_(torch.from_numpy(feature_TF.mean(axis=0)))
-    head.scale_F.copy_(torch.from_numpy(np.hstack([own_D, reads_P])))
+    head.scale_F.copy_(torch.from_numpy(np.hstack([scale_D, scale_P])))
     head.sample_TF.copy_((torch.from_numpy(feature_TF).float() - head.center_F) * head.scale_F)
     head.gaussian.fill_(gaussian)
 
@@ -195,32 +198,32 @@ def _likeness(head: KernelHead, samples: TrainingSamples) -> Floats:
     return head.likeness(torch.from_numpy(feature_TF)).double().numpy()
 
 
-def _tried(
+def _try_cost(
     likeness_TT: Floats, target: Target, samples: TrainingSamples, cost: float
 ) -> tuple[float, Floats]:
     """Return the score of a cost on the parts left out, high where good, and their outputs."""
     value_TE = samples.value_TE
     held_out_TO = np.zeros_like(value_TE)
     for inner, out in samples.splits:
-        weight_TO, bias_O = _machine(
+        weight_TO, bias_O = _fit_support_vectors(
             likeness_TT[np.ix_(inner, inner)], target, value_TE[inner], cost
         )
         held_out_TO[out] = likeness_TT[np.ix_(out, inner)] @ weight_TO + bias_O
     left_out = np.concatenate([out for _, out in samples.splits])
-    found_LO = held_out_TO[left_out]
-    value_LE = value_TE[left_out]
+    output_NO = held_out_TO[left_out]
+    value_NE = value_TE[left_out]
     if not target.classes:
-        return -float(np.abs(found_LO - value_LE).mean()), held_out_TO
-    return mean_recall(value_LE.argmax(axis=1), found_LO.argmax(axis=1)), held_out_TO
+        return -float(np.abs(output_NO - value_NE).mean()), held_out_TO
+    return mean_recall(value_NE.argmax(axis=1), output_NO.argmax(axis=1)), held_out_TO
 
 
-def _machine(
+def _fit_support_vectors(
     likeness_TT: Floats, target: Target, value_TE: Floats, cost: float
 ) -> tuple[Floats, Floats]:
     """Return the weights of the training samples and the biases, [T, O] and [O]."""
     weight_TO = np.zeros_like(value_TE)
     bias_O = np.full(value_TE.shape[1], UNSEEN)
-    for place, value_T in enumerate(value_TE.T):
+    for number, value_T in enumerate(value_TE.T):
         center = 0.0
         deviation = 1.0
         if not target.classes:
@@ -232,8 +235,8 @@ def _machine(
             fitted = SVC(kernel="precomputed", class_weight="balanced", C=cost)
             fitted.fit(likeness_TT, value_T > 0)
         else:
-            bias_O[place] = -UNSEEN if value_T.any() else UNSEEN
+            bias_O[number] = -UNSEEN if value_T.any() else UNSEEN
             continue
-        weight_TO[fitted.support_, place] = deviation * fitted.dual_coef_[0]
-        bias_O[place] = center + deviation * float(fitted.intercept_[0])
+        weight_TO[fitted.support_, number] = deviation * fitted.dual_coef_[0]
+        bias_O[number] = center + deviation * float(fitted.intercept_[0])
     return weight_TO, bias_O

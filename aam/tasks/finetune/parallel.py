@@ -120,14 +120,15 @@ def in_processes(
         A process raised it; other errors are raised, too.
     """
     if torch.cuda.is_available():
-        own = replace(runtime, threads=max(1, runtime.threads // len(work)))
+        share = replace(runtime, threads=max(1, runtime.threads // len(work)))
         release_device()
     else:
-        own = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
+        share = replace(runtime, threads=1, max_memory_gb=_memory_gb(runtime, len(work)))
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(len(work), mp_context=spawn) as pool:
-        for each in [pool.submit(_process, train, turn, own, os.getpid()) for turn in work]:
-            each.result()
+        calls = [pool.submit(_process, train, turn, share, os.getpid()) for turn in work]
+        for call in calls:
+            call.result()
 
 
 def _process(
@@ -155,5 +156,5 @@ def _memory_gb(runtime: RunOptions, number: int) -> float:
     """
     if runtime.max_memory_gb is not None:
         return runtime.max_memory_gb / number
-    own_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
-    return math.floor(own_gb) if own_gb >= 1 else 2.0 ** math.floor(math.log2(own_gb))
+    share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
+    return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))

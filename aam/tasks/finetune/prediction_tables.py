@@ -122,10 +122,10 @@ def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
             observed=observed, predicted=classes[point_LC.argmax(axis=1)], **probabilities
         )
     parts = []
-    for place, column in enumerate(task.columns):
-        part = base.assign(observed=labelled.observed_LC[:, place], predicted=point_LC[:, place])
+    for number, column in enumerate(task.columns):
+        part = base.assign(observed=labelled.observed_LC[:, number], predicted=point_LC[:, number])
         if outputs.quantile_NCQ is not None:
-            for q, value_L in zip(QUANTILES, outputs.quantile_NCQ[:, place].T, strict=True):
+            for q, value_L in zip(QUANTILES, outputs.quantile_NCQ[:, number].T, strict=True):
                 part[f"{QUANTILE}{q:g}"] = value_L
         if len(task.columns) > 1:
             part.insert(1, TARGET, column)

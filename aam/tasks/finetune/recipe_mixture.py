@@ -215,8 +215,9 @@ class RecipeMixer:
         fold_L = self.setup.labelled.fold
         parts = {}
         for fold in self._folds():
-            of_fold = {key: share for key, share in shares.items() if key.part == f"fold{fold}"}
-            parts[fold] = _mean(self.outer, of_fold)
+            name = f"fold{fold}"
+            fold_shares = {key: share for key, share in shares.items() if key.part == name}
+            parts[fold] = _mean(self.outer, fold_shares)
         if self.test:
             parts[TEST] = _mean(self.test, test_shares)
         order = np.argsort(np.concatenate([np.flatnonzero(fold_L == part) for part in parts]))

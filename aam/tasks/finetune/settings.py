@@ -1,12 +1,47 @@
 """Settings of the fine-tuning of one task."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
-from aam.tasks.finetune.setup import TargetColumns
+
+
+@dataclass(frozen=True)
+class TargetColumns:
+    """What is predicted, as the section `tasks.<name>` says.
+
+    Attributes
+    ----------
+    kind
+        ``regression``, ``classification`` or ``ordinal``.
+    columns
+        Metadata columns that are predicted.
+    classes
+        Values of an ordinal column, the lowest first; None: those that occur.
+    transform
+        How numbers are transformed.
+    transform_by
+        Column whose categories have scales of their own; None: there is one scale.
+    bounds
+        Least and largest possible value; None: there is no bound.
+    condition
+        Metadata columns that are covariates.
+    """
+
+    kind: str
+    columns: Sequence[str]
+    classes: Sequence[str] | None = None
+    transform: str = "zscore"
+    transform_by: str | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    condition: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> "TargetColumns":
+        """Return what a task predicts, by the slice `aam.config.slices.finetune`."""
+        return cls(**{field.name: settings[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -27,10 +62,21 @@ class FinetuneSettings:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "FinetuneSettings":
-        """Return the settings of the slice `aam.config.slices.finetune`."""
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.finetune` returns; further keys are not read.
+
+        Returns
+        -------
+        FinetuneSettings
+            Checked against their sections.
+        """
         return cls(
             names=settings["names"],
-            target=TargetColumns.from_config(settings),
+            target=TargetColumns.read(settings),
             finetuning=Finetuning.model_validate(settings["finetuning"]),
             optimization=Optimization.model_validate(settings["optimization"]),
             rarefaction=settings["rarefaction"],
@@ -39,7 +85,13 @@ class FinetuneSettings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, which a model keeps."""
+        """Return the slice as plain types, which a model keeps.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
         target = asdict(self.target)
         kept = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
         finetuning = self.finetuning.plain()

@@ -4,7 +4,7 @@ Shape suffixes: L labelled samples, C columns.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
-from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
 from aam.data.samples import SampleStore
@@ -21,7 +20,9 @@ from aam.distributed.devices import AUTO, Devices
 from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
+from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import threads_of_a_model
+from aam.tasks.finetune.settings import FinetuneSettings, TargetColumns
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
 from aam.util.provenance import settings_digest
@@ -67,18 +68,18 @@ class Labelled:
             In the order of the file.
         """
         folds = read_folds(path)
-        place = {name: number for number, name in enumerate(store.sample_ids)}
+        row_by_id = {name: row for row, name in enumerate(store.sample_ids)}
         observed = ["observed"] if len(columns) == 1 else [OBSERVED + name for name in columns]
+        categories = {}
+        for name in folds.columns:
+            if name.startswith(CATEGORY):
+                categories[name.removeprefix(CATEGORY)] = folds[name].to_numpy(object)
         return cls(
-            samples=np.array([place[name] for name in folds.index], np.int64),
+            samples=np.array([row_by_id[name] for name in folds.index], np.int64),
             observed_LC=folds[observed].to_numpy(object),
             fold=folds["fold"].to_numpy(np.int64),
             units=units_of(folds["group"]).tolist(),
-            categories={
-                name.removeprefix(CATEGORY): folds[name].to_numpy(object)
-                for name in folds.columns
-                if name.startswith(CATEGORY)
-            },
+            categories=categories,
         )
 
     def training(self, fold: int, fraction: float, seed: int) -> NDArray[np.bool_]:
@@ -142,53 +143,6 @@ class Labelled:
         return [split for split in splits if len(split[0]) > 1]
 
 
-@dataclass(frozen=True)
-class TargetColumns:
-    """What is predicted, as the section `tasks.<name>` says.
-
-    Attributes
-    ----------
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    columns
-        Metadata columns that are predicted.
-    classes
-        Values of an ordinal column, the lowest first; None: those that occur.
-    transform
-        How numbers are transformed.
-    transform_by
-        Column whose categories have scales of their own; None: there is one scale.
-    bounds
-        Least and largest possible value; None: there is no bound.
-    condition
-        Metadata columns that are covariates.
-    """
-
-    kind: str
-    columns: Sequence[str]
-    classes: Sequence[str] | None = None
-    transform: str = "zscore"
-    transform_by: str | None = None
-    bounds: tuple[float | None, float | None] = (None, None)
-    condition: Sequence[str] = ()
-
-    @classmethod
-    def from_config(cls, cfg: Mapping[str, Any]) -> "TargetColumns":
-        """Return what a task predicts.
-
-        Parameters
-        ----------
-        cfg
-            The slice `aam.config.slices.finetune`.
-
-        Returns
-        -------
-        TargetColumns
-            With the settings of the same names.
-        """
-        return cls(**{one.name: cfg[one.name] for one in fields(cls)})
-
-
 @dataclass(frozen=True, eq=False)
 class FinetuneSetup:
     """What all models of a task share: the data, what is predicted, how and where.
@@ -241,8 +195,8 @@ class FinetuneSetup:
     @classmethod
     def open(
         cls,
-        cfg: Mapping[str, Any],
-        inputs: Mapping[str, Any],
+        settings: FinetuneSettings,
+        inputs: FinetuneInputs,
         runtime: RunOptions,
         code: str,
         origin: Mapping[str, str] = {},
@@ -251,10 +205,10 @@ class FinetuneSetup:
 
         Parameters
         ----------
-        cfg
-            Settings of the stage: a slice of `aam.config.slices`.
+        settings
+            Target, training and optimization.
         inputs
-            Paths by name: tokens, samples and folds, and the pretrained model where there is one.
+            Files that are read.
         runtime
             Threads, memory and a work folder. It never changes a result.
         code
@@ -273,39 +227,40 @@ class FinetuneSetup:
             A file is damaged, or does not belong to the others.
         """
         assert runtime.work is not None, "fine-tuning needs a work folder"
-        settings = Finetuning.model_validate(cfg["finetuning"])
-        options = step_options(Optimization.model_validate(cfg["optimization"]))
+        training = settings.finetuning
+        options = step_options(settings.optimization)
         threads = threads_of_a_model(runtime.threads)
-        store = SampleStore.open(inputs["samples"])
-        tokens = TokenStore.open(inputs["tokens"])
+        store = SampleStore.open(inputs.samples)
+        tokens = TokenStore.open(inputs.tokens)
         length_bp = tokens.tokens.shape[1]
         precision: str = options.precision
-        if precision == AUTO and settings.start == "pretrained":
-            precision = precision_of_encoder(_training_of_encoder(inputs["model"], settings))
+        if precision == AUTO and training.start == "pretrained":
+            assert inputs.model is not None, "there is a pretrained model"
+            precision = precision_of_encoder(_training_of_encoder(inputs.model, training))
         return cls(
             store=store,
             tokens=tokens,
-            labelled=Labelled.read(inputs["folds"], store, cfg["columns"]),
-            task=TargetColumns.from_config(cfg),
-            settings=settings,
-            make_encoder=encoder_maker(cfg, settings, inputs, length_bp, options.attention),
+            labelled=Labelled.read(inputs.folds, store, settings.target.columns),
+            task=settings.target,
+            settings=training,
+            make_encoder=encoder_maker(settings, inputs.model, length_bp, options.attention),
             devices=Devices(precision, threads, deterministic=options.deterministic),
             options=options,
             runtime=runtime,
             work=runtime.work,
             fingerprint=settings_digest({**origin, "code": code}),
-            asvs=inputs.get("asvs"),
-            is_mixed=cfg["is_mixed"],
+            asvs=inputs.asvs,
+            is_mixed=settings.is_mixed,
             about={
-                "names": cfg["names"],
-                "rarefaction": cfg["rarefaction"],
-                "settings": dict(cfg),
+                "names": dict(settings.names),
+                "rarefaction": dict(settings.rarefaction),
+                "settings": settings.plain(),
                 "provenance": dict(origin),
             },
         )
 
 
 def _training_of_encoder(model: Path, settings: Finetuning) -> dict[str, Any]:
-    """Return how the encoder of a task was trained; of inductive folds, the first one's."""
+    """Return how the encoder of a task was trained: the first one, where every fold has its own."""
     directory = min(model.glob("fold*")) if settings.inductive else model
     return dict(load_config(directory)["optimization"])

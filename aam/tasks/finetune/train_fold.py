@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 from aam.model.build import set_dropout
 from aam.model.predictor import Predictor
@@ -18,7 +19,7 @@ from aam.util.atomic import read_json, write_json
 logger = logging.getLogger(__name__)
 
 
-def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
+def train_or_read(model: FoldModel) -> tuple[Predictor, list[Record]]:
     """Train a model; one that was finished before is read.
 
     Parameters
@@ -39,25 +40,23 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
         See `aam.train.loop.fit` and `fit_machine`.
     """
     setup = model.setup
-    settings = model.setup.settings
     fingerprint = f"{setup.fingerprint}-{model.name}"
     predictor = model.new_predictor()
     # The curves lie next to the model's folder: they hold times, by which the files of equal models
     # would differ.
     history = model.directory.with_name(f"{model.name}.json")
-    if is_whole(model.directory) and history.is_file():
-        known = read_json(history)
-        if load_config(model.directory)["fingerprint"] == known.get("fingerprint") == fingerprint:
-            logger.info("%s is finished, and is read", model.name)
-            PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
-            load_weights(model.directory, predictor)
-            return predictor, known["records"]
+    finished = _finished_curves(model, history, fingerprint)
+    if finished is not None:
+        logger.info("%s is finished, and is read", model.name)
+        PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
+        load_weights(model.directory, predictor)
+        return predictor, finished
     records = []
     optimization = None
-    if settings.encoder == "kernel":
+    if setup.settings.encoder == "kernel":
         fit_machine(model, predictor)
     else:
-        progress = _fitted(model, predictor, fingerprint)
+        progress = _fit_by_steps(model, predictor, fingerprint)
         records = progress.history
         optimization = progress.report["optimization"]
     write_json(history, {"fingerprint": fingerprint, "records": records})
@@ -67,7 +66,19 @@ def trained(model: FoldModel) -> tuple[Predictor, list[Record]]:
     return predictor, records
 
 
-def _fitted(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
+def _finished_curves(model: FoldModel, history: Path, fingerprint: str) -> list[Record] | None:
+    """Return the curves of a model that an earlier run finished; None: there is none."""
+    if not (is_whole(model.directory) and history.is_file()):
+        return None
+    written = read_json(history)
+    is_same = load_config(model.directory)["fingerprint"] == fingerprint
+    if not is_same or written.get("fingerprint") != fingerprint:
+        return None
+    records: list[Record] = written["records"]
+    return records
+
+
+def _fit_by_steps(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
     """Train a predictor step by step, from its last checkpoint where there is one."""
     setup = model.setup
     settings = model.setup.settings
@@ -84,6 +95,6 @@ def _fitted(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progres
         runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
         name=f"fine-tuning, {model.name}",
     )
-    some = model.embedded(predictor, some_of(dataset.samples), setup.devices)
-    recalibrate_batch_norm(predictor.head, some)
+    some_RD = model.embedded(predictor, some_of(dataset.samples), setup.devices)
+    recalibrate_batch_norm(predictor.head, some_RD)
     return progress

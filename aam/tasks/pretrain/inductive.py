@@ -9,9 +9,11 @@ from aam.distributed.devices import Devices
 from aam.inference.asv_cache import module_digest
 from aam.model.store import is_whole, load_config
 from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import PeakFlops, save, scores
 from aam.tasks.pretrain.run import train
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.precision import PrecisionChoice
 from aam.util.atomic import read_json, write_json
@@ -19,16 +21,17 @@ from aam.util.atomic import read_json, write_json
 logger = logging.getLogger(__name__)
 
 
-def fold_encoder(
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
+def pretrain_without(
     unseen: Collection[str],
+    settings: PretrainSettings,
+    inputs: PretrainInputs,
+    *,
     directory: Path,
     fingerprint: str,
+    devices: Devices,
     runtime: RunOptions,
     origin: Mapping[str, str],
     peak_flops: PeakFlops,
-    devices: Devices,
 ) -> dict[str, Any]:
     """Pretrain an encoder without some samples, unless that was done before.
 
@@ -37,24 +40,24 @@ def fold_encoder(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
-    inputs
-        Files by name.
     unseen
         IDs of the samples that are left out.
+    settings
+        Architecture, training and optimization.
+    inputs
+        Files that are read.
     directory
-        Folder of the encoder.
+        Folder of the encoder; next to it lies a JSON file of what is returned.
     fingerprint
         A digest of settings, code, inputs and `unseen`.
+    devices
+        Where the model is trained.
     runtime
         Limits, deadline and the work folder, which has to be given.
     origin
         Provenance that is written with the model.
     peak_flops
         Operations per second that are possible here.
-    devices
-        Where the model is trained.
 
     Returns
     -------
@@ -66,26 +69,34 @@ def fold_encoder(
     InputError
         See `prepare` and `aam.train.loop.fit`.
     """
-    facts = directory.with_suffix(".json")
-    if is_whole(directory) and facts.is_file():
-        known = read_json(facts)
-        if known["fingerprint"] == fingerprint and load_config(directory)["kind"] == "pretrained":
-            logger.info("%s was finished before", directory.name)
-            PrecisionChoice(devices).adopt(load_config(directory)["optimization"])
-            return known
+    facts_file = directory.with_suffix(".json")
+    finished = _finished_facts(directory, facts_file, fingerprint)
+    if finished is not None:
+        logger.info("%s was finished before", directory.name)
+        PrecisionChoice(devices).adopt(load_config(directory)["optimization"])
+        return finished
     assert runtime.work is not None
     checkpoints = Checkpoints(runtime.work / directory.name, fingerprint)
-    prepared = prepare(cfg, inputs, unseen, max_memory_gb=runtime.max_memory_gb)
+    prepared = prepare(settings, inputs, unseen, max_memory_gb=runtime.max_memory_gb)
     name = f"pretraining without {directory.name}"
-    progress = train(cfg, prepared, devices, checkpoints, runtime, name)
-    known = {
+    progress = train(settings, prepared, devices, checkpoints, runtime, name)
+    facts = {
         "fingerprint": fingerprint,
         "scores": scores(prepared, progress, devices, peak_flops),
         "digest": module_digest(prepared.model.encoder),
     }
     # Facts of an earlier run must not stand next to the model of this one.
-    facts.unlink(missing_ok=True)
-    save(directory, prepared, cfg, origin, progress)
-    write_json(facts, known)
+    facts_file.unlink(missing_ok=True)
+    save(directory, prepared, settings, origin, progress)
+    write_json(facts_file, facts)
     checkpoints.clear()
-    return known
+    return facts
+
+
+def _finished_facts(directory: Path, facts_file: Path, fingerprint: str) -> dict[str, Any] | None:
+    """Return the facts of an encoder that an earlier run finished; None: there is none."""
+    if not (is_whole(directory) and facts_file.is_file()):
+        return None
+    facts: dict[str, Any] = read_json(facts_file)
+    is_same = facts["fingerprint"] == fingerprint
+    return facts if is_same and load_config(directory)["kind"] == "pretrained" else None

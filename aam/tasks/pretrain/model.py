@@ -4,16 +4,12 @@ Shape suffixes: B samples of a batch, U its distinct ASVs, M masked nucleotides,
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from aam.config.metrics import FAITH_PD
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
 from aam.distributed.shards import BatchShard, encode_sharded, summed
-from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
@@ -24,8 +20,8 @@ from aam.model.heads import (
     distance_head,
     pairwise_error,
 )
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.micro_batches import MicroBatches
-from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
 ASVS_AT_ONCE = 512
@@ -76,15 +72,15 @@ class PretrainingModel(nn.Module):
                     initialize(head)
 
     @classmethod
-    def from_config(
-        cls, cfg: Mapping[str, Any], max_length_bp: int, variances: Mapping[str, float]
+    def from_settings(
+        cls, settings: PretrainSettings, max_length_bp: int, variances: Mapping[str, float]
     ) -> "PretrainingModel":
         """Return a new model.
 
         Parameters
         ----------
-        cfg
-            The slice `aam.config.slices.pretrain`.
+        settings
+            Architecture, losses and seed.
         max_length_bp
             Nucleotides of a sequence that are read.
         variances
@@ -95,15 +91,18 @@ class PretrainingModel(nn.Module):
         PretrainingModel
             With new weights of the seed.
         """
-        settings = Pretraining.model_validate(cfg["pretraining"])
-        options = step_options(Optimization.model_validate(cfg["optimization"]))
-        shape = Architecture(**cfg["model"], max_length_bp=max_length_bp)
+        training = settings.pretraining
+        encoder = build_encoder(
+            settings.shape(max_length_bp),
+            seed=training.seed,
+            backend=settings.step_options.attention,
+        )
         return cls(
-            build_encoder(shape, seed=settings.seed, backend=options.attention),
-            weights=settings.distances or {},
+            encoder,
+            weights=training.distances or {},
             variances=variances,
-            nucleotide_weight=settings.nucleotide_weight,
-            seed=seed_of("heads", settings.seed),
+            nucleotide_weight=training.nucleotide_weight,
+            seed=seed_of("heads", training.seed),
         )
 
     @property

@@ -1,8 +1,7 @@
 """Inputs and settings of pretraining to dataset, validation and model."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,12 @@ from aam.batches.masking import Masker
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import StartingModel, begin
-from aam.tasks.pretrain.studies import divided
-from aam.tasks.pretrain.true_distances import batch_targets, room, stored_targets
+from aam.tasks.pretrain.studies import divide_samples
+from aam.tasks.pretrain.true_distances import TrueDistances, batch_targets, room, stored_targets
 from aam.tasks.pretrain.validation import HeldOut
 from aam.util.seeds import seed_of
 
@@ -34,8 +35,8 @@ class Prepared:
 
 
 def prepare(
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
+    settings: PretrainSettings,
+    inputs: PretrainInputs,
     without: Collection[str] = (),
     *,
     max_memory_gb: float | None = None,
@@ -45,10 +46,10 @@ def prepare(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    settings
+        Architecture, training and optimization.
     inputs
-        Files by name.
+        Files that are read.
     without
         IDs of samples that are neither trained on nor validated, and have no part in a scale.
     max_memory_gb
@@ -67,47 +68,67 @@ def prepare(
         The memory has no room for stored distances, there are too few samples, or an input is
         damaged.
     """
-    settings = Pretraining.model_validate(cfg["pretraining"])
-    store = SampleStore.open(inputs["samples"])
-    tokens = TokenStore.open(inputs["tokens"])
-    is_in, is_held_out = divided(cfg, inputs, store.sample_ids, without)
-    training = np.flatnonzero(~is_held_out & is_in)
-    validation = np.flatnonzero(is_held_out)
-    if settings.targets == "batch":
-        true = batch_targets(cfg, inputs["tree"], store, tokens, training)
+    training = settings.pretraining
+    store = SampleStore.open(inputs.samples)
+    tokens = TokenStore.open(inputs.tokens)
+    is_in, is_held_out = divide_samples(settings, inputs.metadata, store.sample_ids, without)
+    training_samples = np.flatnonzero(~is_held_out & is_in)
+    held_out_samples = np.flatnonzero(is_held_out)
+    if training.targets == "batch":
+        assert inputs.tree is not None, "distances are computed on a tree"
+        true = batch_targets(settings, inputs.tree, store, tokens, training_samples)
     else:
-        room_bytes = room(max_memory_gb, processes)
-        true = stored_targets(cfg, inputs["distances"], store, is_in, training, room_bytes)
+        assert inputs.distances is not None, "stored distances are read from files"
+        true = stored_targets(
+            settings.metrics,
+            inputs.distances,
+            store,
+            is_in,
+            training_samples,
+            room_bytes=room(max_memory_gb, processes),
+        )
     start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
-    model = PretrainingModel.from_config(cfg, length_bp, true.variances)
+    model = PretrainingModel.from_settings(settings, length_bp, true.variances)
+    # The model reads the sequences cut to its own length.
     read = tokens.cut(length_bp)
-    patch_bp = model.encoder.shape.patch_bp
-    masker = Masker(settings.mask, settings.seed, settings.masking, patch_bp)
-    dataset = BatchDataset(
+    masker = Masker(training.mask, training.seed, training.masking, model.encoder.shape.patch_bp)
+    dataset = _batches(training, store, read, training_samples, masker, true)
+    learned = begin(model, start, dataset)
+    model.start(dataset[0], training.dropout, learned)
+    validation = HeldOut(
+        store=store,
+        tokens=read,
+        samples=held_out_samples,
+        training_samples=training_samples,
+        distances=true.distances,
+        values=true.values,
+        masker=replace(masker, seed=seed_of("validation", training.seed)),
+        exact=true.exact,
+        plotted_pairs=training.plotted_pairs,
+    )
+    return Prepared(store, tokens, is_held_out, dataset, validation, model, start)
+
+
+def _batches(
+    settings: Pretraining,
+    store: SampleStore,
+    tokens: TokenStore,
+    samples: NDArray[np.int64],
+    masker: Masker,
+    true: TrueDistances,
+) -> BatchDataset:
+    """Return the batches of the training samples, with nucleotides masked where that is learned."""
+    epochs = settings.passes(number_of_batches(len(samples), settings.batch_size))
+    return BatchDataset(
         store,
-        read,
-        training,
+        tokens,
+        samples,
         settings.batch_size,
-        settings.passes(number_of_batches(len(training), settings.batch_size)),
+        epochs,
         settings.seed,
         masker=masker if settings.nucleotide_weight > 0 else None,
         distances=true.distances,
         values=true.values,
         exact=true.exact,
     )
-    learned = begin(model, start, dataset)
-    model.start(dataset[0], settings.dropout, learned)
-    fixed = replace(masker, seed=seed_of("validation", settings.seed))
-    scored = HeldOut(
-        store=store,
-        tokens=read,
-        samples=validation,
-        training_samples=training,
-        distances=true.distances,
-        values=true.values,
-        masker=fixed,
-        exact=true.exact,
-        plotted_pairs=settings.plotted_pairs,
-    )
-    return Prepared(store, tokens, is_held_out, dataset, scored, model, start)

@@ -18,6 +18,7 @@ from aam.inference.embed import embed_samples
 from aam.model.flops import step_flops
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
 from aam.train.monitoring.memory import peak_mb
@@ -54,13 +55,14 @@ def scores(
     dict
         Scores by name. The first process also returns what the run took.
     """
-    found: dict[str, Any] = dict(prepared.validation.score(prepared.model, devices))
+    report: dict[str, Any] = dict(prepared.validation.score(prepared.model, devices))
     if devices.rank == 0:
-        found.update(_facts(prepared, progress, devices, peak_flops))
-    if (primary := prepared.model.primary) is not None:
-        found["unifrac_pearson"] = found[f"{primary}_pearson"]
-        found["unifrac_mae"] = found[f"{primary}_mae"]
-    return found
+        report.update(_facts(prepared, progress, devices, peak_flops))
+    primary = prepared.model.primary
+    if primary is not None:
+        report["unifrac_pearson"] = report[f"{primary}_pearson"]
+        report["unifrac_mae"] = report[f"{primary}_mae"]
+    return report
 
 
 def _facts(
@@ -68,12 +70,8 @@ def _facts(
 ) -> dict[str, Any]:
     """Return what a run took; rates are those of its last start, without validations."""
     rate = progress.summary.get("samples_per_s")
-    known = None if prepared.start is None else prepared.start.known_asvs
-    near = {}
-    if known is not None:
-        near = {"near_known_reads": known.familiarity(prepared.store, prepared.dataset.tokens)[0]}
     return {
-        **near,
+        **_near_known_reads(prepared),
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
         "steps": progress.step,
@@ -92,6 +90,14 @@ def _facts(
     }
 
 
+def _near_known_reads(prepared: Prepared) -> dict[str, float]:
+    """Return the fraction of the reads near ASVs that the start knows, where it has any."""
+    if prepared.start is None or prepared.start.known_asvs is None:
+        return {}
+    familiar, *_ = prepared.start.known_asvs.familiarity(prepared.store, prepared.dataset.tokens)
+    return {"near_known_reads": familiar}
+
+
 def _utilisation(
     prepared: Prepared, rate: float | None, devices: Devices, peak_flops: PeakFlops
 ) -> float | None:
@@ -108,7 +114,7 @@ def _utilisation(
 def save(
     directory: Path,
     prepared: Prepared,
-    cfg: Mapping[str, Any],
+    settings: PretrainSettings,
     origin: Mapping[str, str],
     progress: Progress,
 ) -> None:
@@ -120,8 +126,8 @@ def save(
         Folder to write.
     prepared
         The trained model with its data.
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    settings
+        What the model was built from, and how it was trained.
     origin
         Provenance that is written with the model.
     progress
@@ -132,12 +138,12 @@ def save(
         "kind": "pretrained",
         "architecture": asdict(prepared.model.encoder.shape),
         "distances": list(prepared.model.weights),
-        "settings": dict(cfg),
+        "settings": settings.plain(),
         "optimization": progress.report["optimization"],
         "provenance": dict(origin),
     }
-    known = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
-    save_model(directory, prepared.model, config, {KNOWN_ASVS: known.write})
+    learned_from = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
+    save_model(directory, prepared.model, config, {KNOWN_ASVS: learned_from.write})
 
 
 def write_embeddings(

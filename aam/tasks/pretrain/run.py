@@ -1,17 +1,15 @@
 """Pretraining of a prepared model."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
 from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
 from aam.distributed.world import World
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
@@ -25,13 +23,13 @@ ROOM_MB = 4096.0
 trained side by side, keep fewer."""
 
 
-def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
+def pretraining_devices(optimization: Optimization, runtime: RunOptions) -> Devices:
     """Return where pretraining computes: in one process unless it was launched with others.
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    optimization
+        Precision, and whether only deterministic algorithms are used.
     runtime
         Threads, devices and memory.
 
@@ -45,8 +43,10 @@ def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
     InputError
         See `Devices`.
     """
-    options = step_options(Optimization.model_validate(cfg["optimization"]))
-    world = World(runtime.devices, runtime.nodes, runtime.strategy) if runtime.launched else World()
+    options = step_options(optimization)
+    world = World()
+    if runtime.launched:
+        world = World(runtime.devices, runtime.nodes, runtime.strategy)
     room_mb = budget_mb(runtime.max_memory_gb, torch.device("cpu"))
     if runtime.max_memory_gb is None:
         # The processes of a machine share what is free.
@@ -61,7 +61,7 @@ def devices_of(cfg: Mapping[str, Any], runtime: RunOptions) -> Devices:
 
 
 def train(
-    cfg: Mapping[str, Any],
+    settings: PretrainSettings,
     prepared: Prepared,
     devices: Devices,
     checkpoints: Checkpoints,
@@ -72,8 +72,8 @@ def train(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    settings
+        How the model is trained.
     prepared
         The model with its data.
     devices
@@ -95,7 +95,7 @@ def train(
     InputError
         See `aam.train.loop.fit`.
     """
-    settings = Pretraining.model_validate(cfg["pretraining"])
+    training = settings.pretraining
     logger.info(
         "%s: %d training samples, %d held out, %d ASVs, %d steps on %s",
         name,
@@ -105,23 +105,27 @@ def train(
         len(prepared.dataset),
         devices.name,
     )
-    if settings.epochs == 0:
+
+    def score() -> dict[str, float]:
+        return prepared.validation.score(prepared.model, devices)
+
+    if training.epochs == 0:
         untrained = Progress(EarlyStopping(None), report={"optimization": {}})
-        untrained.record(0, "validation", prepared.validation.score(prepared.model, devices))
+        untrained.record(0, "validation", score())
         return untrained
     return fit(
         prepared.model,
         prepared.dataset,
-        settings,
+        training,
         devices=devices,
-        options=step_options(Optimization.model_validate(cfg["optimization"])),
+        options=settings.step_options,
         checkpoints=checkpoints,
         runtime=runtime,
         name=name,
         validation=Validation(
-            score=lambda: prepared.validation.score(prepared.model, devices),
-            times=settings.validations,
+            score=score,
+            times=training.validations,
             watched=f"{prepared.model.watched}_pearson",
-            stopping=EarlyStopping(settings.early_stopping),
+            stopping=EarlyStopping(training.early_stopping),
         ),
     )

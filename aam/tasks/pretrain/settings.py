@@ -6,6 +6,8 @@ from typing import Any
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.model.asv_encoders import Architecture
+from aam.train.options import StepOptions, step_options
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,45 @@ class PretrainSettings:
     """The metadata `column` of the studies, and those that the encoder is `pretrained_on`; None:
     all samples."""
 
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that are learned, in the order of their files."""
+        return list(self.pretraining.distances or {})
+
+    @property
+    def step_options(self) -> StepOptions:
+        """Options of a training step: what the level of `optimization` stands for."""
+        return step_options(self.optimization)
+
+    def shape(self, max_length_bp: int) -> Architecture:
+        """Return the architecture of an encoder.
+
+        Parameters
+        ----------
+        max_length_bp
+            Nucleotides of a sequence that it reads.
+
+        Returns
+        -------
+        Architecture
+            What `aam.model.build.build_encoder` takes.
+        """
+        return Architecture(**self.architecture, max_length_bp=max_length_bp)
+
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "PretrainSettings":
-        """Return the settings of the slice `aam.config.slices.pretrain`."""
+        """Return the settings of a slice of the configuration.
+
+        Parameters
+        ----------
+        settings
+            What `aam.config.slices.pretrain` returns; further keys are not read.
+
+        Returns
+        -------
+        PretrainSettings
+            Checked against their sections.
+        """
         return cls(
             architecture=settings["model"],
             pretraining=Pretraining.model_validate(settings["pretraining"]),
@@ -38,7 +76,13 @@ class PretrainSettings:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, which a model keeps."""
+        """Return the slice as plain types, which a model keeps.
+
+        Returns
+        -------
+        dict
+            What `read` takes, equal to the slice: JSON can hold it.
+        """
         optional = {"alpha": self.alpha, "start": self.start, "studies": self.studies}
         given = {name: value for name, value in optional.items() if value is not None}
         return {

@@ -1,10 +1,10 @@
 """What a pretraining begins with in place of weights of the seed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from aam.data.sequences import read_fasta
 from aam.inference.embed import asvs_of
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, read_weights
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.util.errors import problem
 from aam.util.manifest import fitting
@@ -29,23 +30,23 @@ class StartingModel:
     """FASTA of the whole ASVs of the study: those that the model reads may be cut."""
 
     @classmethod
-    def from_inputs(cls, inputs: Mapping[str, Any]) -> Self | None:
+    def from_inputs(cls, inputs: PretrainInputs) -> Self | None:
         """Return the model that a pretraining starts from, if there is one.
 
         Parameters
         ----------
         inputs
-            Inputs of the stage.
+            Files that the pretraining reads.
 
         Returns
         -------
         StartingModel or None
             None: the inputs have no start.
         """
-        if "start" not in inputs:
+        if inputs.start is None:
             return None
-        first = Path(inputs["start"][0])
-        return cls(first if first.is_dir() else first.parent, inputs.get("sequences"))
+        first = inputs.start[0]
+        return cls(first if first.is_dir() else first.parent, inputs.sequences)
 
     @property
     def length_bp(self) -> int:
@@ -78,13 +79,13 @@ class StartingModel:
             A distance has no head, and the model is not trained any more; or a weight is not
             finite.
         """
-        own = model.state_dict()
+        drawn = model.state_dict()
         state = read_weights(self.directory)
-        shared = {name: x for name, x in state.items() if name in own}
-        encoder = {name for name in own if name.startswith("encoder.")}
+        shared = {name: weight for name, weight in state.items() if name in drawn}
+        encoder = {name for name in drawn if name.startswith("encoder.")}
         assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"
-        model.load_state_dict({**own, **shared})
-        lacking = [metric for metric in model.weights if not _has(metric, own, state)]
+        model.load_state_dict({**drawn, **shared})
+        lacking = [metric for metric in model.weights if not _has_head(metric, drawn, state)]
         if lacking and not trains:
             learned = load_config(self.directory).get("distances", [])
             raise problem(
@@ -144,11 +145,11 @@ def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: b
     KnownAsvs
         Those of the training samples, and those of the start.
     """
-    own = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
+    learned = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
     before = None if start is None else start.known_asvs
     if before is None:
-        return own
-    return before.joined(own) if trained else before
+        return learned
+    return before.joined(learned) if trained else before
 
 
 def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
@@ -158,7 +159,7 @@ def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
     return asvs_of(store, (views + dataset.samples).ravel(), len(dataset.tokens.lengths))
 
 
-def _has(metric: str, names: Collection[str], state: Collection[str]) -> bool:
+def _has_head(metric: str, names: Collection[str], state: Collection[str]) -> bool:
     """Return whether a state has all weights of the head of a metric."""
     prefix = FAITH_PD if metric == FAITH_PD else f"distances.{metric}."
     return all(name in state for name in names if name.startswith(prefix))

@@ -1,21 +1,21 @@
 """Which samples a pretraining learns from, and which it is validated on."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import compress
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.config.sections.training import Pretraining
 from aam.data.metadata import metadata_column, read_metadata
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
 
-def divided(
-    cfg: Mapping[str, Any],
-    inputs: Mapping[str, Any],
+def divide_samples(
+    settings: PretrainSettings,
+    metadata: Path | None,
     sample_ids: Sequence[str],
     without: Collection[str],
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -25,10 +25,10 @@ def divided(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
-    inputs
-        Files by name.
+    settings
+        Which studies have a part, and the fraction and seed of the validation.
+    metadata
+        Parquet file of the imported metadata; None: the settings name no studies.
     sample_ids
         IDs of the N samples of the store.
     without
@@ -44,12 +44,15 @@ def divided(
     InputError
         There are too few samples, or a study that is named has none.
     """
-    settings = Pretraining.model_validate(cfg["pretraining"])
+    training = settings.pretraining
     is_in = np.array([name not in without for name in sample_ids])
-    is_in &= _is_in_studies(cfg, inputs, sample_ids)
+    if settings.studies is not None:
+        assert metadata is not None, "the metadata name the study of each sample"
+        column = settings.studies["column"]
+        is_in &= _is_in_studies(metadata, column, settings.studies["pretrained_on"], sample_ids)
     is_held_out = np.zeros_like(is_in)
     names = [*compress(sample_ids, is_in)]
-    is_held_out[is_in] = held_out(names, settings.held_out, settings.seed)
+    is_held_out[is_in] = held_out(names, training.held_out, training.seed)
     return is_in, is_held_out
 
 
@@ -90,15 +93,11 @@ def held_out(sample_ids: Sequence[str], fraction: float, seed: int) -> NDArray[n
 
 
 def _is_in_studies(
-    cfg: Mapping[str, Any], inputs: Mapping[str, Any], sample_ids: Sequence[str]
+    metadata: Path, column: str, wanted: Sequence[str], sample_ids: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Return which samples belong to the studies that a model is pretrained on."""
-    if "studies" not in cfg:
-        return np.ones(len(sample_ids), bool)
-    column = cfg["studies"]["column"]
-    wanted = cfg["studies"]["pretrained_on"]
-    metadata = read_metadata(inputs["metadata"]).loc[list(sample_ids)]
-    study = metadata_column(metadata, column)
+    table = read_metadata(metadata).loc[list(sample_ids)]
+    study = metadata_column(table, column)
     if unknown := sorted({*wanted} - {*study.dropna()}):
         raise problem(
             "models.<model>.pretrained_on",

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
+from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.batch_norm import some_of
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.unifrac.in_batch import BatchDistances
@@ -34,7 +34,7 @@ class TrueDistances:
 
 
 def stored_targets(
-    cfg: Mapping[str, Any],
+    metrics: Sequence[str],
     paths: Sequence[Path],
     store: SampleStore,
     is_in: NDArray[np.bool_],
@@ -45,8 +45,8 @@ def stored_targets(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    metrics
+        Names of the metrics.
     paths
         Files of the distances, metric by metric, within a metric view by view.
     store
@@ -68,13 +68,14 @@ def stored_targets(
     InputError
         There is no room for them, or a distance is not finite.
     """
-    metrics = list(cfg["pretraining"]["distances"])
-    found = load_matrices(paths, metrics, store.views, store.sample_ids, is_in, room_bytes)
-    return TrueDistances(pair_variances(found[0], training), *found)
+    distances, values = load_matrices(
+        paths, metrics, store.views, store.sample_ids, is_in, room_bytes
+    )
+    return TrueDistances(pair_variances(distances, training), distances, values)
 
 
 def batch_targets(
-    cfg: Mapping[str, Any],
+    settings: PretrainSettings,
     tree: Path,
     store: SampleStore,
     tokens: TokenStore,
@@ -84,8 +85,8 @@ def batch_targets(
 
     Parameters
     ----------
-    cfg
-        The slice `aam.config.slices.pretrain`.
+    settings
+        The metrics and their parameters.
     tree
         File of the tree.
     store, tokens
@@ -105,19 +106,20 @@ def batch_targets(
         The tree cannot be read, or a metric would be 0 / 0 on it: several samples have branches of
         length 0 alone.
     """
-    metrics = list(cfg["pretraining"]["distances"])
-    exact = BatchDistances.of(metrics, tree, tokens.feature_ids, cfg.get("alpha", 1.0))
+    metrics = settings.metrics
+    alpha = 1.0 if settings.alpha is None else settings.alpha
+    exact = BatchDistances.of(metrics, tree, tokens.feature_ids, alpha)
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)
-    found = exact(store.counts_of(some_of(training), len(tokens.lengths)))
-    if FAITH_PD in found:
-        value_N1 = found.pop(FAITH_PD)
-        exact = replace(
-            exact, faith_pd_scale=(float(value_N1.mean()), float(value_N1.std()) or 1.0)
-        )
-    one_view = {name: matrix_NN[None] for name, matrix_NN in found.items()}
-    every_N = np.arange(len(some_of(training)))
+    some_N = some_of(training)
+    computed = exact(store.counts_of(some_N, len(tokens.lengths)))
+    if FAITH_PD in computed:
+        value_N1 = computed.pop(FAITH_PD)
+        scale = (float(value_N1.mean()), float(value_N1.std()) or 1.0)
+        exact = replace(exact, faith_pd_scale=scale)
+    one_view = {name: matrix_NN[None] for name, matrix_NN in computed.items()}
+    every_N = np.arange(len(some_N))
     return TrueDistances(pair_variances(one_view, every_N), exact=exact)
 
 

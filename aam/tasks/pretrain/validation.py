@@ -98,7 +98,17 @@ class NucleotideCounts:
         is_baseline_right_M: NDArray[np.bool_],
         is_new_M: NDArray[np.bool_],
     ) -> None:
-        """Take in some masked nucleotides."""
+        """Take in some masked nucleotides.
+
+        Parameters
+        ----------
+        is_right_M
+            Whether the model guessed each of them.
+        is_baseline_right_M
+            Whether the most frequent base of the position is right.
+        is_new_M
+            Whether no training sample has the ASV.
+        """
         self.masked += len(is_right_M)
         self.right += int(is_right_M.sum())
         self.baseline_right += int(is_baseline_right_M.sum())
@@ -107,8 +117,8 @@ class NucleotideCounts:
 
     def accuracies(self, devices: Devices) -> dict[str, float]:
         """Return the accuracies of all processes together, by name."""
-        own = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
-        masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(own))
+        counts = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
+        masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(counts))
         values = {
             "nucleotide_accuracy": float(right / masked),
             "nucleotide_baseline_accuracy": float(baseline_right / masked),
@@ -144,6 +154,11 @@ class HeldOut:
         """Return the held-out samples in blocks of nearly equal size, the same at every call.
 
         Pairs within a block are scored, others are not.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            Positions in the store, ascending in each block.
         """
         number = -(-len(self.samples) // SAMPLES_PER_BLOCK)
         if number == 1:
@@ -340,9 +355,9 @@ class HeldOut:
     def _guess(model: PretrainingModel, block: AsvBlock, devices: Devices) -> NDArray[np.int64]:
         """Return the likeliest base (0 to 3) of every masked nucleotide of a block, [M]."""
         encoder = model.encoder
-        on_device = block.to(devices.device)
-        hidden_MD = encoder.asv(on_device.tokens_US, on_device.masked, encoder.backend)[1]
-        return model.nucleotides(hidden_MD, on_device.masked).argmax(-1).cpu().numpy()
+        moved = block.to(devices.device)
+        _, hidden_MD = encoder.asv(moved.tokens_US, moved.masked, encoder.backend)
+        return model.nucleotides(hidden_MD, moved.masked).argmax(-1).cpu().numpy()
 
 
 def _chosen_pairs(

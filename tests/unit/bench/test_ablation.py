@@ -11,12 +11,12 @@ from aam.bench import measurements, timing
 from aam.bench.ablation import COLUMNS, Ablation, run_ablation, steps_request
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.timing import StepTimes
-from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
+from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, SpeedSettings, variants
 from aam.distributed import devices
 from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.stages.benchmark_speed import measure_speed
-from aam.tasks.pretrain.settings import PretrainSettings
+from aam.tasks.pretrain.inputs import PretrainInputs
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()
@@ -24,14 +24,20 @@ NAIVE = Mode(True, True, True, 40, True)
 OPTIMIZED = Mode(patch_bp=5)
 
 
-def run_mode(mode: Mode, cfg, files, batch_size=4) -> dict:
-    request = steps_request(cfg, files, mode, batch_size, RunOptions())
+def request_steps(mode: Mode, settings: SpeedSettings, files, batch_size=4) -> dict:
+    return steps_request(settings.training, files, mode, batch_size, settings.seconds, RunOptions())
+
+
+def run_mode(mode: Mode, settings: SpeedSettings, files, batch_size=4) -> dict:
+    request = request_steps(mode, settings, files, batch_size)
     return measurements.run(json.loads(json.dumps(request, default=str)))
 
 
-def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
+def test_every_kind_of_batch_learns_the_same(files, speed_settings, monkeypatch):
     monkeypatch.setattr(timing, "MOST_STEPS", 3)
-    cfg = speed_cfg(pretraining={"nucleotide_weight": 0}, optimization={"precision": "fp32"})
+    settings = speed_settings(
+        pretraining={"nucleotide_weight": 0}, optimization={"precision": "fp32"}
+    )
     modes = {
         "naive": NAIVE,
         "copied": Mode(copies=True, chunks=True),
@@ -39,7 +45,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
         "optimized": Mode(),
         "checkpointing": Mode(checkpointing=True),
     }
-    results = {name: run_mode(mode, cfg, files) for name, mode in modes.items()}
+    results = {name: run_mode(mode, settings, files) for name, mode in modes.items()}
     expected = results["optimized"]
     assert len(set(expected["losses"])) == 4
     for result in results.values():
@@ -57,21 +63,21 @@ def test_every_kind_of_batch_learns_the_same(files, speed_cfg, monkeypatch):
     assert flops["checkpointing"] == flops["optimized"] < flops["padded"] < flops["naive"]
 
 
-def test_a_mode_is_what_the_step_gets(files, speed_cfg, monkeypatch):
+def test_a_mode_is_what_the_step_gets(files, speed_settings, monkeypatch):
     monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     seen, real = [], measurements.train_step
     monkeypatch.setattr(timing, "MOST_STEPS", 2)
     monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))
     options = {"precision": "bf16", "optimizer": "muon", "attention": "flash"}
     mode = replace(OPTIMIZED, **options, checkpointing=True, fused_optimizer=True)
-    result = run_mode(mode, speed_cfg(), files, batch_size=8)
+    result = run_mode(mode, speed_settings(), files, batch_size=8)
     encoder, optimizer = seen[0][0].module.encoder, seen[0][1].optimizer
     assert (result["precision"], result["sizes"][0]) == ("bf16", 8)
     assert (encoder.backend, encoder.shape.patch_bp) == ("flash", 5)
     assert (encoder.asv.keeps_layers, encoder.keeps_blocks) == (False, True)
     assert [type(part).__name__ for part in optimizer.parts] == ["AdamW", "BatchedMuon"]
     assert optimizer.parts[0].defaults["fused"] is True
-    run_mode(NAIVE, speed_cfg(), files)
+    run_mode(NAIVE, speed_settings(), files)
     assert not seen[-1][0].module.encoder.keeps_blocks
 
 
@@ -100,12 +106,12 @@ def test_when_steps_end(step_s, seconds, timed, eager, monkeypatch):
     assert warm_up == (1 if eager else 2 if step_s > seconds else min(5, 2 + int(seconds / step_s)))
 
 
-def ablation(cfg, measure) -> Ablation:
-    return run_ablation(measure, cfg, {}, RunOptions())
+def ablation(settings, measure) -> Ablation:
+    return run_ablation(measure, settings, {}, RunOptions())
 
 
-def test_the_table_compares_samples_per_second_and_losses_at_one_step(speed_cfg, stand_in):
-    table = ablation(speed_cfg(), stand_in).table
+def test_the_table_compares_samples_per_second_and_losses_at_one_step(speed_settings, stand_in):
+    table = ablation(speed_settings(), stand_in).table
     assert list(table.columns) == COLUMNS
     assert COLUMNS[: len(CONTRACT)] == CONTRACT
     by_group = dict(list(table.groupby("group")))
@@ -131,14 +137,15 @@ def test_the_table_compares_samples_per_second_and_losses_at_one_step(speed_cfg,
     assert set(by_group[BATCH]["loss_step"]) == {4}
 
 
-def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_cfg, stand_in):
-    expected = variants(speed_cfg(benchmark={"alone_batch_size": None}), Hardware())
+def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_settings, stand_in):
+    settings = speed_settings(benchmark={"alone_batch_size": None})
+    expected = variants(settings, Hardware())
     copied = [v for v in expected if v.mode.copies]
 
     def fails_for_copies(request):
         return None if request.get("batch", {}).get("copies") else stand_in(request)
 
-    found = ablation(speed_cfg(benchmark={"alone_batch_size": None}), fails_for_copies)
+    found = ablation(settings, fails_for_copies)
     ran = found.table["step_ms_median"].notna()
     assert found.table["name"][~ran].tolist() == [v.name for v in copied]
     assert found.table["speedup"].isna().all()
@@ -151,16 +158,15 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     asked, cfg = [], speed_cfg()
     instead_of_processes(lambda request: asked.append(request) or stand_in(request))
     outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
-    settings = PretrainSettings.read(cfg)
-    asked_for = ("batch_sizes", "alone_batch_size", "seconds", "repeats", "naive_asvs")
+    settings = SpeedSettings.read(cfg)
+    assert settings.plain() == cfg, "by whose digest the table is known"
     measure_speed(
-        **files,
+        inputs=PretrainInputs.read(files),
         settings=settings,
-        **{name: cfg[name] for name in asked_for},
         runtime=RunOptions(),
         **as_outputs(outputs),
     )
-    expected = variants(cfg, Hardware())
+    expected = variants(settings, Hardware())
     steps = len(expected)
     kinds = [request["kind"] for request in asked]
     assert kinds == ["device", "roofline", *["steps"] * steps * 2]
@@ -182,10 +188,10 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     assert set(roofline) == {"fp32", "bf16", "copy", "about"}
 
 
-def test_requests_run_in_processes_of_their_own(files, speed_cfg):
-    cfg = speed_cfg(benchmark={"seconds": 1e-9})
-    good = steps_request(cfg, files, OPTIMIZED, 4, RunOptions())
-    bad = steps_request(cfg, files, Mode(asvs_per_sample=1), 4, RunOptions())
+def test_requests_run_in_processes_of_their_own(files, speed_settings):
+    settings = speed_settings(benchmark={"seconds": 1e-9})
+    good = request_steps(OPTIMIZED, settings, files)
+    bad = request_steps(Mode(asvs_per_sample=1), settings, files)
     with SubprocessRunner() as measure:
         device = measure({"kind": "device", "threads": 1, "compile": False})
         first, failed, last = (measure(request) for request in (good, bad, good))

@@ -28,8 +28,10 @@ def draw(name, table, figures, folder) -> Figure:
     return figures[0]
 
 
-def test_every_mode_has_a_bar_in_the_panel_of_its_group(speed_cfg, stand_in, figures, tmp_path):
-    speed = run_ablation(stand_in, speed_cfg(), {}, RunOptions()).table
+def test_every_mode_has_a_bar_in_the_panel_of_its_group(
+    speed_settings, stand_in, figures, tmp_path
+):
+    speed = run_ablation(stand_in, speed_settings(), {}, RunOptions()).table
     speed.loc[speed.index[-1], "name"] = LONG
     speed.loc[1, "samples_per_s"] = np.nan
     panels = draw("speed", speed, figures, tmp_path).axes[::2]

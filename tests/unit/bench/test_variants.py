@@ -12,8 +12,8 @@ def differing(one: Mode, other: Mode) -> set[str]:
     return {f.name for f in fields(Mode) if getattr(one, f.name) != getattr(other, f.name)}
 
 
-def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg):
-    found = variants(speed_cfg(), CPU)
+def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_settings):
+    found = variants(speed_settings(), CPU)
     order = [variant.mode for variant in found if variant.group == ORDER]
     model = {"patch_bp": 5, "optimizer": "adamw"}
     assert order[0] == Mode(True, True, True, asvs_per_sample=40, recompute=True, **model)
@@ -51,16 +51,18 @@ def test_variants_change_one_thing_at_a_time_from_naive_to_configured(speed_cfg)
         ({"deterministic": True}, CPU, {"deterministic": True}),
     ],
 )  # fmt: skip
-def test_the_last_mode_is_what_a_training_does_on_the_machine(speed_cfg, asked, hardware, last):
-    found = variants(speed_cfg(optimization=asked), hardware)
+def test_the_last_mode_is_what_a_training_does_on_the_machine(
+    speed_settings, asked, hardware, last
+):
+    found = variants(speed_settings(optimization=asked), hardware)
     usual = Mode(patch_bp=5, precision="bf16", attention="auto", fused_optimizer=True)
     (mode,) = {variant.mode for variant in found if variant.name == "all together"}
     assert mode == replace(usual, **last) == [v.mode for v in found if v.group == ORDER][-1]
 
 
-def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg):
-    cfg = speed_cfg()
-    found, more = variants(cfg, GPU), options(cfg, GPU, EVERY_OPTION)
+def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_settings):
+    settings = speed_settings()
+    found, more = variants(settings, GPU), options(settings, GPU, EVERY_OPTION)
     base = next(variant.mode for variant in found if variant.name == "all together")
     assert {(variant.group, variant.batch_size) for variant in more} == {(OPTION, 8)}
     assert more[0] == Variant(OPTION, "naive", 8, found[0].mode)
@@ -68,7 +70,9 @@ def test_further_options_differ_in_one_thing_and_are_in_no_other_group(speed_cfg
     assert all(len(differing(base, mode)) == 1 for mode in modes[1:])
     assert len(set(modes)) == len(modes)
     assert not {variant.mode for variant in found if variant.batch_size == 8} & set(modes)
-    assert {mode.name for mode in options(cfg, GPU, ["checkpointing"])} == {"checkpointing: on"}
+    assert {mode.name for mode in options(settings, GPU, ["checkpointing"])} == {
+        "checkpointing: on"
+    }
     said = {value for mode in modes for value in (mode.compile, mode.attention, mode.precision)}
     assert said >= {"reduce-overhead", "max-autotune", "flash", "memory_efficient", "math", "fp16"}
-    assert "fp16" not in {variant.mode.precision for variant in options(cfg, CPU, OPTIONS)}
+    assert "fp16" not in {variant.mode.precision for variant in options(settings, CPU, OPTIONS)}

@@ -166,9 +166,9 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
     broken.parent.mkdir(parents=True)
     broken.touch()
 
-    def fail(*, tokens, distances, runtime, **others):
+    def fail(*, inputs, runtime, **others):
         assert (runtime.deadline, runtime.devices) == (5.0, 1)
-        assert (tokens, distances) == (Path("t"), [Path("d")])
+        assert (inputs.tokens, inputs.distances) == (Path("t"), [Path("d")])
         assert not broken.exists(), "what a killed compilation has left is removed"
         raise error
 
@@ -176,7 +176,7 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
     monkeypatch.setattr(trainings, "provenance", lambda settings, inputs: {})
     monkeypatch.setattr(trainings.PretrainSettings, "read", lambda settings: None)
     request = {"kind": "training", "cfg": {}, "folder": str(tmp_path), "runtime": {}}
-    request |= {"inputs": {"tokens": "t", "distances": ["d"]}, "deadline": 5.0}
+    request |= {"inputs": {"tokens": "t", "samples": "s", "distances": ["d"]}, "deadline": 5.0}
     assert trainings.run(request) == said
 
 

@@ -19,6 +19,7 @@ import aam.model.store
 import aam.train.loop
 from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.provenance import provenance
 
@@ -78,7 +79,7 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
         "distances": [Path(path) for path in spec["inputs"]["distances"]],
     }
     pretrain_encoder(
-        **inputs,
+        inputs=PretrainInputs.read(inputs),
         settings=PretrainSettings.read(spec["cfg"]),
         runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
         **{f"{name}_out": folder / name for name in OUTPUTS},

@@ -20,6 +20,7 @@ from aam.inference.ensemble import predict_table
 from aam.runtime.run_options import RunOptions
 from aam.stages import explain
 from aam.stages.finetune import finetune_task
+from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.util.atomic import read_json
@@ -102,8 +103,8 @@ def test_the_models_of_a_fold_start_from_weights_of_their_own(study, tmp_path):
     """Without training; the first of each fold has those that a single model has."""
     alone, make = (
         FinetuneSetup.open(
-            study.finetune_slice("scratch", models=models),
-            study.task_inputs("scratch"),
+            FinetuneSettings.read(study.finetune_slice("scratch", models=models)),
+            FinetuneInputs.read(study.task_inputs("scratch")),
             RunOptions(work=tmp_path / "work"),
             "code",
         ).make_encoder
@@ -126,7 +127,7 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
     runtime = RunOptions(work=tmp_path / "work")
     finetune_task(
-        **inputs,
+        inputs=FinetuneInputs.read(inputs),
         settings=FinetuneSettings.read(cfg),
         runtime=runtime,
         **as_outputs(outputs),

@@ -14,6 +14,7 @@ from problems import nested_of
 from stage_calls import as_outputs
 
 from aam.data.predictions import read_predictions, write_predictions
+from aam.evaluate.scored_task import ScoredTask
 from aam.stages.first import score_baselines
 
 SETTINGS = {
@@ -56,7 +57,7 @@ def answered(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         folds.to_csv(files["folds"], sep="\t", index=False)
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": ["a"] * 24})
         pq.write_table(table, files["metadata"])
-        score_baselines(**files, **SETTINGS, **as_outputs(outputs))
+        score_baselines(**files, task=ScoredTask.read(SETTINGS), **as_outputs(outputs))
         return json.loads(outputs["metrics"].read_text())
 
     return run

@@ -20,8 +20,10 @@ from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import by_baseline, read_predictions
 from aam.data.table import FeatureTable, write_biom
+from aam.evaluate.scored_task import ScoredTask
 from aam.learners.conformal import Calibration
 from aam.learners.first_answer import first_answer_learners
+from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
 from aam.report.labels import KERNEL_MACHINE
@@ -60,7 +62,7 @@ def calibration(monkeypatch):
 def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
-    call(keep_baselines, study.settings, given, outputs)
+    call(keep_baselines, study.settings, given, outputs, task=KeptTask.read(study.settings))
     return outputs["directory"]
 
 
@@ -139,7 +141,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
         "report_by": [],
     }
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    score_baselines(**inputs, **settings, **as_outputs(outputs))
+    score_baselines(**inputs, task=ScoredTask.read(settings), **as_outputs(outputs))
     report = read_json(outputs["metrics"])
     scored = report.get("targets", {"": report})
     mixtures = read_json(kept / "super_learner.json")["mixtures"]

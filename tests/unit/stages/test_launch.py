@@ -18,6 +18,7 @@ from aam.distributed import launch
 from aam.distributed.world import World
 from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -47,7 +48,7 @@ def run(study, tmp_path):
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
         pretrain.pretrain_encoder(
-            **study.pretraining_inputs,
+            inputs=PretrainInputs.read(study.pretraining_inputs),
             settings=PretrainSettings.read(cfg),
             runtime=runtime,
             **as_outputs(outputs),

@@ -21,6 +21,7 @@ from aam.model.store import load_config
 from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import inductive
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
@@ -35,7 +36,8 @@ def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
     options = RunOptions(work=folder / "work", **runtime)
     cfg = study.pretrain_slice(epochs=1)
     pretrain_fold_encoders(
-        **inputs,
+        inputs=PretrainInputs.read(inputs),
+        members=inputs["members"],
         settings=PretrainSettings.read(cfg),
         runtime=options,
         **as_outputs(outputs),
@@ -115,9 +117,9 @@ def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkey
     finished, given, train = tmp_path / "work" / "finished", [], inductive.train
     written = inductive.write_json
 
-    def spy(cfg, prepared, devices, checkpoints, runtime, name):
+    def spy(settings, prepared, devices, checkpoints, runtime, name):
         given.append((name.split()[-1], runtime))
-        return train(cfg, prepared, devices, checkpoints, runtime, name)
+        return train(settings, prepared, devices, checkpoints, runtime, name)
 
     def killed(path, content):
         if path.stem == dies_at:

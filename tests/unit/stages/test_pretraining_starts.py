@@ -22,6 +22,7 @@ from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
 from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
@@ -59,7 +60,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         outputs = {name: folder / where / name for name in PRETRAINING}
         options = RunOptions(work=folder / where / "work")
         pretrain_encoder(
-            **inputs,
+            inputs=PretrainInputs.read(inputs),
             settings=PretrainSettings.read(cfg),
             runtime=options,
             **as_outputs(outputs),

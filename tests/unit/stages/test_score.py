@@ -13,6 +13,7 @@ from stage_calls import as_outputs
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate import task_report
 from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.scores import accuracy_table
 from aam.stages.score import score_model
 from aam.util.errors import InputError
@@ -61,7 +62,10 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
         write_predictions(files["recipes"], of_recipes(own))
-        score_model(**files, **{**SETTINGS, **cfg}, **as_outputs(outputs))
+        settings = {**SETTINGS, **cfg}
+        training = {key: settings[key] for key in ("encoder", "start", "labels", "evaluation")}
+        task = ScoredTask.read(settings)
+        score_model(**files, task=task, **training, **as_outputs(outputs))
         return json.loads(outputs["metrics"].read_text())
 
     return run

@@ -22,6 +22,7 @@ from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
 from aam.learners.conformal import Calibration
+from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import Learner, learners_by_target
 from aam.learners.super_learner import super_learner as mixture_of
@@ -96,7 +97,9 @@ def calibration(monkeypatch):
 def kept(study, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
-    call(keep_super_learner, {**study["settings"], "name": "base"}, study["paths"], outputs)
+    settings = {**study["settings"], "name": "base"}
+    task = KeptTask.read(settings)
+    call(keep_super_learner, settings, study["paths"], outputs, task=task)
     return outputs["directory"]
 
 

@@ -252,7 +252,7 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     points, losses = [], []
     for setup, known in ((task.setup, frozen), (elsewhere, FrozenEmbeddings())):
         model = FoldModel(setup, 0, 0, known)
-        predictor, history = train_fold.trained(model)
+        predictor, history = train_fold.train_or_read(model)
         points.append(model.outputs(predictor, np.arange(9)).point_NC)
         losses.append([record["value"] for record in history if "loss" in record["name"]])
     np.testing.assert_allclose(points[0], points[1], rtol=1e-3)

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from aam.config.sections.execution import Optimization
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
 from aam.distributed.hardware import has_fast_bf16, has_tf32
 from aam.distributed.world import claim_accelerator
 from aam.model.batch import TARGET, Batch
 from aam.runtime.run_options import RunOptions
-from aam.tasks.pretrain.run import devices_of
+from aam.tasks.pretrain.run import pretraining_devices
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -119,7 +120,7 @@ def test_the_environment_has_the_say_how_many_kernels_are_kept(monkeypatch, give
     [({"max_memory_gb": 4.0}, MORE_KERNELS), ({"max_memory_gb": 3.0}, KERNELS)],
 )
 def test_pretraining_keeps_more_kernels_where_there_is_room(runtime, kernels):
-    devices = devices_of({"optimization": {"precision": "fp32"}}, RunOptions(**runtime))
+    devices = pretraining_devices(Optimization(precision="fp32"), RunOptions(**runtime))
     assert devices.kernels == kernels
 
 
