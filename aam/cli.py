@@ -129,16 +129,21 @@ def _snakemake(arguments: list[str | Path]) -> None:
 
 
 def _workflow_folder() -> Path:
-    """Return the folder of the workflow: that of the package, or the current one."""
-    candidates = [Path(aam.__file__).resolve().parents[1], Path.cwd()]
-    for folder in candidates:
+    """Return the folder of the workflow: beside the package, where it was installed, or here."""
+    package_parent = Path(aam.__file__).resolve().parents[1]
+    # The folder of packages is PREFIX/lib/python3.x/site-packages, or the target of `pip --target`.
+    prefixes = [*package_parent.parents[2:3], package_parent]
+    installed = [prefix / "share" / "aam" for prefix in prefixes]
+    for folder in (package_parent, *installed, Path.cwd()):
         if (folder / "workflow" / "Snakefile").is_file():
             return folder
     raise problem(
         "aam",
-        f"an installed package without the workflow, which is neither in {candidates[0]} nor here",
-        "the folder `workflow` next to the package",
-        "run the command in a clone of the repository; `aam.load` and `aam.encoder` need no clone",
+        f"a package without its workflow, which is neither in {package_parent}, nor in "
+        f"{installed[0]}, nor in the current folder",
+        "the file workflow/Snakefile in one of them",
+        "install the package again (`pip install --force-reinstall --no-deps`), or run the command "
+        "in a clone of the repository; `aam init`, `aam.load` and `aam.encoder` need no workflow",
     )
 
 
