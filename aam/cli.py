@@ -1,17 +1,22 @@
-"""The command `aam`: write a configuration, check what it names, and run it."""
+"""The command `aam`: write a configuration, check what it names, run it, describe the run."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 import aam
+from aam.config.configuration import Config, load
+from aam.config.messages import refuse_doubled_keys
+from aam.config.references import REFERENCES
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.study import columns_of, configuration, proposed_depth, require_targets
+from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem
 
@@ -32,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aam", description=__doc__)
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="init | check | run")
+    commands = parser.add_subparsers(required=True, metavar="init | check | run | crate")
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
     init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
@@ -61,6 +66,20 @@ def _parser() -> argparse.ArgumentParser:
             help="configurations to lay over FILE, then options of Snakemake and targets: "
             f"-n shows the jobs, --cores 4 takes four cores ({DOCUMENTS})",
         )
+    crate = commands.add_parser("crate", help="describe a finished run as an RO-Crate")
+    crate.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="the configurations of the run, as `aam run` took them",
+    )
+    crate.add_argument(
+        "--license",
+        default="No licence is given: ask the authors of the study.",
+        help="licence of the results, best as an address of https://spdx.org/licenses",
+    )
+    crate.set_defaults(command=_crate)
     return parser
 
 
@@ -90,6 +109,57 @@ def _run(given: argparse.Namespace) -> None:
     _snakemake([given.file, *given.options])
 
 
+def _crate(given: argparse.Namespace) -> None:
+    """Write the metadata of a crate into the results of each dataset."""
+    config = load(_merged(given.files))
+    for dataset in config.datasets:
+        path = write_crate(
+            Path(config.results_dir) / dataset,
+            inputs=_user_files(config, dataset),
+            configurations=given.files,
+            workflow=_workflow_folder() / "workflow",
+            license_text=given.license,
+        )
+        print(path)
+
+
+def _merged(files: Sequence[Path]) -> dict[str, Any]:
+    """Return configurations laid over each other, key by key, as Snakemake does it."""
+    _require_files(files)
+    merged: dict[str, Any] = {}
+    for path in files:
+        refuse_doubled_keys(path)
+        _lay_over(merged, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    return merged
+
+
+def _lay_over(base: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(base.get(key), dict):
+            _lay_over(base[key], value)
+        else:
+            base[key] = value
+
+
+def _user_files(config: Config, dataset: str) -> dict[str, Path]:
+    """Return the user's files of a dataset by what they are: none where it is simulated."""
+    section = config.datasets[dataset]
+    names = ("table", "sequences", "tree", "metadata", "taxonomy")
+    paths = {name: getattr(section, name) for name in names}
+    return {
+        name: Path(config.data_dir).expanduser() / path
+        for name, path in paths.items()
+        if path is not None and path not in REFERENCES
+    }
+
+
+def _require_files(files: Sequence[Path]) -> None:
+    for path in files:
+        if not path.is_file():
+            hint = "correct the path, or write a configuration with `aam init`"
+            raise problem(path, "no such file", "a configuration", hint)
+
+
 def _snakemake(arguments: list[str | Path]) -> None:
     """Run Snakemake in this process; it ends the process.
 
@@ -107,10 +177,7 @@ def _snakemake(arguments: list[str | Path]) -> None:
     number = 1
     while number < len(given) and Path(given[number]).suffix in CONFIGURATIONS:
         number += 1
-    for name in given[:number]:
-        if not Path(name).is_file():
-            hint = "correct the path, or write a configuration with `aam init`"
-            raise problem(name, "no such file", "a configuration", hint)
+    _require_files([Path(name) for name in given[:number]])
     root = _workflow_folder()
     # Snakemake looks for its plugins along the path, and an editable install is not on it.
     sys.path.insert(0, str(root))
@@ -129,16 +196,21 @@ def _snakemake(arguments: list[str | Path]) -> None:
 
 
 def _workflow_folder() -> Path:
-    """Return the folder of the workflow: that of the package, or the current one."""
-    candidates = [Path(aam.__file__).resolve().parents[1], Path.cwd()]
-    for folder in candidates:
+    """Return the folder of the workflow: beside the package, where it was installed, or here."""
+    package_parent = Path(aam.__file__).resolve().parents[1]
+    # The folder of packages is PREFIX/lib/python3.x/site-packages, or the target of `pip --target`.
+    prefixes = [*package_parent.parents[2:3], package_parent]
+    installed = [prefix / "share" / "aam" for prefix in prefixes]
+    for folder in (package_parent, *installed, Path.cwd()):
         if (folder / "workflow" / "Snakefile").is_file():
             return folder
     raise problem(
         "aam",
-        f"an installed package without the workflow, which is neither in {candidates[0]} nor here",
-        "the folder `workflow` next to the package",
-        "run the command in a clone of the repository; `aam.load` and `aam.encoder` need no clone",
+        f"a package without its workflow, which is neither in {package_parent}, nor in "
+        f"{installed[0]}, nor in the current folder",
+        "the file workflow/Snakefile in one of them",
+        "install the package again (`pip install --force-reinstall --no-deps`), or run the command "
+        "in a clone of the repository; `aam init`, `aam.load` and `aam.encoder` need no workflow",
     )
 
 

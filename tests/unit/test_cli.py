@@ -152,7 +152,7 @@ def test_what_is_not_there_is_one_message(
     # As a wheel is installed: the package alone.
     monkeypatch.setattr(aam, "__file__", str(tmp_path / "site" / "aam" / "__init__.py"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="without the workflow.*a clone of the repository"):
+    with pytest.raises(SystemExit, match="without its workflow.*a clone of the repository"):
         main(["check", str(path)])
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
