@@ -23,14 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.data.predictions import class_codes, class_names, class_probabilities, numbers
-from aam.evaluate.structure import unit_codes
+from aam.evaluate.structure import LEAST_UNITS, unit_codes
 
 RESAMPLES = 2000
 """Resamples of an interval."""
 LEVEL = 0.95
 """Level of an interval."""
-LEAST_UNITS = 10
-"""Groups, or samples without groups, below which there is no interval."""
 LEAST_EFFECTIVE = 2.0
 """Effective number of groups below which there is no interval: one group decides the score."""
 BLOCK = 4_000_000

@@ -1,7 +1,5 @@
 """A model against a baseline by paired tests on the same folds."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -9,8 +7,7 @@ from scipy import stats
 
 from aam.data.predictions import numbers
 from aam.evaluate.metrics import fold_scores
-
-Comparison = dict[str, float | int | None]
+from aam.evaluate.multiple_tests import Comparison
 
 
 def compare(
@@ -150,35 +147,6 @@ def _gain_by_fold(
 def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of samples of each fold, folds ascending."""
     return np.unique(fold_N, return_counts=True)[1]
-
-
-def holm(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """Correct the p-values of several comparisons for their number.
-
-    Holm, S. (1979). A simple sequentially rejective multiple test procedure. Scand. J. Stat. 6:65.
-
-    Parameters
-    ----------
-    comparisons
-        What `compare` returned, by name.
-
-    Returns
-    -------
-    dict
-        The same with `holm_p`, the corrected `corrected_t_p`; None where there is none.
-    """
-    p_values = {name: comparison["corrected_t_p"] for name, comparison in comparisons.items()}
-    ranked = sorted((p, name) for name, p in p_values.items() if p is not None)
-    adjusted: dict[str, float] = {}
-    largest = 0.0
-    for rank, (p, name) in enumerate(ranked):
-        # A p-value is never less than that of a comparison before it.
-        largest = max(largest, min(1.0, (len(ranked) - rank) * p))
-        adjusted[name] = largest
-    return {
-        name: {**comparison, "holm_p": adjusted.get(name)}
-        for name, comparison in comparisons.items()
-    }
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:

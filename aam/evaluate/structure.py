@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from aam.data.folds import units_of
 
+LEAST_UNITS = 10
+"""Groups, or samples without groups, below which there is no interval."""
+
 
 @dataclass(frozen=True)
 class Structure:

@@ -13,7 +13,8 @@ from aam.data.folds import units_of
 from aam.data.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
-from aam.evaluate.comparison import Comparison, compare, compare_with_guessing, holm
+from aam.evaluate.comparison import compare, compare_with_guessing
+from aam.evaluate.multiple_tests import Comparison, correct_p_values
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
 from aam.learners.conformal import calibrated_probabilities, fit_recalibration
@@ -192,7 +193,7 @@ class TargetScoring:
             **self.score(name, predictions),
             "guessing": compare_with_guessing(self.kind, rows),
             "bootstrap": bootstrap_intervals(self.kind, rows, self.groups_N, self.seed),
-            "comparisons": holm(comparisons),
+            "comparisons": correct_p_values(comparisons),
         }
 
 

@@ -15,9 +15,8 @@ STAGES = (
 """All that run where a configuration has no models."""
 
 
-def test_the_stages_of_the_first_answers_import_no_torch() -> None:
-    modules = [f"aam.stages.{stage}" for stage in STAGES]
-    modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
+def imported_with(*modules: str) -> set[str]:
+    """Return the names of all modules that a fresh process has after it imported some."""
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -26,6 +25,19 @@ def test_the_stages_of_the_first_answers_import_no_torch() -> None:
         check=True,
         cwd=REPOSITORY,
     )
-    imported = set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+def test_the_stages_of_the_first_answers_import_no_torch() -> None:
+    modules = [f"aam.stages.{stage}" for stage in STAGES]
+    modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
+    imported = imported_with(*modules)
     assert "aam.stages.first" in imported
     assert not {"torch", "lightning_fabric", "aam.model"} & imported
+
+
+def test_the_page_of_results_imports_neither_scikit_learn_nor_statistics() -> None:
+    """It is written twice in a run without networks, and these would double the time it takes."""
+    imported = imported_with("aam.stages.summary")
+    assert "aam.report.page.render" in imported
+    assert not {"sklearn", "scipy.stats"} & imported

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aam.evaluate.bootstrap import LEAST_UNITS
 from aam.evaluate.scores import HEADLINE
+from aam.evaluate.structure import LEAST_UNITS
 from aam.report.labels import choose_decimals, row_label
 from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
 from aam.report.page.sentences import scores as sentences

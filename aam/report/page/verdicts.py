@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aam.evaluate.comparison import Comparison, holm
+from aam.evaluate.multiple_tests import Comparison, correct_p_values
 from aam.evaluate.scores import is_better
 from aam.report.page.reports import leading_scores
 
@@ -67,7 +67,7 @@ def judge_all(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     comparisons: dict[str, Comparison] = {}
     for number, guess in enumerate(guesses):
         comparisons[str(number)] = {"corrected_t_p": guess["corrected_t_p"]}
-    corrected = [comparison["holm_p"] for comparison in holm(comparisons).values()]
+    corrected = [comparison["holm_p"] for comparison in correct_p_values(comparisons).values()]
     tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
     result = []
     for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
