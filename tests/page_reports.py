@@ -38,9 +38,9 @@ def merged(report: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 def regression(**changes: Any) -> dict[str, Any]:
     """Return a number that is predicted well: age in years, without a super learner."""
     scores = dict.fromkeys(["n", *MAIN["regression"]], 1.0)
-    own = {**scores, "n": 200, "mae_fold_mean": 4.0, "mae_fold_sd": 0.5}
+    model_scores = {**scores, "n": 200, "mae_fold_mean": 4.0, "mae_fold_sd": 0.5}
     report = {
-        **own,
+        **model_scores,
         "model": "base",
         "display_name": "AAM",
         "task": "age",
@@ -54,9 +54,9 @@ def regression(**changes: Any) -> dict[str, Any]:
         "structure": STRUCTURE,
         "guessing": guessing(9.0, -5.0, 0.0006),
         "baselines": {
-            "median": {**own, "mae_fold_mean": 3.0, "mae_by": {}},
-            "random_forest": {**own, "mae_fold_mean": 5.0, "mae_by": {}},
-            "elastic_net": {**own, "mae_fold_mean": 7.0, "mae_by": {}},
+            "median": {**model_scores, "mae_fold_mean": 3.0, "mae_by": {}},
+            "random_forest": {**model_scores, "mae_fold_mean": 5.0, "mae_by": {}},
+            "elastic_net": {**model_scores, "mae_fold_mean": 7.0, "mae_by": {}},
         },
         "comparisons": {
             "random_forest": comparison(-1.0, 0.01),
@@ -75,20 +75,20 @@ def regression(**changes: Any) -> dict[str, Any]:
 def classes(**changes: Any) -> dict[str, Any]:
     """Return classes that are predicted well: one of five cities, without a super learner."""
     scores = dict.fromkeys(["n", *MAIN["classification"]], 0.5)
-    own = {**scores, "n": 200, "balanced_accuracy": 0.591, "brier": 0.2, "ece": 0.110}
-    own |= {"calibrated_ece": 0.068, "calibrated_brier": 0.163, "constant_brier": 0.166}
-    own |= {"calibrated_log_loss": 0.8, "constant_log_loss": 1.6}
+    model_scores = {**scores, "n": 200, "balanced_accuracy": 0.591, "brier": 0.2, "ece": 0.110}
+    model_scores |= {"calibrated_ece": 0.068, "calibrated_brier": 0.163, "constant_brier": 0.166}
+    model_scores |= {"calibrated_log_loss": 0.8, "constant_log_loss": 1.6}
     report = {
         **regression(),
-        **own,
+        **model_scores,
         "task": "city",
         "kind": "classification",
         "column": "city",
         "bootstrap": {"balanced_accuracy": [0.54, 0.64]},
         "guessing": guessing(0.20, 0.391, 0.0006),
         "baselines": {
-            "majority": {**own, "balanced_accuracy": 0.9, "accuracy_by": {}},
-            "random_forest": {**own, "balanced_accuracy": 0.55, "accuracy_by": {}},
+            "majority": {**model_scores, "balanced_accuracy": 0.9, "accuracy_by": {}},
+            "random_forest": {**model_scores, "balanced_accuracy": 0.55, "accuracy_by": {}},
         },
         "comparisons": {"random_forest": comparison(0.041, 0.3)},
         "intervals": {**INTERVALS, "set_size": 2.5},
@@ -110,9 +110,9 @@ def mixed(report: dict[str, Any], **changes: Any) -> dict[str, Any]:
     keys = {"guessing", "bootstrap", "comparisons", "intervals", *MAIN[report["kind"]]}
     keys |= {key for key in report if key.startswith(("calibrated_", "constant_"))}
     scores = {key: report[key] for key in keys | {"n"}}
-    own = {
+    mixture = {
         **scores,
         "weights": {"base": 0.16, "random_forest": 0.835, "elastic_net": 0.005},
         "without_own": {**scores, "comparison": comparison(-0.1, 0.4)},
     }
-    return {**report, "super_learner": merged(own, changes)}
+    return {**report, "super_learner": merged(mixture, changes)}

@@ -36,11 +36,11 @@ def compare(
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
     fold = first["fold"].to_numpy()
     is_regression = kind == "regression"
-    values = numbers if is_regression else np.asarray
-    first_truth = values(first["observed"])
-    first_guess = values(first["predicted"])
-    second_truth = values(second["observed"])
-    second_guess = values(second["predicted"])
+    read = numbers if is_regression else np.asarray
+    first_truth = read(first["observed"])
+    first_guess = read(first["predicted"])
+    second_truth = read(second["observed"])
+    second_guess = read(second["predicted"])
     first_scores = fold_scores(kind, first_truth, first_guess, fold)
     second_scores = fold_scores(kind, second_truth, second_guess, fold)
     difference = first_scores - second_scores
@@ -52,15 +52,13 @@ def compare(
         "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
-    if not independent:
-        return result
-    if is_regression:
+    if independent and is_regression:
         first_error = np.abs(first_truth - first_guess)
         second_error = np.abs(second_truth - second_guess)
-        return {**result, "wilcoxon_samples_p": _signed_rank(first_error - second_error)}
-    first_is_right = first_truth == first_guess
-    second_is_right = second_truth == second_guess
-    return {**result, "mcnemar_p": _mcnemar(first_is_right, second_is_right)}
+        result["wilcoxon_samples_p"] = _signed_rank(first_error - second_error)
+    elif independent:
+        result["mcnemar_p"] = _mcnemar(first_truth == first_guess, second_truth == second_guess)
+    return result
 
 
 def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:

@@ -131,8 +131,9 @@ def _add_interval_reports(
 
 def _shown_columns(intervals: pd.DataFrame) -> list[str]:
     """Return the columns that the table of intervals is written with."""
-    probabilities = [name for name in map(str, intervals) if name.startswith(PROBABILITY)]
-    return [*(name for name in INTERVALS if name in intervals), *probabilities]
+    names = list(map(str, intervals))
+    probabilities = [name for name in names if name.startswith(PROBABILITY)]
+    return [*(name for name in INTERVALS if name in names), *probabilities]
 
 
 def _confounders(

@@ -113,58 +113,19 @@ def label_models(names: Iterable[str]) -> dict[str, str]:
     return labels
 
 
-def format_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """Return a score with its interval, or alone where there is none.
+def taxon_name(taxon: str) -> str:
+    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species.
 
     Parameters
     ----------
-    value
-        The score; None: a dash.
-    low, high
-        Ends of the interval; None or NaN: there is none.
+    taxon
+        Ranks, divided by semicolons.
     """
-    if low is None or high is None or low != low or high != high:
-        return format_score(value)
-    return f"{format_score(value)} [{format_score(low)}, {format_score(high)}]"
-
-
-def format_p_value(value: float | None) -> str:
-    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash.
-
-    Parameters
-    ----------
-    value
-        The p-value; None: there is none.
-    """
-    if value is None:
-        return DASH
-    if value < 1e-4:
-        return "p < 0.0001"
-    if value > 0.99:
-        return "p > 0.99"
-    return f"p = {value:.2g}"
-
-
-def capitalize(text: str) -> str:
-    """Return a text with a capital at its start; other letters stay as they are.
-
-    Parameters
-    ----------
-    text
-        The text.
-    """
-    return text[:1].upper() + text[1:]
-
-
-def to_words(name: str) -> str:
-    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`.
-
-    Parameters
-    ----------
-    name
-        A name with underscores.
-    """
-    return name.replace("_", " ")
+    ranks = [rank.strip() for rank in taxon.split(";")]
+    named = [rank for rank in ranks if rank and not rank.endswith("__")]
+    if not named:
+        return taxon
+    return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
 
 
 def name_and_unit(column: str) -> tuple[str, str | None]:
@@ -186,6 +147,77 @@ def name_and_unit(column: str) -> tuple[str, str | None]:
     if name and last.lower() in UNITS:
         return name, last.lower()
     return to_words(column), None
+
+
+def to_words(name: str) -> str:
+    """Return a name from a file as words: `weighted_normalized` as `weighted normalized`.
+
+    Parameters
+    ----------
+    name
+        A name with underscores.
+    """
+    return name.replace("_", " ")
+
+
+def shorten(name: str, limit: int = 20) -> str:
+    """Cut a long name in its middle, where names of a kind differ least.
+
+    Parameters
+    ----------
+    name
+        The name.
+    limit
+        Most characters, at least 3.
+    """
+    if len(name) <= limit:
+        return name
+    head = (limit - 1) // 2
+    return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
+
+
+def capitalize(text: str) -> str:
+    """Return a text with a capital at its start; other letters stay as they are.
+
+    Parameters
+    ----------
+    text
+        The text.
+    """
+    return text[:1].upper() + text[1:]
+
+
+def format_score(value: float | None) -> str:
+    """Return a score with two decimals, fewer from 100 on and more below one, or a dash.
+
+    Parameters
+    ----------
+    value
+        The score; None or NaN: there is none.
+    """
+    if value is None or value != value:
+        return DASH
+    size = abs(value)
+    if size >= 100:
+        return f"{value:.1f}" if size < 1000 else f"{value:,.0f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+
+
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a score with its interval, or alone where there is none.
+
+    Parameters
+    ----------
+    value
+        The score; None: a dash.
+    low, high
+        Ends of the interval; None or NaN: there is none.
+    """
+    if low is None or high is None or low != low or high != high:
+        return format_score(value)
+    return f"{format_score(value)} [{format_score(low)}, {format_score(high)}]"
 
 
 def format_amount(value: float, unit: str | None) -> str:
@@ -233,53 +265,21 @@ def format_percent(value: float, digits: int = 0) -> str:
     return f"{value:.{digits}%}".replace("%", " %")
 
 
-def taxon_name(taxon: str) -> str:
-    """Return the last rank of a taxon that has a name: `g__Streptococcus`, with its species.
-
-    Parameters
-    ----------
-    taxon
-        Ranks, divided by semicolons.
-    """
-    ranks = [rank.strip() for rank in taxon.split(";")]
-    named = [rank for rank in ranks if rank and not rank.endswith("__")]
-    if not named:
-        return taxon
-    return " ".join(named[-2:]) if named[-1].startswith("s__") else named[-1]
-
-
-def shorten(name: str, limit: int = 20) -> str:
-    """Cut a long name in its middle, where names of a kind differ least.
-
-    Parameters
-    ----------
-    name
-        The name.
-    limit
-        Most characters, at least 3.
-    """
-    if len(name) <= limit:
-        return name
-    head = (limit - 1) // 2
-    return f"{name[:head]}…{name[len(name) - (limit - 1 - head) :]}"
-
-
-def format_score(value: float | None) -> str:
-    """Return a score with two decimals, below one with three digits, or a dash.
+def format_p_value(value: float | None) -> str:
+    """Return `p = 0.032`, `p < 0.0001`, `p > 0.99`, or a dash.
 
     Parameters
     ----------
     value
-        The score; None or NaN: there is none.
+        The p-value; None: there is none.
     """
-    if value is None or value != value:
+    if value is None:
         return DASH
-    size = abs(value)
-    if size >= 100:
-        return f"{value:.1f}" if size < 1000 else f"{value:,.0f}"
-    if size >= 1:
-        return f"{value:.2f}"
-    return f"{value:.3f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+    if value < 1e-4:
+        return "p < 0.0001"
+    if value > 0.99:
+        return "p > 0.99"
+    return f"p = {value:.2g}"
 
 
 def format_quantity(value: float | None) -> str:

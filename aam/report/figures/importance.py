@@ -5,7 +5,7 @@ Shape suffixes: A ASVs in the order of the tree, C explained outputs.
 
 import itertools
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +70,29 @@ def draw(
     pruned.prune()
     names = [node.name for node in pruned.postorder() if node.is_tip()]
     table = importance.set_index("feature-id").loc[names]
-    columns = direction_columns(importance)
-    several = len(columns) > 1
-    widths = (3.0, 0.5 + 0.2 * min(len(columns), SHOWN_OUTPUTS), 3.6) if several else (3.0, 4.0)
-    height = max(3.0, 1.6 + 0.19 * len(names))
+    directions = direction_columns(importance)
+    has_several_outputs = len(directions) > 1
+    widths = [3.0, 4.0]
+    if has_several_outputs:
+        widths = [3.0, 0.5 + 0.2 * min(len(directions), SHOWN_OUTPUTS), 3.6]
+    height_in = max(3.0, 1.6 + 0.19 * len(names))
     grid: dict[str, Any] = {"columns": len(widths), "width_ratios": widths, "sharey": True}
-    with saved_figure(path, height, **grid) as (_, panels):
+    with saved_figure(path, height_in, **grid) as (_, panels):
         _draw_tree(panels[0], pruned)
-        if several:
-            _draw_directions(panels[1], table[columns])
+        if has_several_outputs:
+            _draw_directions(panels[1], table[directions])
         _draw_bars(panels[-1], table, check)
-        # Matplotlib labels the first of shared axes alone, and the labels belong right of the tree.
-        panels[1].tick_params(axis="y", left=False, labelleft=True)
-        panels[1].set_yticks(range(len(names)), _labels(table))
-        panels[0].tick_params(axis="y", left=False, labelleft=False)
-        panels[-1].tick_params(axis="y", left=False)
-        panels[0].set_ylim(len(names) - 0.4, -0.6)
+        _label_tips(panels, table)
+
+
+def _label_tips(panels: Sequence[Axes], table: pd.DataFrame) -> None:
+    """Write the names of the ASVs between the tree and the panel next to it."""
+    # Matplotlib labels the first of shared axes alone, and the labels belong right of the tree.
+    panels[1].tick_params(axis="y", left=False, labelleft=True)
+    panels[1].set_yticks(range(len(table)), _labels(table))
+    panels[0].tick_params(axis="y", left=False, labelleft=False)
+    panels[-1].tick_params(axis="y", left=False)
+    panels[0].set_ylim(len(table) - 0.4, -0.6)
 
 
 def _write_sentence(path: Path) -> None:
@@ -176,11 +183,10 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
         title = shorten(to_words(check["outputs"][0]), 24)
         axes.legend(handles=handles, title=title, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     drawn = axes.barh(range(len(size)), size, color=bar_colors, height=0.68)
-    taxa = (table[TAXON].fillna("") + "\n") if TAXON in table else [""] * len(size)
-    shown = zip(taxa, table.index, size, strict=True)
-    add_tooltips(
-        drawn, (f"{taxon}{name}\n{format_quantity(value)}" for taxon, name, value in shown)
-    )
+    first_lines = table[TAXON].fillna("") + "\n" if TAXON in table else [""] * len(size)
+    rows = zip(first_lines, table.index, size, strict=True)
+    texts = [f"{first}{name}\n{format_quantity(value)}" for first, name, value in rows]
+    add_tooltips(drawn, texts)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")
