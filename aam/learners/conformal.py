@@ -116,9 +116,9 @@ class Calibration:
         Returns
         -------
         pandas.DataFrame
-            Of numbers with `lower` and `upper`, missing where the calibration had too few samples.
-            Of classes with calibrated probabilities; `likeliest`, the class of the highest of
-            them; `prediction_set`, classes joined by "|". `predicted` stays what it was.
+            Numbers have `lower` and `upper`, missing where the calibration had too few samples.
+            Classes have calibrated probabilities; `likeliest`, the class of the highest of them;
+            `prediction_set`, classes joined by "|". `predicted` stays what it was.
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
