@@ -12,7 +12,7 @@ from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
 from aam.data.target import Target
 from aam.distributed.devices import Devices
-from aam.inference.outputs import Outputs, decoded, raw_outputs
+from aam.inference.outputs import Outputs, decode_outputs, raw_outputs
 from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
 from aam.runtime.run_options import RunOptions
@@ -166,7 +166,7 @@ def ask(augmented, devices) -> Callable[..., Outputs]:
             predictor, store, augmented.tokens, rows_R, devices, category_RF=category_RF
         )
         by_R = None if by is None else [*by] * views
-        return decoded(predictor.target, output_RO, views, by_R)
+        return decode_outputs(predictor.target, output_RO, views, by_R)
 
     return outputs
 

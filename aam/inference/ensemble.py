@@ -20,8 +20,8 @@ from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_di
 from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs, decoded, mean_columns, raw_outputs
-from aam.inference.tables import rarefied, unseen_share
+from aam.inference.outputs import Outputs, decode_outputs, mean_columns, raw_outputs
+from aam.inference.tables import rarefy_views, unseen_share
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def predict_table(
     InputError
         No sample is deep enough, a prediction is not finite, or `asvs` cannot be read.
     """
-    tokens, store = rarefied(
+    tokens, store = rarefy_views(
         table,
         sequences,
         depth=bundle.depth,
@@ -195,7 +195,7 @@ def _outputs(
             asv_UD=asv_UD,
             category_RF=category_RF,
         )
-        outputs[number] = decoded(predictor.target, output_RO, store.views, by_R)
+        outputs[number] = decode_outputs(predictor.target, output_RO, store.views, by_R)
     return [outputs[number] for number in range(len(keys))], novelty_N
 
 

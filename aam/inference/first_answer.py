@@ -17,7 +17,7 @@ from aam.data.target import Target
 from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.calibrated import with_intervals
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
-from aam.inference.tables import rarefied, read_table, unseen_share
+from aam.inference.tables import rarefy_views, read_table, unseen_share
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS, MODEL, SETTINGS
@@ -135,7 +135,7 @@ class FirstAnswer:
         depth = rarefaction["depth"]
         kept_sequences = self.super_learner.reads.sequences
         length_bp = longest_bp(kept_sequences)
-        tokens, store = rarefied(
+        tokens, store = rarefy_views(
             counts,
             texts,
             depth=depth,

@@ -163,7 +163,7 @@ def mean_reads(store: SampleStore, samples: NDArray[np.int64], asvs: int) -> sci
     return scipy.sparse.csc_array(total / store.views)
 
 
-def decoded(
+def decode_outputs(
     target: Target, output_RO: NDArray[np.floating], views: int, by_R: list[str] | None = None
 ) -> Outputs:
     """Return what raw outputs mean in the units of the target.

@@ -17,7 +17,7 @@ from aam.config.references import REFERENCES
 from aam.data.table import FeatureTable
 from aam.distributed.devices import Devices
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.tables import rarefied
+from aam.inference.tables import rarefy_views
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
@@ -123,7 +123,7 @@ class TableEmbedder:
             No sample is deep enough.
         """
         length_bp = self.encoder.shape.max_length_bp
-        tokens, store = rarefied(
+        tokens, store = rarefy_views(
             table, sequences, depth=depth, views=1, seed=0, max_length_bp=length_bp
         )
         if self.known_asvs is not None:

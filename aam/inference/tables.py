@@ -58,7 +58,7 @@ def read_table(
     return counts, feature_sequences(counts, where, fasta)
 
 
-def rarefied(
+def rarefy_views(
     table: FeatureTable,
     sequences: Mapping[str, str],
     depth: int | None,

@@ -15,7 +15,7 @@ from aam.inference.bundle import SHARED, write_bundle
 from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation, Finished
 from aam.tasks.finetune.inputs import FinetuneInputs
-from aam.tasks.finetune.parallel import Models, in_processes, processes, turns
+from aam.tasks.finetune.parallel import Models, divide_models, processes, train_in_processes
 from aam.tasks.finetune.prediction_tables import (
     nested_table,
     prediction_table,
@@ -101,7 +101,7 @@ def _cross_validate(setup: FinetuneSetup, train: Callable[[Models, RunOptions], 
     models = validation.models()
     number = processes(setup.settings, len(models), setup.runtime)
     if number > 1:
-        in_processes(train, turns(models, number), setup.runtime)
+        train_in_processes(train, divide_models(models, number), setup.runtime)
     # Models that the processes have trained are finished, and read.
     return validation.run()
 

@@ -17,7 +17,7 @@ from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Share, decoded, raw_outputs
+from aam.inference.outputs import Share, decode_outputs, raw_outputs
 from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
@@ -92,7 +92,7 @@ def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, 
     found = pd.read_csv(paths[-1], dtype={"sample-id": str}).set_index("sample-id")
     store, tokens, rows = augmented.store, augmented.tokens, np.arange(40)
     raw = [raw_outputs(predictor, store, tokens, rows, devices) for predictor in predictors]
-    single = [decoded(AGE, output_RO, 2).point_NC[:, 0] for output_RO in raw]
+    single = [decode_outputs(AGE, output_RO, 2).point_NC[:, 0] for output_RO in raw]
     assert found.index.tolist() == augmented.store.sample_ids
     np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=0, atol=1e-6)
     np.testing.assert_allclose(found["sd"], np.std(single, axis=0), rtol=0, atol=1e-6)

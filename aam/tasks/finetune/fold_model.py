@@ -20,7 +20,7 @@ from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
 from aam.distributed.devices import Devices
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import Outputs, decoded, mean_reads, raw_outputs
+from aam.inference.outputs import Outputs, decode_outputs, mean_reads, raw_outputs
 from aam.model.batch import TARGET
 from aam.model.fusion import Vocabulary
 from aam.model.kernel_head import KernelShape
@@ -203,7 +203,7 @@ class FoldModel:
             category_RF=category_NF,
         )
         by_R = None if by is None else [by[row] for row in labelled] * store.views
-        return decoded(predictor.target, output_RO, store.views, by_R)
+        return decode_outputs(predictor.target, output_RO, store.views, by_R)
 
     def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
         """Return the embeddings of some rows of the store.

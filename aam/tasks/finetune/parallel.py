@@ -78,7 +78,7 @@ def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
     return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 
 
-def turns(models: Models, number: int) -> list[list[ModelKey]]:
+def divide_models(models: Models, number: int) -> list[list[ModelKey]]:
     """Divide models among processes, each recipe alike.
 
     Parameters
@@ -97,7 +97,7 @@ def turns(models: Models, number: int) -> list[list[ModelKey]]:
     return [sorted(by_recipe[first::number]) for first in range(number)]
 
 
-def in_processes(
+def train_in_processes(
     train: Callable[[Models, RunOptions], None], work: Sequence[Models], runtime: RunOptions
 ) -> None:
     """Call a function in a process of its own for each part of the work.

@@ -14,7 +14,7 @@ from aam.data.tokens import TokenStore
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.tasks.pretrain.starts import StartingModel, begin
+from aam.tasks.pretrain.starts import StartingModel, take_start
 from aam.tasks.pretrain.studies import divide_samples
 from aam.tasks.pretrain.true_distances import TrueDistances, batch_targets, room, stored_targets
 from aam.tasks.pretrain.validation import HeldOut
@@ -94,7 +94,7 @@ def prepare(
     read = tokens.cut(length_bp)
     masker = Masker(training.mask, training.seed, training.masking, model.encoder.shape.patch_bp)
     dataset = _batches(training, store, read, training_samples, masker, true)
-    learned = begin(model, start, dataset)
+    learned = take_start(model, start, dataset)
     model.start(dataset[0], training.dropout, learned)
     validation = HeldOut(
         store=store,

@@ -97,7 +97,9 @@ class StartingModel:
         return [metric for metric in model.weights if metric not in lacking]
 
 
-def begin(model: PretrainingModel, start: StartingModel | None, dataset: BatchDataset) -> list[str]:
+def take_start(
+    model: PretrainingModel, start: StartingModel | None, dataset: BatchDataset
+) -> list[str]:
     """Give a model the weights that it begins with, where it has a start.
 
     Parameters

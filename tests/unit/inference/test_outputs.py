@@ -7,7 +7,7 @@ from aam.data.target import QUANTILES, Target
 from aam.inference import embed
 from aam.inference.asv_cache import embed_asvs_cached
 from aam.inference.embed import embed_samples
-from aam.inference.outputs import decoded, raw_outputs
+from aam.inference.outputs import decode_outputs, raw_outputs
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 
@@ -58,9 +58,9 @@ def test_views_are_averaged_in_the_units_of_each_rows_category():
     options = {"transform": "log_zscore", "by": ["a", "a", "b", "b"], "loss": "quantile"}
     target = Target.fit("regression", ("age",), ages, np.ones(4, bool), **options)
     raw = np.random.default_rng(1).normal(size=(6, len(QUANTILES))).astype(np.float32)
-    found = decoded(target, raw, 2, by * 2)
+    found = decode_outputs(target, raw, 2, by * 2)
     for sample, name in enumerate(by):
         both = [target.decode_quantiles(raw[[row]], [name])[0] for row in (sample, sample + 3)]
         np.testing.assert_allclose(found.quantile_NCQ[sample], np.mean(both, axis=0))
         np.testing.assert_allclose(found.point_NC[sample, 0], found.quantile_NCQ[sample, 0, 2])
-    assert (decoded(target, raw, 2).point_NC[0] != found.point_NC[0]).all()
+    assert (decode_outputs(target, raw, 2).point_NC[0] != found.point_NC[0]).all()

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from aam.distributed import launch
 from aam.runtime.run_options import RunOptions
-from aam.tasks.finetune.parallel import in_processes
+from aam.tasks.finetune.parallel import train_in_processes
 from aam.util.errors import InputError
 
 
@@ -51,4 +51,4 @@ def start(folder: Path, does: str, **options) -> None:
 if __name__ == "__main__":
     stage = Path(sys.argv[1])
     threading.Thread(target=start, args=(stage, "sleep")).start()
-    in_processes(partial(sleep, stage), [[(0, "full", 0)], [(1, "full", 0)]], RunOptions())
+    train_in_processes(partial(sleep, stage), [[(0, "full", 0)], [(1, "full", 0)]], RunOptions())

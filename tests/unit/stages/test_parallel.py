@@ -77,7 +77,7 @@ def test_every_process_has_its_part_of_each_recipe():
         for fold in range(4)
         for recipe in ("kernel", "partial", "full")
     ]
-    turns = parallel.turns(models, 2)
+    turns = parallel.divide_models(models, 2)
     assert sorted(sum(turns, [])) == sorted(models)
     for turn in turns:
         assert Counter(recipe for _, recipe, _ in turn) == {"kernel": 2, "partial": 2, "full": 2}
