@@ -21,14 +21,12 @@ from aam.batches.masking import Masker
 from aam.config import slices
 from aam.config.configuration import Config
 from aam.config.metrics import FAITH_PD
-from aam.config.sections.execution import Optimization
 from aam.data.target import Target
-from aam.model.asv_encoders import Architecture
-from aam.model.batch import TARGET, AsvBlock, Batch, Masked, SampleBlock, changed
+from aam.model.batch import TARGET, AsvBlock, Batch, Masked, SampleBlock, map_tensors
 from aam.model.build import build_encoder, set_dropout
 from aam.model.predictor import Predictor
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.options import step_options
+from aam.tasks.pretrain.settings import PretrainSettings
 
 TOLERANCE = 1e-5
 """Relative error above which a gradient is taken to be wrong: right ones have 1e-6 or less."""
@@ -81,7 +79,7 @@ def check_gradients(model: nn.Module, batch: Batch, seed: int = 0) -> list[PartE
     """
     set_dropout(model, 0.0)
     model.double()
-    batch = changed(batch, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
+    batch = map_tensors(batch, _in_double)
     generator = torch.Generator().manual_seed(seed)
     parts: dict[str, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
@@ -115,22 +113,22 @@ def check_configured(config: Config) -> Iterator[tuple[str, list[PartError]]]:
     """
     for dataset in config.datasets:
         for model in config.models:
-            cfg = slices.pretrain(config, dataset, model)
-            yield f"{dataset}, {model}, pretraining", _check_pretraining(cfg)
+            settings = PretrainSettings.read(slices.pretrain(config, dataset, model))
+            yield f"{dataset}, {model}, pretraining", _check_pretraining(settings)
             for task, section in config.tasks.items():
                 if section.dataset == dataset:
                     tuning = slices.finetune(config, dataset, model, task)
-                    errors = _check_task(cfg, tuning)
+                    errors = _check_task(settings, tuning)
                     yield f"{dataset}, {model}, {task}", errors
 
 
-def _check_pretraining(cfg: Mapping[str, Any]) -> list[PartError]:
+def _check_pretraining(settings: PretrainSettings) -> list[PartError]:
     """Check the encoder with the heads of its pretraining."""
-    distances = cfg["pretraining"]["distances"]
-    length_bp = PATCHES * cfg["model"]["patch_bp"]
+    distances = settings.pretraining.distances or {}
+    patch_bp = settings.architecture["patch_bp"]
     variances = dict.fromkeys(distances, 0.1)
-    model = PretrainingModel.from_config(cfg, length_bp, variances)
-    batch = _random_batch(length_bp, cfg["model"]["patch_bp"])
+    model = PretrainingModel.from_settings(settings, PATCHES * patch_bp, variances)
+    batch = _random_batch(patch_bp)
     rng = np.random.default_rng(1)
     for metric in distances:
         if metric == FAITH_PD:
@@ -141,12 +139,11 @@ def _check_pretraining(cfg: Mapping[str, Any]) -> list[PartError]:
     return check_gradients(model, batch)
 
 
-def _check_task(cfg: Mapping[str, Any], tuning: Mapping[str, Any]) -> list[PartError]:
+def _check_task(settings: PretrainSettings, tuning: Mapping[str, Any]) -> list[PartError]:
     """Check the encoder with the head and the loss of a task; covariates are left out."""
-    length_bp = PATCHES * cfg["model"]["patch_bp"]
-    options = step_options(Optimization.model_validate(tuning["optimization"]))
-    shape = Architecture(**cfg["model"], max_length_bp=length_bp)
-    encoder = build_encoder(shape, seed=0, backend=options.attention)
+    patch_bp = settings.architecture["patch_bp"]
+    shape = settings.shape(PATCHES * patch_bp)
+    encoder = build_encoder(shape, seed=0, backend=settings.step_options.attention)
     kind = tuning["kind"]
     classes = tuning["classes"] or ["low", "high"]
     columns = tuning["columns"]
@@ -164,15 +161,15 @@ def _check_task(cfg: Mapping[str, Any], tuning: Mapping[str, Any]) -> list[PartE
         transform=tuning["transform"],
         classes=tuning["classes"],
     )
-    batch = _random_batch(length_bp, cfg["model"]["patch_bp"])
+    batch = _random_batch(patch_bp)
     batch.values[TARGET] = torch.from_numpy(target.encode(observed))
     return check_gradients(Predictor(encoder, target, seed=0), batch)
 
 
-def _random_batch(length_bp: int, patch_bp: int) -> Batch:
+def _random_batch(patch_bp: int) -> Batch:
     """Return samples with all ASVs in different numbers, some nucleotides of which are masked."""
     rng = np.random.default_rng(0)
-    tokens_US = rng.integers(1, 5, (ASVS, length_bp)).astype(np.uint8)
+    tokens_US = rng.integers(1, 5, (ASVS, PATCHES * patch_bp)).astype(np.uint8)
     masker = Masker(0.2, seed=0, patch_bp=patch_bp)
     tokens_US, places = masker.mask(tokens_US, np.arange(ASVS), epoch=0)
     masked = Masked(*map(torch.from_numpy, places))
@@ -185,6 +182,10 @@ def _random_batch(length_bp: int, patch_bp: int) -> Batch:
         distances={},
         values={},
     )
+
+
+def _in_double(tensor: Tensor) -> Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _largest_error(
