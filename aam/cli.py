@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aam", description=__doc__)
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="init | check | run | crate")
+    commands = parser.add_subparsers(
+        required=True, metavar="init | check | run | crate | gradients"
+    )
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
     init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
@@ -80,6 +82,13 @@ def _parser() -> argparse.ArgumentParser:
         help="licence of the results, best as an address of https://spdx.org/licenses",
     )
     crate.set_defaults(command=_crate)
+    gradients = commands.add_parser(
+        "gradients", help="compare the gradients of the models with differences of their losses"
+    )
+    gradients.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="the configurations; no data are read"
+    )
+    gradients.set_defaults(command=_gradients)
     return parser
 
 
@@ -121,6 +130,25 @@ def _crate(given: argparse.Namespace) -> None:
             license_text=given.license,
         )
         print(path)
+
+
+def _gradients(given: argparse.Namespace) -> None:
+    """Print the error of each part's gradient."""
+    config = load(_merged(given.files))
+    if not config.models:
+        raise problem("configuration key models", "no models", "one", "add one to check it")
+    # It imports PyTorch, which no other command needs.
+    from aam.bench.gradients import check_configured
+
+    wrong = []
+    for what, errors in check_configured(config):
+        for error in errors:
+            line = f"{what}: {error.part}"
+            print(f"{line:<60} {error.relative:.1e}{', wrong' if error.is_wrong else ''}")
+            if error.is_wrong:
+                wrong.append(line)
+    if wrong:
+        raise InputError("The backward pass disagrees with differences:\n" + "\n".join(wrong))
 
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:
