@@ -41,7 +41,7 @@ BASELINES = {
 """Labels of the baselines where it is not their name in words."""
 
 KERNEL_MACHINE = "kernel machine"
-"""The SVM on clades where it stands in for a model."""
+"""The SVM on CLR where it stands in for a model."""
 
 OTHER_METRICS = {
     "bray_curtis": "Bray-Curtis",
