@@ -243,7 +243,7 @@ class _AllSum(torch.autograd.Function):
         return _AllSum.apply(gradient)
 
 
-def summed(value: Tensor) -> Tensor:
+def sum_over_processes(value: Tensor) -> Tensor:
     """Return the sum of a value over all processes, with gradients.
 
     Parameters

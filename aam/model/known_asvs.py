@@ -166,7 +166,7 @@ class KnownAsvs(KnownSequences):
         fraction, said = self.familiarity(store, tokens, sequences)
         logger.log(logging.INFO if fraction >= FEW_NEAR else logging.WARNING, "%s", said)
 
-    def joined(self, other: Self) -> Self:
+    def join(self, other: Self) -> Self:
         """Return the ASVs of both, each once.
 
         Parameters

@@ -9,7 +9,7 @@ SAMPLES = 1024
 """Training samples that the statistics are taken from."""
 
 
-def some_of(samples: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_evenly(samples: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return at most `SAMPLES` of the samples, evenly spread over their order.
 
     Parameters

@@ -9,7 +9,7 @@ from aam.model.predictor import Predictor
 from aam.model.store import is_whole, load_config, load_weights
 from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.kernel_machine import fit_machine
-from aam.train.batch_norm import recalibrate_batch_norm, some_of
+from aam.train.batch_norm import recalibrate_batch_norm, select_evenly
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import fit
 from aam.train.precision import PrecisionChoice
@@ -95,6 +95,6 @@ def _fit_by_steps(model: FoldModel, predictor: Predictor, fingerprint: str) -> P
         runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
         name=f"fine-tuning, {model.name}",
     )
-    some_RD = model.embedded(predictor, some_of(dataset.samples), setup.devices)
+    some_RD = model.embedded(predictor, select_evenly(dataset.samples), setup.devices)
     recalibrate_batch_norm(predictor.head, some_RD)
     return progress

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from aam.config.metrics import FAITH_PD
-from aam.distributed.shards import BatchShard, encode_sharded, summed
+from aam.distributed.shards import BatchShard, encode_sharded, sum_over_processes
 from aam.model.batch import Batch
 from aam.model.build import build_encoder, initialize, set_dropout
 from aam.model.encoder import Encoder
@@ -192,4 +192,4 @@ def _mean_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
     if not isinstance(batch, BatchShard):
         return nn.functional.cross_entropy(logits_M4, base_M)
     error = nn.functional.cross_entropy(logits_M4, base_M, reduction="sum")
-    return summed(error) / batch.masked_nucleotides
+    return sum_over_processes(error) / batch.masked_nucleotides

@@ -151,7 +151,7 @@ def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: b
     before = None if start is None else start.known_asvs
     if before is None:
         return learned
-    return before.joined(learned) if trained else before
+    return before.join(learned) if trained else before
 
 
 def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:

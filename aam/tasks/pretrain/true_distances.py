@@ -14,7 +14,7 @@ from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.batch_norm import some_of
+from aam.train.batch_norm import select_evenly
 from aam.train.monitoring.memory import MB, budget_mb, held_mb
 from aam.unifrac.in_batch import BatchDistances
 
@@ -112,7 +112,7 @@ def batch_targets(
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)
-    some_N = some_of(training)
+    some_N = select_evenly(training)
     computed = exact(store.counts_of(some_N, len(tokens.lengths)))
     if FAITH_PD in computed:
         value_N1 = computed.pop(FAITH_PD)

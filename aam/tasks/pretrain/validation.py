@@ -19,7 +19,7 @@ from aam.distributed.devices import Devices
 from aam.inference.embed import asv_batches, asvs_of, embed_samples
 from aam.model.batch import AsvBlock
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.batch_norm import recalibrate_batch_norm, some_of
+from aam.train.batch_norm import recalibrate_batch_norm, select_evenly
 from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator
 
@@ -246,7 +246,7 @@ class HeldOut:
         self, model: PretrainingModel, devices: Devices
     ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
         """Set the statistics of the heads, then yield every block with its embeddings [B, D]."""
-        rows = some_of(self.training_samples)
+        rows = select_evenly(self.training_samples)
         blocks = self.blocks()
         # Both are embedded together, so that an ASV that both have is encoded once.
         both_RD = self._embed(model, np.concatenate([rows, blocks[0]]), devices)

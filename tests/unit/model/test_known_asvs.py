@@ -95,6 +95,6 @@ def test_reads_longer_than_the_encoder_reads_are_turned_before_they_are_cut(
 
 
 def test_asvs_of_two_studies_are_joined_each_once(asvs, sequences):
-    both = asvs.joined(KnownAsvs.from_tokens(store([sequences[0], "ACGT"]), np.arange(2)))
+    both = asvs.join(KnownAsvs.from_tokens(store([sequences[0], "ACGT"]), np.arange(2)))
     assert len(both.bases_US) == 51
     assert both.nearest(encode(["ACGT", sequences[3]], 120)).is_near_Q.all()
