@@ -1,5 +1,6 @@
 """The highest rates of a machine: matrix products and copies, measured where they are needed."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ COPIED_MB = {"cpu": 256, "cuda": 1024}
 """Size of the copy, in units of 2**20 bytes: several times the caches."""
 MEASURED_S = 0.5
 """Time after which a product or copy is not repeated again; steady ones are repeated less."""
+LONG_S = 2.0
+"""Time of a first call beyond which it is the only one; accelerators return before it ends."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,15 @@ def peak_flops(precision: str, device: torch.device) -> float:
     float
         Floating-point operations per second, the median of several measurements.
     """
+    rates: Rates = {}
     with arithmetic(precision) as dtype:
-        return best(product_rates(dtype, device, _squares(device))).median
+        for product in _squares(device):
+            measured = product_rates(dtype, device, [product])
+            rates |= measured
+            # A processor without instructions for this type takes minutes for the larger ones.
+            if len(next(iter(measured.values()))) == 1:
+                break
+    return best(rates).median
 
 
 def best(rates: Rates) -> Rate:
@@ -134,9 +144,13 @@ def best(rates: Rates) -> Rate:
 
 
 def _seconds(work: Callable[..., object], *args: Any, **kwargs: Any) -> list[float]:
-    """Return the seconds of one call, measured several times."""
+    """Return the seconds of one call, measured several times, or once if it is a long one."""
     # The first call chooses kernels and would mislead the timer about how often to call.
+    t0 = time.perf_counter()
     work(*args, **kwargs)
+    first_s = time.perf_counter() - t0
+    if first_s > LONG_S:
+        return [first_s]
     names = {"work": work, "args": args, "kwargs": kwargs}
     timer = Timer("work(*args, **kwargs)", globals=names, num_threads=torch.get_num_threads())
     return timer.adaptive_autorange(max_run_time=MEASURED_S).times

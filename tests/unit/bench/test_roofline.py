@@ -39,3 +39,17 @@ def test_all_precisions_and_the_models_own_shapes_are_measured_in_their_arithmet
     expected = {"8 x 8 x 8", "16 x 16 x 16", "32 x 4 x 12", "32 x 4 x 8", "32 x 8 x 4"}
     assert set(rates["fp32"]) == set(rates["bf16"]) == expected
     assert all(values and min(values) > 0 for values in rates["fp32"].values())
+
+
+def test_larger_products_are_left_out_where_one_call_takes_long(monkeypatch):
+    """A CPU without bf16 instructions would take minutes for them."""
+    monkeypatch.setattr(roofline, "LONG_S", 0.0)
+    multiplied = []
+
+    def spy(a, b, out):
+        multiplied.append(len(a))
+        return out
+
+    monkeypatch.setattr(torch, "mm", spy)
+    assert peak_flops("bf16", CPU) > 0
+    assert multiplied == [8]
