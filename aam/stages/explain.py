@@ -89,7 +89,7 @@ def explain_task(
         Where the check comes from, which is written with it (`aam.util.provenance`).
     """
     study = _Study.open(samples, tokens, folds)
-    choice = _Choice(explained=explained, checked=checked, removed=removed, seed=seed)
+    choice = _SampleChoice(explained=explained, checked=checked, removed=removed, seed=seed)
     # The check compares differences between outputs, which bf16 would round away.
     devices = Devices("fp32", threads).exact()
     importance: Importance | None = None
@@ -110,7 +110,7 @@ def explain_task(
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _SampleChoice:
     """Which samples of a fold are explained, and which ASVs are removed from them."""
 
     explained: int
@@ -157,7 +157,7 @@ def _add_fold(
     fold: int,
     predictors: Mapping[Predictor, float],
     study: _Study,
-    choice: _Choice,
+    choice: _SampleChoice,
     devices: Devices,
     asvs: Path | None,
 ) -> None:
@@ -201,7 +201,9 @@ def _add_fold(
     logger.info("fold %d: %d samples explained", fold, len(names))
 
 
-def _removed_asvs(store: SampleStore, name: str, row: int, choice: _Choice) -> NDArray[np.int64]:
+def _removed_asvs(
+    store: SampleStore, name: str, row: int, choice: _SampleChoice
+) -> NDArray[np.int64]:
     """Return the ASVs that are removed from a sample in turn, as positions among its ASVs."""
     number = store.offsets[row + 1] - store.offsets[row]
     draw = generator("remove", choice.seed, name)
