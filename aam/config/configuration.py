@@ -281,13 +281,11 @@ def _require_fitting(
             f"set tasks.{name}.finetuning.encoder",
         )
     changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
-    looks_at_asvs = training.fusion == "attention" and task.condition
-    if training.encoder == "frozen" and changes and not looks_at_asvs:
+    if training.encoder == "frozen" and changes:
         raise problem(
             f"configuration key finetuning.{changes[0]} (task {name})",
             f"{getattr(training, changes[0]):g} with encoder frozen",
-            "0, unless fusion is attention and the task has a `condition`: its embeddings are "
-            "made once",
+            "0: its embeddings are made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )
     for model, most in layers.items():

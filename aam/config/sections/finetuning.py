@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 from aam.config.losses import LOSSES, Loss
 from aam.config.sections.training import Training
 
-Fusion = Literal["concat", "attention"]
-
 BUDGET_CORES = 2
 """Cores that `budget_minutes` counts on."""
 BUDGET_FOLDS = 5
@@ -55,8 +53,6 @@ class Finetuning(Training):
     high."""
     class_weights: bool = False
     """Give every class the same weight."""
-    fusion: Fusion = "concat"
-    """How `condition` joins the sample: next to its embedding, or as queries to its ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs left out of each sample in every step."""
     count_weight: float = Field(0.0, ge=0)

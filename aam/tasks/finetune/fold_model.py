@@ -119,7 +119,6 @@ class FoldModel:
         predictor = Predictor(
             encoder,
             target,
-            fusion=settings.fusion,
             vocabulary=vocabulary,
             count_weight=settings.count_weight,
             kernel=kernel,
@@ -150,7 +149,7 @@ class FoldModel:
             "values": {TARGET: value_NE},
             "category_NF": self._categories(predictor),
         }
-        if self.frozen.embedding_RD is not None and not predictor.needs_asvs:
+        if self.frozen.embedding_RD is not None:
             return EmbeddingDataset(**common, embedding_RD=self.frozen.embedding_RD)
         masks_counts = settings.count_weight > 0
         if settings.asv_dropout or masks_counts:

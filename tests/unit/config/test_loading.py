@@ -184,8 +184,7 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
     ("tuning", "key", "got"),
     [
         (FROZEN | {"asv_dropout": 0.1}, "asv_dropout", "got 0.1 with encoder frozen"),
-        # Without a condition nothing looks at the ASVs.
-        (FROZEN | {"count_weight": 2, "fusion": "attention"}, "count_weight", "got 2 with encoder"),
+        (FROZEN | {"count_weight": 2}, "count_weight", "got 2 with encoder"),
         ({"loss": "cross_entropy"}, "loss", "got cross_entropy with kind regression; expected nu"),
         ({"epochs": 9}, "epochs", "got 9 with encoder auto, which sets it"),
         ({"encoder": "kernel", "loss": "mse"}, "encoder", "got kernel with loss mse"),
@@ -202,10 +201,6 @@ def test_what_a_task_may_choose_beside_settings_of_others_and_of_its_own() -> No
     raw = with_key("tasks.age.finetuning", {"encoder": "auto"})
     raw["finetuning"] = {"encoder": "full", "epochs": 20}
     assert resolved(load(raw), "finetuning", task="age").encoder == "auto"
-    hidden = FROZEN | {"asv_dropout": 0.1, "fusion": "attention"}
-    raw = with_key("tasks.age", TASK | {"condition": ["sex"], "finetuning": hidden})
-    found = resolved(load(raw), "finetuning", task="age")
-    assert found.asv_dropout == 0.1, "a frozen encoder, whose ASVs the head looks at"
 
 
 def test_the_losses_of_a_kind_are_named() -> None:

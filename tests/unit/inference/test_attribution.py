@@ -28,12 +28,11 @@ VOCABULARY = Vocabulary(("host",), (("ape", "man"),))
 def predict_with(new_encoder):
     """Return the function that builds a predictor whose outputs depend much on its samples."""
 
-    def build(kind="classes", fusion=None, seed=0) -> Predictor:
+    def build(kind="classes", vocabulary=None, seed=0) -> Predictor:
         name, columns, observed, options = TARGETS[kind]
         target = Target.fit(name, columns, observed, np.ones(4, bool), **options)
-        vocabulary = None if fusion is None else VOCABULARY
         encoder = new_encoder(20, seed=seed, asv_layers=1)
-        predictor = Predictor(encoder, target, fusion=fusion, vocabulary=vocabulary, seed=seed)
+        predictor = Predictor(encoder, target, vocabulary=vocabulary, seed=seed)
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(seed)
             for weight in (p for p in predictor.parameters() if p.ndim == 2):
@@ -154,7 +153,7 @@ def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devi
 
 
 def test_covariates_have_a_part(predict_with, sample):
-    predictor = predict_with("number", "attention")
+    predictor = predict_with("number", VOCABULARY)
     found = {
         name: attribution.explain(predictor, *sample, {"host": name}, points=[12])
         for name in ("ape", "man", "unheard of", "")

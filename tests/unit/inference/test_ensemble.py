@@ -204,7 +204,7 @@ def conditioned(new_encoder, tiny) -> ModelBundle:
     predictors = []
     for seed, hosts in enumerate([("cat", "dog"), ("cat",)]):
         encoder, vocabulary = new_encoder(20, seed=seed), Vocabulary(("host",), (hosts,))
-        predictor = Predictor(encoder, target, fusion="concat", vocabulary=vocabulary, seed=seed)
+        predictor = Predictor(encoder, target, vocabulary=vocabulary, seed=seed)
         for name, weight in predictor.fusion.named_parameters():
             weight.data.normal_(generator=torch.Generator().manual_seed(len(name)))
         predictors.append(predictor)

@@ -20,12 +20,11 @@ AGE = Target.fit("regression", ["age"], NUMBERS, ALL)
 QUANTILES = Target.fit("regression", ["age"], NUMBERS, ALL, loss="quantile")
 STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "tongue"])
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
-FUSIONS = ["concat", "attention"]
 CASES = {
     "classes": (Target.fit("classification", ["site"], WORDS, ALL), {}),
-    "ordinal": (STAGE, {"fusion": "concat", "vocabulary": VOCABULARY}),
+    "ordinal": (STAGE, {"vocabulary": VOCABULARY}),
     "quantiles": (QUANTILES, {"count_weight": 0.5}),
-    **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
+    "covariates": (AGE, {"vocabulary": VOCABULARY}),
 }
 ENCODERS = {"classes": {"encoder": "bilstm"}, "ordinal": {"encoder": "bdh"}}
 """What is saved need not be a transformer."""
@@ -44,9 +43,8 @@ def batch_of(data, rows, target=None, per_block=16) -> Batch:
 
 def outputs(predictor: Predictor, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
-        encoded = predictor.encoder(batch, asvs=predictor.needs_asvs)
-        known = {"asvs": encoded.asvs, "batch": batch}
-        return predictor.predict(encoded.sample_BD, batch.values[CATEGORIES], **known)
+        encoded = predictor.encoder(batch)
+        return predictor.predict(encoded.sample_BD, batch.values[CATEGORIES])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -87,7 +85,7 @@ def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddi
 ):
     target, options = CASES[case]
     losses = []
-    for comes_along in (False, True) if case != "attention" else (False,):
+    for comes_along in (False, True):
         predictor = Predictor(new_encoder(20), target, seed=0, **options)
         batch = batch_of(tiny, range(8), target)
         if comes_along:
@@ -102,9 +100,8 @@ def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddi
     torch.testing.assert_close(losses[0], losses[-1])
 
 
-@pytest.mark.parametrize("fusion", FUSIONS)
-def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encoder, fusion):
-    predictor = Predictor(new_encoder(20), AGE, seed=0, fusion=fusion, vocabulary=VOCABULARY)
+def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encoder):
+    predictor = Predictor(new_encoder(20), AGE, seed=0, vocabulary=VOCABULARY)
     predictor.eval()
     with torch.no_grad():
         for parameter in predictor.fusion.parameters():

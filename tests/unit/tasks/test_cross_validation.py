@@ -261,14 +261,10 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     assert np.ptp(points[0]) > 1
 
 
-@pytest.mark.parametrize(
-    ("fusion", "encoder"), [("concat", "full"), ("attention", "partial"), ("concat", "frozen")]
-)
-def test_covariates_reach_the_model_and_unknown_is_one(
-    new_task, ask, datasets, fusion, encoder, tmp_path
-):
+@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
+def test_covariates_reach_the_model_and_unknown_is_one(new_task, ask, datasets, encoder, tmp_path):
     """The category `hen` is in fold 0 alone, so that its model has never seen it."""
-    common = {"fusion": fusion, "encoder": encoder, "learning_rate": 0.02}
+    common = {"encoder": encoder, "learning_rate": 0.02}
     common["target"] = {"condition": ("host",)}
     task = new_task(categories={"host": HOST}, **common)
     finished = task.run()
