@@ -280,11 +280,10 @@ def _require_fitting(
             "auto, full, partial or frozen, which learn that",
             f"set tasks.{name}.finetuning.encoder",
         )
-    changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
-    if training.encoder == "frozen" and changes:
+    if training.encoder == "frozen" and training.asv_dropout > 0:
         raise problem(
-            f"configuration key finetuning.{changes[0]} (task {name})",
-            f"{getattr(training, changes[0]):g} with encoder frozen",
+            f"configuration key finetuning.asv_dropout (task {name})",
+            f"{training.asv_dropout:g} with encoder frozen",
             "0: its embeddings are made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )

@@ -189,7 +189,7 @@ class _Copies:
         row_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
         block = SampleBlock(asv_BA=row_SA, present_BA=counts_SA > 0, counts_BA=counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
-        sample_SD, _ = self.predictor.encoder.encode_samples(self.asv_AD, batch)
+        sample_SD = self.predictor.encoder.encode_samples(self.asv_AD, batch)
         if self.kernel is not None:
             log_SK = torch.zeros(copies, self.columns, device=device)
             log_SK = log_SK.index_add(1, self.number_K, log_SA[:, self.is_known_A])

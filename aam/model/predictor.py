@@ -18,9 +18,9 @@ from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
 from aam.model.build import build_encoder, initialize
 from aam.model.encoder import Encoder
 from aam.model.fusion import UNKNOWN, Fusion, Vocabulary
-from aam.model.heads import CountHead, Thresholds, ValueHead
+from aam.model.heads import Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
-from aam.model.losses import TargetLoss, count_error
+from aam.model.losses import TargetLoss
 from aam.model.store import load_config, rebuilt, save_model
 
 FORMAT = 6
@@ -38,8 +38,6 @@ class Predictor(nn.Module):
         What is predicted, and by which loss.
     vocabulary
         Categories of the covariates; None: there are no covariates.
-    count_weight
-        Weight of the loss of masked counts; 0: it is not computed.
     kernel
         Sizes of a kernel machine, which then is the head and is not trained by steps; None: the
         head has layers.
@@ -53,7 +51,6 @@ class Predictor(nn.Module):
         target: Target,
         *,
         vocabulary: Vocabulary | None = None,
-        count_weight: float = 0.0,
         kernel: KernelShape | None = None,
         seed: int,
     ) -> None:
@@ -61,7 +58,6 @@ class Predictor(nn.Module):
         self.encoder = encoder
         self.target = target
         self.vocabulary = vocabulary
-        self.count_weight = count_weight
         self.kernel_shape = kernel
         shape = encoder.shape
         is_ordinal = target.loss == "ordinal"
@@ -77,14 +73,11 @@ class Predictor(nn.Module):
             self.fusion: Fusion | None = None
             if vocabulary is not None:
                 self.fusion = Fusion(vocabulary, shape.width)
-            self.counts = CountHead(shape.width) if count_weight > 0 else None
-            if self.counts is not None:
-                initialize(self.counts)
         self.thresholds = Thresholds(target.shares) if is_ordinal else None
         self.target_loss = TargetLoss(target)
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of a batch.
+        """Return the loss of a batch.
 
         Embeddings that come with the batch are not computed again.
 
@@ -96,20 +89,14 @@ class Predictor(nn.Module):
         Returns
         -------
         dict
-            `loss` is minimized. `count_loss`, where some counts were masked, is a part of it.
+            `loss`, which is minimized.
         """
         categories_BF = batch.values[CATEGORIES] if self.fusion is not None else None
-        if EMBEDDING in batch.values:
-            output_BO = self.predict(batch.values[EMBEDDING], categories_BF)
-            return {"loss": self.error(output_BO, batch)}
-        masks = self.counts is not None and any(b.count_mask_BA is not None for b in batch.samples)
-        encoded = self.encoder(batch, asvs=masks)
-        output_BO = self.predict(encoded.sample_BD, categories_BF)
-        losses = {"loss": self.error(output_BO, batch)}
-        if masks:
-            losses["count_loss"] = self._count_loss(encoded.asvs, batch)
-            losses["loss"] = losses["loss"] + self.count_weight * losses["count_loss"]
-        return losses
+        sample_BD = batch.values.get(EMBEDDING)
+        if sample_BD is None:
+            sample_BD = self.encoder(batch).sample_BD
+        output_BO = self.predict(sample_BD, categories_BF)
+        return {"loss": self.error(output_BO, batch)}
 
     def error(self, output_BO: Tensor, batch: Batch) -> Tensor:
         """Return the loss of raw outputs.
@@ -163,23 +150,6 @@ class Predictor(nn.Module):
         output_BO = self.head.from_standard(standard_BD)
         return output_BO if self.thresholds is None else self.thresholds(output_BO)
 
-    def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:
-        """Return the loss over the masked counts of all blocks, however they are cut."""
-        assert self.counts is not None
-        predicted = []
-        log_reads = []
-        masked = []
-        present = []
-        for state_BAD, block in zip(asvs, batch.samples, strict=True):
-            if block.count_mask_BA is not None:
-                predicted.append(self.counts(state_BAD).flatten())
-                log_reads.append(torch.log1p(block.counts_BA).flatten())
-                masked.append(block.count_mask_BA.flatten())
-                present.append(block.present_BA.flatten())
-        return count_error(
-            torch.cat(predicted), torch.cat(log_reads), torch.cat(masked), torch.cat(present)
-        )
-
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
         """Write a directory that rebuilds the model by itself.
 
@@ -196,7 +166,6 @@ class Predictor(nn.Module):
             "architecture": asdict(self.encoder.shape),
             "target": asdict(self.target),
             "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
-            "count_weight": self.count_weight,
             "kernel": None if self.kernel_shape is None else asdict(self.kernel_shape),
             **about,
         }
@@ -233,7 +202,6 @@ def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
             build_encoder(shape, seed=0, backend="auto"),
             TypeAdapter(Target).validate_python(config["target"]),
             vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
-            count_weight=config["count_weight"],
             kernel=TypeAdapter(KernelShape | None).validate_python(config["kernel"]),
             seed=0,
         )

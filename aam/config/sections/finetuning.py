@@ -55,8 +55,6 @@ class Finetuning(Training):
     """Give every class the same weight."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs left out of each sample in every step."""
-    count_weight: float = Field(0.0, ge=0)
-    """Weight of a second task: predict the masked reads of 15 % of the ASVs."""
     models: int = Field(1, ge=1, le=1000)
     """Networks per fold with different seeds, averaged; auto trains at least as many."""
 
@@ -102,7 +100,6 @@ class Finetuning(Training):
             "several columns": len(columns) > 1,
             "a `condition`": len(condition) > 0,
             f"loss {self.loss}": self.loss not in (None, LOSSES[kind][0]),
-            f"count_weight {self.count_weight:g}": self.count_weight > 0,
             f"asv_dropout {self.asv_dropout:g}": self.encoder == "kernel" and self.asv_dropout > 0,
         }
         return next((name for name, is_met in obstacles.items() if is_met), None)

@@ -120,7 +120,6 @@ class FoldModel:
             encoder,
             target,
             vocabulary=vocabulary,
-            count_weight=settings.count_weight,
             kernel=kernel,
             seed=self._seed("head"),
         )
@@ -151,10 +150,8 @@ class FoldModel:
         }
         if self.frozen.embedding_RD is not None:
             return EmbeddingDataset(**common, embedding_RD=self.frozen.embedding_RD)
-        masks_counts = settings.count_weight > 0
-        if settings.asv_dropout or masks_counts:
-            dropout = AsvDropout(settings.asv_dropout, masks_counts, common["seed"])
-            common["asv_dropout"] = dropout
+        if settings.asv_dropout:
+            common["asv_dropout"] = AsvDropout(settings.asv_dropout, common["seed"])
         if self.frozen.asv_UD is not None:
             return AsvDataset(**common, asv_UD=self.frozen.asv_UD)
         return BatchDataset(**common)

@@ -184,7 +184,6 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
     ("tuning", "key", "got"),
     [
         (FROZEN | {"asv_dropout": 0.1}, "asv_dropout", "got 0.1 with encoder frozen"),
-        (FROZEN | {"count_weight": 2}, "count_weight", "got 2 with encoder"),
         ({"loss": "cross_entropy"}, "loss", "got cross_entropy with kind regression; expected nu"),
         ({"epochs": 9}, "epochs", "got 9 with encoder auto, which sets it"),
         ({"encoder": "kernel", "loss": "mse"}, "encoder", "got kernel with loss mse"),

@@ -12,7 +12,7 @@ from aam.config.losses import LOSSES as SUITING
 from aam.config.losses import Loss
 from aam.data.target import QUANTILES, Target
 from aam.model.heads import pairwise_error
-from aam.model.losses import LOSSES, TargetLoss, count_error
+from aam.model.losses import LOSSES, TargetLoss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NUMBER = Target("regression", ("age",), (), "mae", asymmetry=0.8)
@@ -89,19 +89,3 @@ def test_extreme_outputs_give_finite_losses_and_gradients(loss):
     (gradient,) = torch.autograd.grad(error, far)
     assert torch.isfinite(error)
     assert torch.isfinite(gradient).all()
-
-
-def test_counts_count_where_masked_and_in_units_of_their_deviation():
-    rng = np.random.default_rng(0)
-    true, masked = torch.from_numpy(rng.normal(5, 3, 50)), torch.arange(50) % 3 == 0
-    present = torch.arange(50) < 40
-    mean, variance = float(true[:40].mean()), float(true[:40].var(unbiased=False))
-    predicted = torch.where(masked & present, (true + 2 - mean) / variance**0.5, 1e6)
-    assert float(count_error(predicted, true, masked, present)) == pytest.approx(4 / variance)
-    nothing = torch.zeros(50, dtype=torch.bool)
-    assert float(count_error(torch.zeros(50), true, present, present)) == pytest.approx(1)
-    assert float(count_error(predicted, true, nothing, present)) == 0
-    assert float(count_error(predicted, true, masked, nothing)) == 0
-    # Equal reads do not blow the loss up.
-    equal = torch.full((50,), 0.7)
-    assert 0 < float(count_error(torch.full((50,), 0.1), equal, present, present)) < 1

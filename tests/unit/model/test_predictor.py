@@ -1,4 +1,3 @@
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -23,7 +22,7 @@ VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.o
 CASES = {
     "classes": (Target.fit("classification", ["site"], WORDS, ALL), {}),
     "ordinal": (STAGE, {"vocabulary": VOCABULARY}),
-    "quantiles": (QUANTILES, {"count_weight": 0.5}),
+    "quantiles": (QUANTILES, {}),
     "covariates": (AGE, {"vocabulary": VOCABULARY}),
 }
 ENCODERS = {"classes": {"encoder": "bilstm"}, "ordinal": {"encoder": "bdh"}}
@@ -80,7 +79,7 @@ def test_equal_models_are_saved_as_equal_bytes_and_lend_their_encoder(new_encode
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddings_come_along(
+def test_all_parts_get_a_gradient_and_the_encoder_none_where_embeddings_come_along(
     tiny, new_encoder, case
 ):
     target, options = CASES[case]
@@ -96,7 +95,7 @@ def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddi
         losses[-1].backward()
         idle = {name.split(".")[0] for name, p in predictor.named_parameters() if p.grad is None}
         assert ("encoder" in idle) == comes_along
-        assert idle <= {"encoder", "counts"}
+        assert idle <= {"encoder"}
     torch.testing.assert_close(losses[0], losses[-1])
 
 
@@ -113,24 +112,3 @@ def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encode
     batch.values[CATEGORIES] = torch.zeros(6, 2, dtype=torch.int64)
     assert torch.equal(without, outputs(predictor, batch))
     assert (known - without).abs().max() > 1e-3
-
-
-def test_masked_counts_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(tiny, new_encoder):
-    predictor = Predictor(new_encoder(20), AGE, seed=0, count_weight=0.5)
-    found = []
-    for per_block in (16, 3):
-        batch = batch_of(tiny, range(8), AGE, per_block)
-        assert "count_loss" not in predictor(batch)
-        # The same counts are masked however the samples are divided: those of even reads.
-        batch.samples = [replace(b, count_mask_BA=b.counts_BA % 2 == 0) for b in batch.samples]
-        losses = predictor(batch)
-        found.append(losses)
-        with torch.no_grad():
-            encoded = predictor.encoder(batch, asvs=True)
-            value = predictor.error(predictor.predict(encoded.sample_BD), batch)
-        torch.testing.assert_close(losses["loss"], value + 0.5 * losses["count_loss"])
-    torch.testing.assert_close(found[0]["count_loss"], found[1]["count_loss"])
-    assert found[0]["count_loss"].item() > 0
-    found[0]["count_loss"].backward()
-    assert predictor.counts.reads.weight.grad.abs().sum() > 0
-    assert predictor.encoder.asv.stem.weight.grad.abs().sum() > 0

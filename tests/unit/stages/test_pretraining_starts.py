@@ -204,7 +204,7 @@ def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_pa
         ("age", {"encoder": "full"}),
         ("site", {"encoder": "frozen"}),
         ("age", {"encoder": "partial", "trained_layers": 1, "asv_dropout": 0.3}),
-        ("ordered", {"count_weight": 0.5, "epochs": 1}),
+        ("ordered", {"epochs": 1}),
     ],
 )
 def test_tasks_are_learned_from_an_encoder_of_a_part_of_the_sequence(
