@@ -90,9 +90,6 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "quantile": lambda output, true, level_Q: pinball_error(
         output.unflatten(1, (-1, len(QUANTILES))), true, level_Q
     ),
-    # This is the pinball loss of one level: a prediction that is too low costs the level, one that
-    # is too high the rest.
-    "asymmetric": lambda output, true, level_Q: pinball_error(output[..., None], true, level_Q),
     "cross_entropy": class_error,
     "ordinal": ordinal_error,
 }
@@ -111,7 +108,7 @@ class TargetLoss(nn.Module):
     Parameters
     ----------
     target
-        Has the name of the loss, the classes' weights and the asymmetry.
+        Has the name of the loss and the classes' weights.
     """
 
     constant: Tensor | None
@@ -119,8 +116,7 @@ class TargetLoss(nn.Module):
     def __init__(self, target: Target) -> None:
         super().__init__()
         self.loss = target.loss
-        constants = {"quantile": QUANTILES, "asymmetric": (target.asymmetry,)}
-        values = constants.get(target.loss, target.class_weights)
+        values = QUANTILES if target.loss == "quantile" else target.class_weights
         self.register_buffer("constant", torch.tensor(values) if values else None, persistent=False)
 
     def forward(self, output_BO: Tensor, true_BE: Tensor) -> Tensor:

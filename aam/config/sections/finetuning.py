@@ -48,9 +48,6 @@ class Finetuning(Training):
     loss: Loss | None = None
     """Null: mae, cross_entropy or ordered thresholds, by kind. quantile predicts the 5, 25, 50, 75
     and 95 % quantiles; the median is the prediction."""
-    asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; the rest weights those too
-    high."""
     class_weights: bool = False
     """Give every class the same weight."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)

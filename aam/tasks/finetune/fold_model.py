@@ -103,7 +103,6 @@ class FoldModel:
             bounds=task.bounds,
             classes=task.classes,
             class_weights=settings.class_weights,
-            asymmetry=settings.asymmetry,
         )
         vocabulary = None
         if task.condition:

@@ -181,7 +181,7 @@ def test_class_weights_let_every_class_count_alike():
 def test_a_target_survives_json():
     for target in (
         fitted([1.0, 2.0, 7.0], "zscore", by=["a", "a", "b"], bounds=(0.0, None)),
-        fitted([1.0, 2.0, 7.0], "quantile", loss="asymmetric", asymmetry=0.7),
+        fitted([1.0, 2.0, 7.0], "quantile", loss="quantile"),
         fit("ordinal", ["low"], classes=ORDER, class_weights=True),
     ):
         assert TypeAdapter(Target).validate_json(json.dumps(asdict(target))) == target

@@ -15,7 +15,7 @@ from aam.model.heads import pairwise_error
 from aam.model.losses import LOSSES, TargetLoss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-NUMBER = Target("regression", ("age",), (), "mae", asymmetry=0.8)
+NUMBER = Target("regression", ("age",), (), "mae")
 CLASSES = Target("classification", ("site",), tuple("abcd"), "cross_entropy")
 
 
@@ -37,7 +37,7 @@ def test_pairwise_error_is_a_mean_over_pairs_of_different_samples():
 
 @pytest.mark.parametrize(
     ("loss", "expected"),
-    [("huber", [0.125, 2.5, 2.5]), ("mse", [0.25, 9, 9]), ("asymmetric", [0.1, 0.6, 2.4])],
+    [("huber", [0.125, 2.5, 2.5]), ("mse", [0.25, 9, 9]), ("mae", [0.5, 3, 3])],
 )
 def test_errors_of_numbers(loss, expected):
     zero = torch.zeros(1, 1)
