@@ -75,7 +75,7 @@ class Task(Section):
     """Number, class, or ordered class."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
-    transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
+    transform: Literal["none", "zscore", "log", "log_zscore", "quantile"] = "zscore"
     """Transform of a number for training; log is log(1 + x), quantile the normal deviate of its
     rank."""
     transform_by: str | None = None
