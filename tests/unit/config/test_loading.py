@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from aam.batches.dataset import number_of_batches
-from aam.config import slices
+from aam.config import result_paths
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys
 from aam.config.sections.training import Pretraining
@@ -255,7 +255,9 @@ def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)
     assert config.models == {}
-    assert slices.predictions(config, "age") == ["predict/first/{task}/super_learner/{table}.tsv"]
+    assert result_paths.predictions(config, "age") == [
+        "predict/first/{task}/super_learner/{table}.tsv"
+    ]
     raw["tasks"]["age"]["baselines"] = []
     assert_one_line(raw, "configuration key predictions.new.tasks: got age, without baselines")
-    assert len(slices.predictions(load({**raw, "models": {"base": {}}}), "age")) == 1
+    assert len(result_paths.predictions(load({**raw, "models": {"base": {}}}), "age")) == 1
