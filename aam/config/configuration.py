@@ -104,9 +104,9 @@ def load(raw: Mapping[str, Any]) -> Config:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            got = "the name of a baseline"
+            actual = "the name of a baseline"
             expected = "another name"
-            raise problem(f"models.{model}", got, expected, "rename the model")
+            raise problem(f"models.{model}", actual, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for name, prediction in config.predictions.items():
         unanswered = [task for task in prediction.tasks if config.tasks[task].baselines == []]

@@ -90,9 +90,9 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
             path = begins.directory / "config.json"
             if not path.is_file():
                 others = ", ".join(name for name in models if name != where) or "other models"
-                got = f"{models[where].start}, where there is no {path}"
+                actual = f"{models[where].start}, where there is no {path}"
                 expected = f"the directory of a pretrained model, or one of {others}"
-                raise problem(key, got, expected, "correct the path")
+                raise problem(key, actual, expected, "correct the path")
             break
         where = begins.model
         begins = start_of(models, datasets, begins.dataset, begins.model)

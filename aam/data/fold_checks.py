@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from aam.data.fold_draws import Names
 from aam.data.folds import TEST
-from aam.util.errors import first_names, problem
+from aam.util.errors import first_few, first_names, problem
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +43,13 @@ def require_whole_groups(
     straddling = folds_by_group[folds_by_group.map(len) > 1]
     if len(straddling):
         column = settings["column"]
-        shown = (
-            f"{group} in {' and '.join(sorted(map(str, folds)))}"
-            for group, folds in straddling.items()
-        )
+        shown = []
+        for group, folds in straddling.items():
+            names = " and ".join(sorted(f"'{fold}'" for fold in folds))
+            shown.append(f"'{group}' in {names}")
         raise problem(
             f"metadata column '{settings['groups']}'",
-            f"groups that lie in several folds of '{column}': {first_names(shown)}",
+            f"groups that lie in several folds of '{column}': {first_few(shown)}",
             "each group in one fold, as a model would know the group from its other samples",
             f"draw the folds with folds.k in place of folds.column: {column}, correct the "
             f"metadata, or leave out folds.groups, so that the values of '{column}' are the groups",
@@ -82,15 +82,15 @@ def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, 
     if groups is not None and len(set(groups)) < k:
         _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
     if len(observed) < k:
-        got = f"a value in {len(observed)} samples{beyond}"
-        raise problem(where, got, expected, f"{lower}, or fill in the metadata")
+        actual = f"a value in {len(observed)} samples{beyond}"
+        raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
     sizes = observed.value_counts().sort_index()
     small = sizes[sizes < k]
     if cfg["kind"] != "regression" and len(small):
-        names = first_names(f"{name}: {size}" for name, size in small.items())
-        got = f"classes with fewer samples than folds{beyond}: {names}"
+        names = first_few(f"'{name}' with {size}" for name, size in small.items())
+        actual = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or empty the target of the samples of these classes"
-        raise problem(where, got, f"at least {k} samples of each class", hint)
+        raise problem(where, actual, f"at least {k} samples of each class", hint)
 
 
 def _refuse_few_groups(
@@ -117,12 +117,12 @@ def _refuse_few_groups(
     if len(names) > 1:
         shown = ", ".join(list(names)[:SHOWN_GROUPS])
         more = ", …" if len(names) > SHOWN_GROUPS else ""
-        got = f"only {len(names)} groups{beyond}: {shown}{more}"
-        raise problem(by, got, expected, f"{lower}, or group by another column")
+        actual = f"only {len(names)} groups{beyond}: {shown}{more}"
+        raise problem(by, actual, expected, f"{lower}, or group by another column")
     hint = "name the column that says which samples belong together, or set folds.groups: false "
     hint += "where every sample is of another person, animal or site"
-    got = f"the one value '{next(iter(names))}' in all {len(groups)} samples{beyond}"
-    raise problem(by, got, "at least two groups, each of which lies in one fold", hint)
+    actual = f"the one value '{next(iter(names))}' in all {len(groups)} samples{beyond}"
+    raise problem(by, actual, "at least two groups, each of which lies in one fold", hint)
 
 
 def require_training_samples(folds: NDArray[np.int64], column: str) -> None:
@@ -184,17 +184,17 @@ def require_spread_classes(
     confined = spread.index[spread < 2]
     if not len(confined):
         return
-    shown = [str(name) for name in confined]
-    got = "classes whose samples all lie in one fold, or in the test set"
+    shown = [f"'{name}'" for name in confined]
+    actual = "classes whose samples all lie in one fold, or in the test set"
     hint = "set folds.stratified: true or another folds.seed, or leave them out with `where`"
     if together is not None:
         by = cfg["folds"]["column"] or cfg["folds"]["groups"]
         values_of_class = pd.Series(together, index=observed.index).groupby(observed).unique()
         single = [name for name in confined if len(values_of_class[name]) == 1]
         if single:
-            shown = [f"{name} in {values_of_class[name][0]}" for name in single]
+            shown = [f"'{name}' in '{values_of_class[name][0]}'" for name in single]
             every = "every class is" if len(single) == len(spread) else "classes are"
-            got = f"{every} in one value of '{by}' alone"
+            actual = f"{every} in one value of '{by}' alone"
             hint = (
                 "leave these classes out with `where`, join them with others, or add samples of "
                 f"them from another '{by}'; while the two go together, no score can tell a model "
@@ -202,7 +202,7 @@ def require_spread_classes(
             )
     raise problem(
         f"metadata column '{observed.name}'",
-        f"{got}: {first_names(shown)}",
+        f"{actual}: {first_few(shown)}",
         "samples of each class in at least two folds, as a model that predicts a fold would never "
         "have seen the class",
         hint,

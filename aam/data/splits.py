@@ -18,7 +18,7 @@ from aam.data.fold_checks import (
 from aam.data.fold_draws import Names, assign_folds, folds_of_labels, held_out_groups
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
-from aam.util.errors import first_names, problem
+from aam.util.errors import count_names, problem
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ def _folds_in_column(
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
     if len(without):
-        logger.warning("left out, as '%s' has no value: %s samples", column, first_names(without))
+        logger.warning("left out, as '%s' has no value: %s", column, count_names("sample", without))
     labels = labels[labels.notna()]
     is_test = np.zeros(len(labels), dtype=np.bool_)
     if settings["test"] > 0 and labels.nunique() > 1:
@@ -169,7 +169,7 @@ def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str) -> list[str]
     if len(without):
         raise problem(
             f"metadata column '{column}'",
-            f"no value in {first_names(without)} of {len(groups)} samples that have a target",
+            f"no value in {count_names('sample', without)} of the {len(groups)} that have a target",
             "the group of each of them",
             "fill in the column, or empty the target of these samples",
         )

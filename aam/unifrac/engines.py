@@ -216,14 +216,14 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
     return UnifracPackage(threads, scratch)
 
 
-def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
+def _installed_ssu(key: str, actual: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
     """Return the engine `ssu`, where it is installed.
 
     Parameters
     ----------
     key
         Key of the configuration that an error blames.
-    got
+    actual
         What the user gave there.
     instead
         What to do where `ssu` cannot be installed, as an imperative.
@@ -240,7 +240,7 @@ def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path
     if not has_ssu():
         raise problem(
             key,
-            f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
+            f"{actual}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
             "an installed engine",
             f"install it ({INSTALL}), or {instead}",
         )

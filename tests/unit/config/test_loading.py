@@ -236,8 +236,8 @@ def test_a_small_study_is_passed_over_more_often_unless_a_number_is_given(epochs
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tasks:\n  a: {kind: x}\n  b: {}\n  a: {}\n", r"section from line 2 on: 1 \(a\)"),
-        ("x: 1\ny: [{k: 1, k: 2}]\nx: 2\n", r"line 1 on: 1 \(x\)"),
+        ("tasks:\n  a: {kind: x}\n  b: {}\n  a: {}\n", r"section from line 2 on: 'a'"),
+        ("x: 1\ny: [{k: 1, k: 2}]\nx: 2\n", r"line 1 on: 'x'"),
         ("base: &b {k: 1}\nx: {<<: *b, k: 2}\ny: *b\n", None),
     ],
 )

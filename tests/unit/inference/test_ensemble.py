@@ -354,21 +354,21 @@ DAMAGED = {
     r"got no such directory": shutil.rmtree,
     r"MANIFEST\.json: got no such file": lambda at: (at / MANIFEST).unlink(),
     r"MANIFEST\.json: got no list of files": lambda at: (at / MANIFEST).write_text("[]"),
-    r"1 \(shares\.json\)": lambda at: (at / SHARES).unlink(),
-    r"3 \(fold10/MANIFEST\.json, fold10/config": lambda at: shutil.rmtree(at / "fold10"),
-    r"3 \(fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
-    r"1 \(asvs\.txt\)": lambda at: (at / SEEN_ASVS).write_text("ACG"),
-    r"1 \(fold2/model\.safetensors\)": spoil_weights,
+    r"added: 'shares\.json'": lambda at: (at / SHARES).unlink(),
+    r"added: 'fold10/MANIFEST\.json', 'fold10/config": lambda at: shutil.rmtree(at / "fold10"),
+    r"added: 'fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
+    r"added: 'asvs\.txt'": lambda at: (at / SEEN_ASVS).write_text("ACG"),
+    r"added: 'fold2/model\.safetensors'": spoil_weights,
 }
 """By what is said of a folder that was changed since it was written."""
 HUGE = {"encoder": "transformer", "width": 16_384, "heads": 2, "asv_layers": 90, "patch_bp": 3}
 HUGE |= {"sample_layers": 900, "ffn_ratio": 4, "max_length_bp": 20}
 MADE_SO = {
-    "format 6;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=6),
-    "format 4;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=4),
+    "format 7;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=7),
+    "format 5;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
-    "weights that are not finite: 1 \\(head": spoil_weights,
+    "weights that are not finite: 'head": spoil_weights,
 }
 """By what is said of a folder that somebody made so."""
 
