@@ -57,7 +57,7 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
     sample_ids = [table.sample_ids[row] for row in rows]
-    return FeatureTable(sample_ids, table.feature_ids, counts).of_samples(np.arange(len(rows)))
+    return FeatureTable(sample_ids, table.feature_ids, counts).select_samples(np.arange(len(rows)))
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:

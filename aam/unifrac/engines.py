@@ -105,11 +105,11 @@ def choose(
     setting: Setting,
     *,
     samples: int,
-    metric: str | None = None,
+    metric: str,
     threads: int = 1,
     scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and one to check it with.
+    """Return the engine of a phylogenetic metric, and one to check it with.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def choose(
     samples
         Number of samples of the table: `auto` prefers the package for what its memory allows.
     metric
-        What is computed; None: any, so the engine is not one for unweighted UniFrac alone.
+        What is computed, a key of `aam.config.metrics.METRICS`.
     threads
         Cores that the fast engines may use.
     scratch
@@ -177,7 +177,7 @@ def choose_for_jobs(
     )
 
 
-def _are_products(setting: Setting, metric: str | None, samples: int) -> bool:
+def _are_products(setting: Setting, metric: str, samples: int) -> bool:
     if metric != UNWEIGHTED:
         return False
     return setting == "products" or (setting == "auto" and _is_large(samples))

@@ -76,10 +76,10 @@ def load_table(path: Path) -> FeatureTable:
         actual = f"{given - values.nnz} counts of a sample and a feature that have one already"
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     values.eliminate_zeros()
-    of_samples = _id_problems(path, "sample", sample_ids)
-    of_features = _id_problems(path, "feature", feature_ids)
-    of_counts = _count_problems(path, sample_ids, feature_ids, values)
-    refuse(chain(of_samples, of_features, of_counts))
+    sample_problems = _id_problems(path, "sample", sample_ids)
+    feature_problems = _id_problems(path, "feature", feature_ids)
+    count_problems = _count_problems(path, sample_ids, feature_ids, values)
+    refuse(chain(sample_problems, feature_problems, count_problems))
     return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
 
 
@@ -98,7 +98,7 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     left_out : pandas.DataFrame
         `what` (sample or feature), `id` and `why`, a row for each that is left out.
     """
-    kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
+    kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
     left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]

@@ -120,7 +120,7 @@ def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
     names = dataset_of().tokens.feature_ids
     write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
     metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
-    exact = BatchDistances.of(metrics, tmp_path / "tree.nwk", names, 0.5)
+    exact = BatchDistances.from_tree(metrics, tmp_path / "tree.nwk", names, 0.5)
     dataset = dataset_of(distances={}, exact=exact, epochs=4)
     mixed = 0
     for step in range(len(dataset)):

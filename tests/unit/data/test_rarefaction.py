@@ -70,7 +70,7 @@ def test_samples_of_too_many_or_too_few_reads_are_named():
         InputError, match=r"too many reads .*: 1000000007 in sample 's1'; .* fewer than"
     ):
         rarefy(table, 10, 0)
-    assert rarefy(table.of_samples(np.array([0])), 10, 0).reads.tolist() == [10]
+    assert rarefy(table.select_samples(np.array([0])), 10, 0).reads.tolist() == [10]
     with pytest.raises(InputError, match=r"rarefaction\.depth: got 42.*41.*'s3'.*10, 20, 30"):
         rarefy(table_of([[10], [20], [30], [41]]), 42, 0)
 

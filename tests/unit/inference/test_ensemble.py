@@ -150,7 +150,7 @@ def trained_on_half(tiny, three, devices, tmp_path) -> ModelBundle:
     """Return models whose samples of training are every second one of the table."""
     bundle, sequences = three(seen=tiny.sequences.values()), tiny.sequences
     rows = np.arange(0, 20, 2)
-    training = tiny.table.of_samples(rows)
+    training = tiny.table.select_samples(rows)
     encoder = bundle.predictors[1].encoder
     embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
     texts = [sequences[name] for name in training.feature_ids]
@@ -179,7 +179,7 @@ def test_samples_of_training_are_named_marked_and_not_new(
     assert ", ".join(found.index[::2]) in caplog.text
     assert found.index[1] not in caplog.text
     caplog.clear()
-    others = table.of_samples(np.arange(1, 20, 2))
+    others = table.select_samples(np.arange(1, 20, 2))
     assert (predict_table(trained_on_half, others, sequences)["in_training"] == "").all()
     assert not caplog.records
 
