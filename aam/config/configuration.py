@@ -55,7 +55,8 @@ class Config(Section):
     @field_validator("datasets", "models", "tasks", "predictions")
     @classmethod
     def _names_are_plain(cls, named: dict[str, S]) -> dict[str, S]:
-        if bad := [name for name in named if not re.fullmatch(NAME, name)]:
+        bad = [name for name in named if not re.fullmatch(NAME, name)]
+        if bad:
             raise ValueError(
                 f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
                 "'-', with a letter or a digit first, 100 at most"

@@ -14,7 +14,8 @@ from aam.config.sections.base import Section
 from aam.util.errors import InputError, first_names, problem, problems
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxstring = 200
+_SHORT.maxother = 200
 
 MEANT = {
     "Dataset": "table",

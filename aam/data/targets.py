@@ -178,7 +178,8 @@ def require_logarithms(values: pd.DataFrame) -> None:
 
 
 def _require_no_separator(names: Iterable[str], where: str) -> None:
-    if bad := sorted({name for name in names if SEPARATOR in name}):
+    bad = sorted({name for name in names if SEPARATOR in name})
+    if bad:
         actual = f"classes with a '{SEPARATOR}': {first_names(bad)}"
         expected = f"names without it: '{SEPARATOR}' stands between the classes of a set"
         raise problem(where, actual, expected, "rename these classes in the metadata")

@@ -223,7 +223,7 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     # Every process computes what follows in the same way.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
-    return Encoded(sample_BD, nucleotides, [])
+    return Encoded(sample_BD, nucleotides)
 
 
 class _AllSum(torch.autograd.Function):

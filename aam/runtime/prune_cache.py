@@ -41,14 +41,13 @@ def entries(folder: Path) -> list[Entry]:
         name = NAME.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
             files_by_hash[name["hash"]].append(path)
-    return [
-        Entry(
-            tuple(files),
-            sum(path.stat().st_size for path in files),
-            max(max(path.stat().st_atime, path.stat().st_mtime) for path in files),
-        )
-        for files in files_by_hash.values()
-    ]
+    all_entries = []
+    for files in files_by_hash.values():
+        stats = [path.stat() for path in files]
+        size_bytes = sum(stat.st_size for stat in stats)
+        used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
+        all_entries.append(Entry(tuple(files), size_bytes, used_s))
+    return all_entries
 
 
 def linked(folder: Path, results: Iterable[Path]) -> set[str]:

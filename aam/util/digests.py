@@ -82,7 +82,7 @@ def check_digests(inputs: Iterable[Path]) -> None:
                 hint = f"delete {path.resolve()} and {path}, and run the same command again"
                 raise problem(path, actual, f"one of the digests in {written}", hint)
         elif digest_file.is_file() and digest_file.read_bytes().strip() != _digest(path).encode():
-            hint = f"delete {path} and run the same command again, which makes it anew"
+            hint = f"delete {path} and run the same command again, which writes a new one"
             raise problem(path, actual, f"the digest in {digest_file.name}", hint)
 
 

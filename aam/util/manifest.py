@@ -62,7 +62,8 @@ def check_manifest(folder: Path, hint: str) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
     names = sorted(expected_digests.keys() | digests.keys())
-    if differing := [name for name in names if expected_digests.get(name) != digests.get(name)]:
+    differing = [name for name in names if expected_digests.get(name) != digests.get(name)]
+    if differing:
         actual = f"files that are missing, damaged, or were added: {first_names(differing)}"
         raise problem(folder, actual, expected, hint)
 

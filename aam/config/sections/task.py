@@ -132,7 +132,8 @@ class Task(Section):
                 raise ValueError(f"got a name twice in {names}")
         pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
         for key, inputs in pairs:
-            if shown := [column for column in self.columns if column in inputs]:
+            shown = [column for column in self.columns if column in inputs]
+            if shown:
                 raise ValueError(
                     f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
                     "would see what it is to predict"

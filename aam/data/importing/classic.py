@@ -57,11 +57,12 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     names = [line.partition("\t")[0] for line in hashed]
     refuse(report_names(path, names, actual, "other feature IDs", "rename these features"))
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
-    wrong = [
-        f"'{line.split(maxsplit=1)[0][:20]}' has {width}"
-        for line in body
-        if (width := line.count("\t") + 1) != len(header)
-    ]
+    wrong = []
+    for line in body:
+        width = line.count("\t") + 1
+        if width != len(header):
+            name = line.split(maxsplit=1)[0][:20]
+            wrong.append(f"'{name}' has {width}")
     actual = "rows with another number of columns than the header:"
     hint = "export the table again; a cell without reads holds a 0"
     expected = f"{len(header)} columns in every row"

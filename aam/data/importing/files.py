@@ -149,5 +149,6 @@ def refuse(errors: Iterable[InputError]) -> None:
     InputError
         There is at least one problem.
     """
-    if all_errors := list(errors):
+    all_errors = list(errors)
+    if all_errors:
         raise problems(all_errors)

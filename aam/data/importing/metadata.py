@@ -213,7 +213,8 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         actual = f"{what} that occur more than once:"
         hint = "rename or remove the others"
         yield from report_names(path, find_doubled(given), actual, "every one once", hint)
-    if nameless := ids.count(""):
+    nameless = ids.count("")
+    if nameless:
         actual = f"rows without a sample ID: {nameless}"
         yield problem(path, actual, "an ID in every row", "fill in or delete these rows")
     broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
@@ -237,7 +238,8 @@ def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
         ("column type", "#q2:types", _types(sheet), TYPES, correct),
         ("scheme", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
     ):
-        if strange := sorted({cell for cell in cells if cell and cell not in allowed}):
+        strange = sorted({cell for cell in cells if cell and cell not in allowed})
+        if strange:
             actual = f"{count_names(what, strange)} in {directive}"
             yield problem(path, actual, " or ".join(allowed), hint)
 

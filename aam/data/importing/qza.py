@@ -110,7 +110,8 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
 
 def _root(path: Path, names: list[str]) -> str:
     """Return the one folder at the top, after refusing paths that lead out of the archive."""
-    if outside := [name for name in names if _leads_out(name)]:
+    outside = [name for name in names if _leads_out(name)]
+    if outside:
         actual = f"members with absolute or climbing paths: {first_names(outside)}"
         hint = "do not use this file; download the artifact from its source again"
         raise problem(path, actual, "paths inside of the artifact", hint)

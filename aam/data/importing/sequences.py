@@ -91,7 +91,7 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
         )
     if missing:
         kind = _likeness(table, missing)
-        hint = f"set `sequences` beside `table` ({_KEY}) to rep-seqs, .qza or FASTA"
+        hint = f"set `sequences` next to `table` ({_KEY}) to rep-seqs, .qza or FASTA"
         if kind == OTU_NUMBERS:
             hint += (
                 "; for OTUs of a reference (Greengenes, SILVA) its FASTA of representatives will "
@@ -142,7 +142,8 @@ def _records(path: Path, lines: list[str]) -> list[tuple[str, str]]:
 
 def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError]:
     names = [name for name, _ in records]
-    if unnamed := names.count(""):
+    unnamed = names.count("")
+    if unnamed:
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
     actual = "IDs that occur more than once:"
     hint = "remove the doubled records"
@@ -151,11 +152,11 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     actual = "records without a sequence:"
     hint = "remove or complete them"
     yield from report_names(path, empty, actual, "a sequence behind every header", hint)
-    strange = {
-        name: "".join(sorted(letters))
-        for name, sequence in records
-        if (letters := set(sequence) - IUPAC_NUCLEOTIDES)
-    }
+    strange = {}
+    for name, sequence in records:
+        letters = set(sequence) - IUPAC_NUCLEOTIDES
+        if letters:
+            strange[name] = "".join(sorted(letters))
     gaps = any(set(letters) & set("-.") for letters in strange.values())
     hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
     shown = [f"{letters!r} in '{name}'" for name, letters in strange.items()]

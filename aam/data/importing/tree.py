@@ -81,7 +81,8 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         A feature is not among the tips.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
-    if missing := [name for name in feature_ids if name not in tips]:
+    missing = [name for name in feature_ids if name not in tips]
+    if missing:
         hint = (
             "insert them into a reference tree (`qiime fragment-insertion sepp`), leave them out "
             "of the table (`qiime fragment-insertion filter-features`), or set `tree: null` to "
@@ -108,7 +109,8 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
         actual = f"a tree whose root has {len(tree.children)} children, so an unrooted one"
         yield problem(path, actual, "a root with two children", _ROOTING)
     names = [tip.name for tip in tree.tips()]
-    if unnamed := names.count(None):
+    unnamed = names.count(None)
+    if unnamed:
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
     actual = "tips that occur more than once:"
     hint = "remove the doubled tips"

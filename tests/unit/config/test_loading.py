@@ -131,7 +131,7 @@ FROZEN = {"encoder": "frozen"}
         *(("results_dir", name, f"got {name!r}") for name in ("", "~/results", "{x}")),
         ("datasets.d", {}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
-        ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` beside `simulate`"),
+        ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` with `simulate`"),
         ("datasets.d", {"table": "t", "root": "min_variance"}, "got root min_variance without"),
         ("datasets.d.table", "{dataset}.biom", "got '{dataset}.biom'"),
         ("benchmark.batch_sizes", [], "at least 1"),
