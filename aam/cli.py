@@ -15,7 +15,8 @@ from aam.config.references import REFERENCES
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
-from aam.data.study import columns_of, configuration, proposed_depth, require_targets
+from aam.data.study.columns import columns_of, require_targets
+from aam.data.study.proposal import configuration, proposed_depth
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem

@@ -74,7 +74,7 @@ def reference_problem(task: Problem, corpus: Path, study: str, names: Sequence[s
     table = load_table(corpus / "table.biom")
     metadata = pd.read_csv(corpus / "metadata.tsv", sep="\t", dtype=str).set_index("sample-id")
     is_other = (metadata.loc[table.sample_ids, "study"] != study).to_numpy()
-    kept = set(table.of_samples(np.flatnonzero(is_other)).feature_ids)
+    kept = set(table.select_samples(np.flatnonzero(is_other)).feature_ids)
     length = max(map(len, table.feature_ids))
     tree = ReferenceTree.from_tree(load_tree(corpus / "tree.nwk"), length)
     is_left_out = np.array([name not in kept for name in tree.sequences()])

@@ -72,7 +72,7 @@ def prepare(data: Path, folder: Path) -> None:
     metadata = metadata.set_index("sample-id").loc[table.sample_ids]
     for study in CORPUS:
         rows = np.flatnonzero(metadata["study"] == study)
-        part = table.of_samples(rows)
+        part = table.select_samples(rows)
         (folder / study).mkdir(parents=True, exist_ok=True)
         write_biom(folder / study / "table.biom", part, {})
         write_newick(folder / study / "tree.nwk", cut_to(load_tree(path), part.feature_ids, path))

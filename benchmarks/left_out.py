@@ -128,7 +128,7 @@ def compare(
 def draw_samples(table: FeatureTable, rows: NDArray[np.intp], seed: str) -> FeatureTable:
     """Return at most `SAMPLES` of some samples."""
     chosen = generator("left out", seed).permutation(rows)[:SAMPLES]
-    return table.of_samples(np.sort(chosen))
+    return table.select_samples(np.sort(chosen))
 
 
 def corpus_rows(data: Path) -> pd.DataFrame:
@@ -141,7 +141,7 @@ def corpus_rows(data: Path) -> pd.DataFrame:
     names = reference.sequences()
     rows = []
     for study in np.unique(study_N):
-        others = set(table.of_samples(np.flatnonzero(study_N != study)).feature_ids)
+        others = set(table.select_samples(np.flatnonzero(study_N != study)).feature_ids)
         is_left_out = np.array([name not in others for name in names])
         part = draw_samples(table, np.flatnonzero(study_N == study), study)
         sequences = {name: name for name in part.feature_ids}

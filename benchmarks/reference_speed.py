@@ -54,7 +54,7 @@ def study_table(data: Path) -> FeatureTable:
     """Return some samples of one study."""
     table = load_table(data / "corpus/table.biom")
     rows = [row for row, name in enumerate(table.sample_ids) if name.startswith(STUDY)]
-    return table.of_samples(np.array(rows[:SAMPLES]))
+    return table.select_samples(np.array(rows[:SAMPLES]))
 
 
 def many_samples(data: Path) -> FeatureTable:
@@ -70,7 +70,7 @@ def many_samples(data: Path) -> FeatureTable:
     counts = csr_array(vstack(parts)[:MANY])
     counts.sort_indices()
     names = [f"s{row}" for row in range(counts.shape[0])]
-    return FeatureTable(names, table.feature_ids, counts).of_samples(np.arange(len(names)))
+    return FeatureTable(names, table.feature_ids, counts).select_samples(np.arange(len(names)))
 
 
 def run(way: str, path: Path) -> None:
@@ -81,9 +81,9 @@ def run(way: str, path: Path) -> None:
     table = read_biom(path)
     if way == "made":
         tree = build_tree({name: name for name in table.feature_ids}, THREADS, None)
-        with choose("auto", samples=len(table.sample_ids), threads=THREADS)[0].compute(
-            table, tree, "unweighted", {}
-        ) as values:
+        samples = len(table.sample_ids)
+        engine, _ = choose("auto", samples=samples, metric="unweighted", threads=THREADS)
+        with engine.compute(table, tree, "unweighted", {}) as values:
             assert np.isfinite(values[:]).all()
         return
     frame = aam.reference("v4").distances(table, threads=THREADS)

@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.samples is not None:
             table = read_biom(inputs["table"])
             inputs["table"] = folder / "table.biom"
-            write_biom(inputs["table"], table.of_samples(np.arange(given.samples)), {})
+            write_biom(inputs["table"], table.select_samples(np.arange(given.samples)), {})
         turns: dict[str, list[Turn]] = {engine: [] for engine in given.engines}
         for _ in range(given.repeats):
             for engine in given.engines:

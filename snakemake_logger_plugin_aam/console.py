@@ -44,17 +44,17 @@ class Job:
         # Not above: see `LogHandler`.
         from aam.util.log import duration
 
-        found = PROGRESS.findall(_tail(self.log))
-        if not found:
+        lines = PROGRESS.findall(_tail(self.log))
+        if not lines:
             return duration(time.monotonic() - self.started_s)
-        name, step, left = found[-1]
+        name, step, left = lines[-1]
         return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
 
     @property
     def last_words(self) -> str:
         """What its log says behind its last record: the message that it ended with."""
         text = _tail(self.log)
-        ends = [found.end() for found in RECORD.finditer(text)]
+        ends = [record.end() for record in RECORD.finditer(text)]
         return text[ends[-1] if ends else 0 :].strip("\n")
 
 
@@ -140,10 +140,10 @@ def configuration_problem(text: str) -> str | None:
     # Not above: see `LogHandler`.
     from aam.util.errors import problem
 
-    found = NO_CONFIGURATION.search(text)
-    if found is None:
+    match = NO_CONFIGURATION.search(text)
+    if match is None:
         return None
-    name = found[1]
+    name = match[1]
     if Path(name).suffix in CONFIGURATIONS:
         return str(problem(name, "no such file", "a configuration", "correct the path"))
     expected = "a configuration, because --configfile takes every word after it"

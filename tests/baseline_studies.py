@@ -88,7 +88,7 @@ def write_study(
     return BaselineStudy(
         paths=paths,
         settings={**settings, "rarefaction": RAREFACTION},
-        table=table.of_samples(np.arange(HELD_OUT)),
+        table=table.select_samples(np.arange(HELD_OUT)),
         folds=folds,
         classes=CLASSES if kind == "classification" else [],
     )

@@ -89,14 +89,14 @@ def configuration() -> Config:
     model = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "ffn_ratio": 2}
     age = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 2}}
     ordered = {"kind": "ordinal", "column": "level", "classes": LEVELS, "condition": ["host"]}
-    attention = {"fusion": "attention", "models": 2, "class_weights": True}
+    several = {"models": 2, "class_weights": True}
     pair = {"column": ["age", "weight"], "transform_by": "host", "bounds": [0, None]}
     quantiles = {"loss": "quantile", "asv_dropout": 0.2, "encoder": "partial", "trained_layers": 1}
     tasks = {
         "age": {},
         "site": {"column": "site", "kind": "classification", "finetuning": {"encoder": "frozen"}},
         "scratch": {"finetuning": {"start": "scratch"}},
-        "ordered": {**ordered, "finetuning": {**attention, "epochs": 3, "learning_rate": 0.03}},
+        "ordered": {**ordered, "finetuning": {**several, "epochs": 3, "learning_rate": 0.03}},
         "pair": {**pair, "finetuning": quantiles},
         "inductive": {"finetuning": {"inductive": True, "encoder": "frozen"}},
         "kernel": {"finetuning": {"encoder": "kernel"}},

@@ -63,7 +63,7 @@ def random_case(seed: int, samples: int = 0) -> tuple[FeatureTable, TreeNode]:
     tree = random_tree([f"f{number}" for number in range(features)], rng)
     counts = rng.poisson(rng.gamma(0.3, 8.0, size=(samples, features)))
     counts[:, 0] += counts.sum(axis=1) == 0
-    table = table_of(counts).of_samples(rng.permutation(samples))
+    table = table_of(counts).select_samples(rng.permutation(samples))
     return table, tree.shear(table.feature_ids, prune=False)
 
 

@@ -109,7 +109,7 @@ class _Block:
     """Fractions of the parents, [rows, parents]."""
 
     @classmethod
-    def of_samples(cls, view: int, counts: csr_array) -> "_Block":
+    def from_samples(cls, view: int, counts: csr_array) -> "_Block":
         """Return a block whose row i is made of sample i alone."""
         rows = counts.shape[0]
         parent = np.arange(rows, dtype=np.int32)[:, None]
@@ -188,9 +188,9 @@ def build_store(
     def changed(operation: Callable[..., Row], counts: csr_array, *name: object) -> _Block:
         rows = zip(columns.rows(counts), sample_ids, strict=True)
         made = [operation(row, rng=generator(*name, sample)) for row, sample in rows]
-        return _Block.of_samples(AUGMENTED, columns.matrix(made))
+        return _Block.from_samples(AUGMENTED, columns.matrix(made))
 
-    base = [_Block.of_samples(view, columns.counts(table)) for view, table in enumerate(views)]
+    base = [_Block.from_samples(view, columns.counts(table)) for view, table in enumerate(views)]
     blocks = list(base)
     for block in base:
         if settings.asv_dropout > 0:

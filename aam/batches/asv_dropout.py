@@ -1,4 +1,4 @@
-"""ASVs left out of a step, and reads masked in it: functions of seed and step."""
+"""ASVs left out of a step: a function of seed and step."""
 
 from dataclasses import dataclass
 
@@ -7,26 +7,20 @@ from numpy.typing import NDArray
 
 from aam.util.seeds import generator
 
-MASKED = 0.15
-"""Fraction of the ASVs whose reads are masked, where they are to be predicted."""
-
 
 @dataclass(frozen=True)
 class AsvDropout:
-    """Leaves out ASVs and masks reads, with a new draw in every step.
+    """Leaves out ASVs, with a new draw in every step.
 
     Attributes
     ----------
     rate
         Probability with which each ASV of a sample is left out. Every sample keeps one at least.
-    masks_counts
-        Whether the reads of some of the ASVs that stay are masked.
     seed
         Seed of the draws.
     """
 
     rate: float
-    masks_counts: bool
     seed: int
 
     def kept(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_]:
@@ -41,9 +35,3 @@ class AsvDropout:
             start = starts_B[row]
             kept[start + draw[start : start + richness_B[row]].argmax()] = True
         return kept
-
-    def count_mask(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_] | None:
-        """Return which of the ASVs that stay have their reads masked; None: no step masks any."""
-        if not self.masks_counts:
-            return None
-        return generator("hidden", self.seed, step).random(int(richness_B.sum())) < MASKED

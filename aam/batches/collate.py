@@ -50,7 +50,7 @@ def assemble(
     epoch
         Number of the epoch, from 0.
     asv_dropout
-        Leaves out ASVs and masks reads, by the step; None: it does neither.
+        Leaves out ASVs, by the step; None: all stay.
     step
         Number of the step, from 0.
     at_once
@@ -74,8 +74,6 @@ class Entries(NamedTuple):
     """Reads of each."""
     richness_B: NDArray[np.int64]
     """ASVs of each sample."""
-    count_mask: NDArray[np.bool_] | None
-    """Whether the reads of each are masked; None: none are."""
 
 
 def entries_of(
@@ -83,15 +81,13 @@ def entries_of(
 ) -> tuple[Entries, NDArray[np.int32], NDArray[np.int64]]:
     """Return the entries of some rows, their distinct ASVs [U], and the place of each in these."""
     flat, richness_B = places_of(store.offsets, rows_B)
-    count_mask = None
     if asv_dropout is not None:
         kept = asv_dropout.kept(richness_B, step)
         sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
         flat = flat[kept]
         richness_B = np.bincount(sample, minlength=len(rows_B))
-        count_mask = asv_dropout.count_mask(richness_B, step)
     distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
-    return Entries(store.counts[flat], richness_B, count_mask), distinct_U, place
+    return Entries(store.counts[flat], richness_B), distinct_U, place
 
 
 def asv_blocks(
@@ -208,7 +204,5 @@ def sample_blocks(
             present_BA=torch.from_numpy(present_BA),
             counts_BA=torch.from_numpy(counts_BA),
         )
-        if entries.count_mask is not None:
-            block.count_mask_BA = torch.from_numpy(present_BA & entries.count_mask[flat_BA])
         blocks.append(block)
     return blocks, torch.from_numpy(np.argsort(by_richness))

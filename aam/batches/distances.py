@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aam.config.metrics import FAITH_PD
 from aam.unifrac.store import distance_rows, read_faith_pd
-from aam.util.errors import first_names, problem
+from aam.util.errors import count_names, problem
 
 DISTANCES_AT_ONCE = 1 << 20
 """Distances that are read at a time where all pairs are summed up."""
@@ -102,8 +102,8 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
             if bad_R.any():
                 raise problem(
                     path,
-                    "distances that are not finite, of samples "
-                    + first_names(np.array(names)[bad_R].tolist()),
+                    "distances that are not finite, of "
+                    + count_names("sample", np.array(names)[bad_R].tolist()),
                     "numbers of 0 or more",
                     "delete the file and run again: the unifrac stage writes none such",
                 )

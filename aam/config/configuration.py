@@ -55,7 +55,8 @@ class Config(Section):
     @field_validator("datasets", "models", "tasks", "predictions")
     @classmethod
     def _names_are_plain(cls, named: dict[str, S]) -> dict[str, S]:
-        if bad := [name for name in named if not re.fullmatch(NAME, name)]:
+        bad = [name for name in named if not re.fullmatch(NAME, name)]
+        if bad:
             raise ValueError(
                 f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
                 "'-', with a letter or a digit first, 100 at most"
@@ -104,9 +105,9 @@ def load(raw: Mapping[str, Any]) -> Config:
         raise config_error(error, Config) from error
     for model in config.models:
         if model in METHODS:
-            got = "the name of a baseline"
+            actual = "the name of a baseline"
             expected = "another name"
-            raise problem(f"models.{model}", got, expected, "rename the model")
+            raise problem(f"models.{model}", actual, expected, "rename the model")
         resolved(config, "optimization", model=model)
     for name, prediction in config.predictions.items():
         unanswered = [task for task in prediction.tasks if config.tasks[task].baselines == []]
@@ -280,14 +281,11 @@ def _require_fitting(
             "auto, full, partial or frozen, which learn that",
             f"set tasks.{name}.finetuning.encoder",
         )
-    changes = [key for key in ("asv_dropout", "count_weight") if getattr(training, key) > 0]
-    looks_at_asvs = training.fusion == "attention" and task.condition
-    if training.encoder == "frozen" and changes and not looks_at_asvs:
+    if training.encoder == "frozen" and training.asv_dropout > 0:
         raise problem(
-            f"configuration key finetuning.{changes[0]} (task {name})",
-            f"{getattr(training, changes[0]):g} with encoder frozen",
-            "0, unless fusion is attention and the task has a `condition`: its embeddings are "
-            "made once",
+            f"configuration key finetuning.asv_dropout (task {name})",
+            f"{training.asv_dropout:g} with encoder frozen",
+            "0: its embeddings are made once",
             f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
         )
     for model, most in layers.items():

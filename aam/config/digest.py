@@ -83,7 +83,8 @@ def imported_modules(module: str) -> set[str]:
     names = set[str]()
     waiting = {module}
     while waiting:
-        names.add(name := waiting.pop())
+        name = waiting.pop()
+        names.add(name)
         neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
         waiting |= set(_normalized(_required(name))[1]) - neutral - names
     return names
@@ -117,9 +118,11 @@ def _imports(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "aam":
             assert node.module is not None
             names.add(node.module)
-            names.update(
-                inner for alias in node.names if _source(inner := f"{node.module}.{alias.name}")
-            )
+            for alias in node.names:
+                # What is imported from a package may itself be a module.
+                inner = f"{node.module}.{alias.name}"
+                if _source(inner) is not None:
+                    names.add(inner)
     # A package's __init__ runs too whenever one of its modules is imported.
     for name in list(names):
         parts = name.split(".")

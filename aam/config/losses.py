@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-Loss = Literal["huber", "mse", "mae", "quantile", "asymmetric", "cross_entropy"]
+Loss = Literal["huber", "mse", "mae", "quantile", "cross_entropy"]
 """Those that `finetuning.loss` may name; null stands for the first one of the kind."""
 LOSSES = {
-    "regression": ("mae", "huber", "mse", "quantile", "asymmetric"),
+    "regression": ("mae", "huber", "mse", "quantile"),
     "classification": ("cross_entropy",),
     "ordinal": ("ordinal", "cross_entropy"),
 }

@@ -14,7 +14,8 @@ from aam.config.sections.base import Section
 from aam.util.errors import InputError, first_names, problem, problems
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxstring = 200
+_SHORT.maxother = 200
 
 MEANT = {
     "Dataset": "table",
@@ -48,7 +49,7 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
     for detail in error.errors():
         location = [str(part) for part in detail["loc"]]
         where = "configuration key " + (".".join([p for p in [prefix, *location] if p]) or "(root)")
-        got = _SHORT.repr(detail["input"])
+        actual = _SHORT.repr(detail["input"])
         expected = detail["msg"]
         hint = "see config/README.md"
         if detail["type"] == "value_error":
@@ -57,11 +58,11 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
         if detail["type"] == "extra_forbidden":
             keys = _known_keys(section, location[:-1])
             near = difflib.get_close_matches(location[-1], keys, n=1)
-            got = "an unknown key"
+            actual = "an unknown key"
             expected = f"one of {', '.join(keys)}"
             hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
         elif detail["type"] == "missing":
-            got = "nothing"
+            actual = "nothing"
             expected = "a value"
             hint = f"add it; {hint}"
         elif detail["type"] == "model_type":
@@ -72,7 +73,7 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             hint = f"write {location[-1]}: {{name: {{…}}}}"
         elif detail["type"] == "dict_type":
             expected = f"keys of the section `{location[-1]}`"
-        lines.append(problem(where, got, expected.removeprefix("Input should be "), hint))
+        lines.append(problem(where, actual, expected.removeprefix("Input should be "), hint))
     return problems(lines)
 
 
@@ -110,10 +111,15 @@ def refuse_doubled_keys(path: Path) -> None:
             continue
         waiting += [value for _, value in node.value]
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        if twice := [key for key, count in keys.items() if count > 1]:
+        doubled = [key for key, count in keys.items() if count > 1]
+        if doubled:
             line = node.start_mark.line + 1
-            got = f"keys that occur twice in the section from line {line} on: {first_names(twice)}"
-            raise problem(path, got, "every key once", "remove or rename one of them")
+            raise problem(
+                path,
+                f"keys that occur twice in the section from line {line} on: {first_names(doubled)}",
+                "every key once",
+                "remove or rename one of them",
+            )
 
 
 def _known_keys(section: type[Section], path: list[str]) -> list[str]:

@@ -25,20 +25,10 @@ NEWCOMERS = 24
 EXPLAINED = {"samples": 64, "checked": 8, "removed": 24}
 """Held-out samples of a fold that are explained, those from which ASVs are also removed in turn,
 and how many ASVs of each of these."""
-FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
-"""Folder of what the baselines of a task predict for other tables, where there are no models."""
 
 
 def simulate(config: Config, dataset: str) -> Slice:
-    """Return the settings of a simulated dataset, and the numbers that follow from them.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset, which is a simulated one.
-    """
+    """Return the settings of a simulated dataset, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
@@ -47,13 +37,6 @@ def simulate(config: Config, dataset: str) -> Slice:
 
 def import_tree(config: Config, dataset: str) -> Slice:
     """Return where the root of a dataset's tree lies, and without a file what may stand for it.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
 
     Returns
     -------
@@ -79,10 +62,6 @@ def rarefy(config: Config, dataset: str, view: int) -> Slice:
 
     Parameters
     ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
     view
         Number of the draw, from 0.
     """
@@ -100,18 +79,17 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
 
     Parameters
     ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
     metric
         A key of `aam.config.metrics.METRICS`.
     """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
-    keys = [*(["engine"] if facts.phylogenetic else []), *facts.parameters]
-    chosen = {key: getattr(section, key) for key in keys}
-    return {"metric": metric, "checked_pairs": CHECKED_PAIRS, **chosen}
+    settings: Slice = {"metric": metric, "checked_pairs": CHECKED_PAIRS}
+    if facts.phylogenetic:
+        settings["engine"] = section.engine
+    for key in facts.parameters:
+        settings[key] = getattr(section, key)
+    return settings
 
 
 def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
@@ -119,10 +97,6 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
 
     Parameters
     ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
     metric
         A key of `aam.config.metrics.METRICS`, of distances on the tree.
     part
@@ -151,10 +125,6 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
 
     Parameters
     ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
     metric
         A key of `aam.config.metrics.METRICS`.
     """
@@ -172,13 +142,6 @@ def augment(config: Config, dataset: str) -> Slice:
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     """Return what a model learns of the distances between samples.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset, model
-        Names of the dataset and the model.
 
     Returns
     -------
@@ -200,13 +163,6 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """Return architecture, training and optimization settings of one encoder.
 
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset, model
-        Names of the dataset and the model.
-
     Returns
     -------
     dict
@@ -216,28 +172,21 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
     training["distances"] = distances(config, dataset, model)
     section = config.models[model]
-    alpha = {}
+    settings: Slice = {}
     if training["targets"] == "batch" and "generalized" in training["distances"]:
-        alpha = {"alpha": resolved(config, "unifrac", dataset=dataset).alpha}
-    return {
-        **alpha,
-        "model": architecture(config, dataset, model),
-        **({"start": section.start} if section.start else {}),
-        **({"studies": studies(config, dataset, model)} if section.pretrained_on else {}),
-        "pretraining": training,
-        "optimization": resolved(config, "optimization", model=model).plain(),
-    }
+        settings["alpha"] = resolved(config, "unifrac", dataset=dataset).alpha
+    settings["model"] = architecture(config, dataset, model)
+    if section.start:
+        settings["start"] = section.start
+    if section.pretrained_on:
+        settings["studies"] = studies(config, dataset, model)
+    settings["pretraining"] = training
+    settings["optimization"] = resolved(config, "optimization", model=model).plain()
+    return settings
 
 
 def start(config: Config, dataset: str, model: str) -> Start | None:
     """Return what a model begins with on a dataset.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset, model
-        Names of the dataset and the model.
 
     Returns
     -------
@@ -263,13 +212,6 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
 def folds(config: Config, task: str) -> Slice:
     """Return what a task predicts, its folds, and its columns of categories.
 
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    task
-        Name of the task.
-
     Returns
     -------
     dict
@@ -293,15 +235,7 @@ def folds(config: Config, task: str) -> Slice:
 
 
 def baselines(config: Config, task: str) -> Slice:
-    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    task
-        Name of the task.
-    """
+    """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
     section = config.tasks[task]
     keys = ("kind", "classes", "bounds", "baselines")
     return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
@@ -309,8 +243,8 @@ def baselines(config: Config, task: str) -> Slice:
 
 def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
-    asked = config.tasks[task].baselines
-    return asked is None or not ON_DISTANCES.isdisjoint(asked)
+    methods = config.tasks[task].baselines
+    return methods is None or not ON_DISTANCES.isdisjoint(methods)
 
 
 def folds_owner(config: Config, task: str) -> str:
@@ -336,41 +270,28 @@ def _first_alike(
 
     Parameters
     ----------
-    config
-        The whole configuration.
-    task
-        Name of the task.
     further
         More settings, by task, that have to be the same.
     **changes
         Keys of the slice `folds` that get this value for every task, so that they do not count.
     """
 
-    def asked(name: str) -> Slice:
+    def compared(name: str) -> Slice:
         settings = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
         return {**settings, **further.get(name, {})}
 
-    return next(name for name in config.tasks if asked(name) == asked(task))
+    return next(name for name in config.tasks if compared(name) == compared(task))
 
 
 def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return fine-tuning settings, and what a saved model must know to treat other tables alike.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset, model, task
-        Names of the dataset, the model and the task.
-    """
+    """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
     section = config.tasks[task].plain()
     training = resolved(config, "finetuning", task=task)
     keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
     finetuning = training.plain()
     if not training.has_budget:
         del finetuning["budget_minutes"]
-    scratch = {"model": architecture(config, dataset, model)} if training.start == "scratch" else {}
-    return {
+    settings = {
         "names": {"dataset": dataset, "model": model, "task": task},
         "columns": config.tasks[task].columns,
         **{key: section[key] for key in keys},
@@ -378,20 +299,14 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
         "finetuning": finetuning,
         "optimization": resolved(config, "optimization", model=model).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
-        **scratch,
     }
+    if training.start == "scratch":
+        settings["model"] = architecture(config, dataset, model)
+    return settings
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset, model, task
-        Names of the dataset, the model and the task.
-    """
+    """Return what a score is called, and by what it is reported: nothing that was trained."""
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
@@ -456,32 +371,6 @@ def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
     }
 
 
-def predictions(config: Config, task: str) -> list[str]:
-    """Return the paths of a task's predictions for other tables.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    task
-        Name of the task.
-
-    Returns
-    -------
-    list of str
-        Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
-        each model and its super learner, or without models that of the baselines.
-    """
-    if not config.models:
-        return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
-    paths = []
-    for model in config.models:
-        paths.append(f"predict/{model}/{{task}}/{{table}}.tsv")
-        if mixes(config, task):
-            paths.append(f"predict/{model}/{{task}}/super_learner/{{table}}.tsv")
-    return paths
-
-
 def explain(config: Config, task: str) -> Slice:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return {**EXPLAINED, "seed": config.tasks[task].folds.seed}
@@ -505,13 +394,6 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
 
 def summary(config: Config, dataset: str) -> Slice:
     """Return the settings that the methods of a dataset's page name.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
 
     Returns
     -------
@@ -544,15 +426,7 @@ def summary(config: Config, dataset: str) -> Slice:
 
 
 def first_page(config: Config, dataset: str) -> Slice:
-    """Return the settings of the page of first answers, also what its networks' time depends on.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
-    """
+    """Return the settings of the page of first answers, also what its networks' time depends on."""
     expected = describe(config, dataset)
     networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
     networks["models"] = {}
@@ -584,78 +458,6 @@ def describe(config: Config, dataset: str) -> Slice:
             if section.dataset == dataset
         },
     }
-
-
-def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
-    """Return the QIIME 2 artifacts of a dataset.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    dataset
-        Name of the dataset.
-
-    Returns
-    -------
-    dict
-        By the path of the artifact without its ending: the file that it is made of, below the
-        folder of the dataset, and its semantic type. Tasks of several targets have no artifacts of
-        predictions.
-    """
-    exported = {}
-    views = resolved(config, "rarefaction", dataset=dataset).views
-    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
-        kind = "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix"
-        for view in range(views):
-            path = f"unifrac/{metric}/view{view}"
-            exported[path] = f"{path}.parquet", kind
-    tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
-    for model in config.models:
-        embeddings = f"pretrain/{model}/embeddings.parquet"
-        exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
-        for name in tasks:
-            path = f"finetune/{model}/{name}"
-            if config.tasks[name].importance:
-                importance = f"{path}/importance"
-                exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
-            exported |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
-    if not config.models:
-        for name in tasks:
-            if has_first(config, name):
-                predicted = FIRST_PREDICTIONS.format(task=name)
-                exported |= _exports_of_answer(config, name, f"first/{name}", predicted)
-    return exported
-
-
-def _exports_of_answer(
-    config: Config, name: str, folder: str, predicted: str
-) -> dict[str, tuple[str, str]]:
-    """Return the exports of what is predicted for a task.
-
-    Parameters
-    ----------
-    config
-        The whole configuration.
-    name
-        Name of the task.
-    folder, predicted
-        Folders of the cross-validated predictions, and of those for other tables.
-    """
-    task = config.tasks[name]
-    if len(task.columns) > 1:
-        return {}
-    sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
-    for table, section in config.predictions.items():
-        if name in section.tasks:
-            sources[f"{predicted}/{table}"] = f"{predicted}/{table}.tsv"
-    kind = "Regressor" if task.kind == "regression" else "Classifier"
-    exported = {}
-    for path, source in sources.items():
-        exported[path] = source, f"SampleData[{kind}Predictions]"
-        if kind == "Classifier":
-            exported[f"{path}.probabilities"] = source, "SampleData[Probabilities]"
-    return exported
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

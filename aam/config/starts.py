@@ -84,15 +84,20 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
         key = f"configuration key models.{where}.start"
         if begins in chain or (begins.dataset, begins.model) == (dataset, model):
             expected = "models that begin with one another in a line"
-            raise problem(key, f"{models[where].start}, a circle", expected, "let one begin anew")
+            raise problem(
+                key,
+                f"{models[where].start}, a circle",
+                expected,
+                "let one of them begin without a start",
+            )
         chain.append(begins)
         if begins.directory is not None:
             path = begins.directory / "config.json"
             if not path.is_file():
                 others = ", ".join(name for name in models if name != where) or "other models"
-                got = f"{models[where].start}, where there is no {path}"
+                actual = f"{models[where].start}, where there is no {path}"
                 expected = f"the directory of a pretrained model, or one of {others}"
-                raise problem(key, got, expected, "correct the path")
+                raise problem(key, actual, expected, "correct the path")
             break
         where = begins.model
         begins = start_of(models, datasets, begins.dataset, begins.model)
@@ -123,6 +128,7 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
         architecture = dict(read_json(path)["architecture"])
-        if differing := architecture.keys() ^ {*ARCHITECTURE, "max_length_bp"}:
+        differing = architecture.keys() ^ {*ARCHITECTURE, "max_length_bp"}
+        if differing:
             raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
         return ModelSettings(**{key: architecture[key] for key in ARCHITECTURE}).architecture

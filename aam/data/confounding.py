@@ -182,9 +182,9 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
     everywhere_NK, all_N = _sums_of_others(value_NK, np.zeros_like(category_N), group_N)
     if is_number:
         mean_N = everywhere_NK[:, 0] / np.maximum(all_N, 1)
-        told_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
+        predicted_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
         squares = ((value_NK[:, 0] - mean_N) ** 2).sum()
-        return 1.0 - float(((value_NK[:, 0] - told_N) ** 2).sum() / max(squares, 1e-300))
+        return 1.0 - float(((value_NK[:, 0] - predicted_N) ** 2).sum() / max(squares, 1e-300))
     # The share of each class that lies in the category makes classes count alike, however rare.
     share_NK = total_NK / np.maximum(everywhere_NK, 1)
     is_best_NK = share_NK == share_NK.max(axis=1, keepdims=True)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import InputError, first_few, problem
 from aam.util.seeds import generator
 
 MOST_READS = 10**9
@@ -57,7 +57,7 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
     sample_ids = [table.sample_ids[row] for row in rows]
-    return FeatureTable(sample_ids, table.feature_ids, counts).of_samples(np.arange(len(rows)))
+    return FeatureTable(sample_ids, table.feature_ids, counts).select_samples(np.arange(len(rows)))
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -97,10 +97,11 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
 
 def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> None:
     number = dict(zip(sample_ids, reads.tolist(), strict=True))
-    if large := [f"{name}: {count}" for name, count in number.items() if count >= MOST_READS]:
+    large = [f"{count} in sample '{name}'" for name, count in number.items() if count >= MOST_READS]
+    if large:
         raise problem(
             "the feature table",
-            f"too many reads to draw from in samples {first_names(large)}",
+            f"too many reads to draw from: {first_few(large)}",
             f"fewer than {MOST_READS} reads in every sample",
             "give the raw read counts, or leave these samples out",
         )

@@ -181,7 +181,7 @@ def fingerprint_samples(
     sequences
         All ASVs of the study, by feature ID.
     """
-    reads = table.of_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
+    reads = table.select_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
     as_read = sequences_as_read(reads, sequences, longest_bp(sequences))
     return Fingerprints.from_counts(reads.counts, as_read)
 

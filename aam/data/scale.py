@@ -19,8 +19,8 @@ class Scale:
     """An invertible change of a number, fitted on training samples."""
 
     transform: str
-    """``none``, ``minmax``, ``zscore``: (x - center) / spread; ``log``, ``log_zscore``: the same of
-    log(1 + x); ``quantile``: the normal deviate of the rank."""
+    """``none``; ``zscore``: (x - center) / spread; ``log``, ``log_zscore``: the same of log(1 + x);
+    ``quantile``: the normal deviate of the rank."""
     center: float = 0.0
     spread: float = 1.0
     """0 of equal numbers: differences to the center are trained on, the center comes back."""
@@ -43,14 +43,10 @@ class Scale:
         if transform == "quantile":
             return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
-        if transform == "minmax":
-            center = value_L.min()
-            spread = np.ptp(value_L)
-        elif transform in ("zscore", "log_zscore"):
-            center = value_L.mean()
-            spread = value_L.std()
-        else:
+        if transform not in ("zscore", "log_zscore"):
             return cls(transform)
+        center = value_L.mean()
+        spread = value_L.std()
         is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
         return cls(transform, float(center), 0.0 if is_rounding else float(spread))
 

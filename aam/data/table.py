@@ -39,7 +39,7 @@ class FeatureTable:
         """Return the sum of the counts of every sample, [N]."""
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
-    def of_samples(self, rows: NDArray[np.int64]) -> "FeatureTable":
+    def select_samples(self, rows: NDArray[np.int64]) -> "FeatureTable":
         """Return some samples and the features that they have.
 
         Parameters
@@ -68,12 +68,10 @@ class FeatureTable:
         kept = [column for column, name in enumerate(self.feature_ids) if name not in names]
         counts = csr_array(self.counts[:, kept])
         table = FeatureTable(self.sample_ids, [self.feature_ids[column] for column in kept], counts)
-        return table.of_samples(np.arange(len(self.sample_ids)))
+        return table.select_samples(np.arange(len(self.sample_ids)))
 
 
-def on_same_features(
-    tables: Iterable[FeatureTable], sample_ids: Sequence[str]
-) -> list[FeatureTable]:
+def align_features(tables: Iterable[FeatureTable], sample_ids: Sequence[str]) -> list[FeatureTable]:
     """Return the reads of some samples in several tables, with the same columns in all.
 
     Parameters

@@ -46,8 +46,6 @@ class Target:
     """Fraction of each class among the training samples; empty for numbers."""
     class_weights: tuple[float, ...] = ()
     """Weight of each class in the loss; empty: all alike."""
-    asymmetry: float = 0.5
-    """Weight of predictions that are too low in the asymmetric loss."""
 
     @classmethod
     def fit(
@@ -63,7 +61,6 @@ class Target:
         bounds: Bounds = (None, None),
         classes: Sequence[str] | None = None,
         class_weights: bool = False,
-        asymmetry: float = 0.5,
     ) -> "Target":
         """Learn scales and class weights from the training samples.
 
@@ -91,14 +88,11 @@ class Target:
         class_weights
             Whether classes are weighted in the loss, by n / (K n_k) over the training samples. A
             class without any has weight 0 and does not count in K.
-        asymmetry
-            Weight of predictions that are too low in the asymmetric loss.
         """
         common: dict[str, Any] = {
             "kind": kind,
             "columns": tuple(columns),
             "loss": loss or LOSSES[kind][0],
-            "asymmetry": asymmetry,
         }
         if kind == "regression":
             number_LC = _numbers(columns, observed_LC, transform)

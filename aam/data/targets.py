@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from aam.data.metadata import metadata_column
-from aam.util.errors import first_names, problem
+from aam.util.errors import count_names, first_few, first_names, problem
 
 SEPARATOR = "|"
 """Between the classes of a set; in the name of none."""
@@ -37,7 +37,7 @@ def samples_where(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) ->
         if not len(kept):
             raise problem(
                 f"metadata column '{column}'",
-                f"{first_names(values.dropna().unique())} in {len(metadata)} samples",
+                f"{count_names('value', values.dropna().unique())} in {len(metadata)} samples",
                 f"{first_names(wanted)}, as `where` of the task says",
                 "correct the values of `where`, or leave it out",
             )
@@ -94,9 +94,9 @@ def _observed(
     where = f"metadata column '{column}'"
     given = values[values.notna()].astype(object)
     if not len(given):
-        got = f"no value in any of the {len(values)} samples that rarefaction keeps"
+        actual = f"no value in any of the {len(values)} samples that rarefaction keeps"
         hint = "choose another column, lower rarefaction.depth, or fill in the metadata"
-        raise problem(where, got, "a value in at least two of them", hint)
+        raise problem(where, actual, "a value in at least two of them", hint)
     if kind == "regression":
         given = _numbers(given, column)
     else:
@@ -105,10 +105,10 @@ def _observed(
     require_varied(given, column)
     others = sorted(set(given) - set(classes)) if kind == "ordinal" and classes else []
     if others:
-        got = f"values that are no class of the task: {first_names(map(repr, others))}"
-        expected = f"one of its classes, {first_names(map(repr, classes or []), limit=20)}"
+        actual = f"values that are no class of the task: {first_names(others)}"
+        expected = f"one of its classes, {first_names(classes or [], limit=20)}"
         hint = "put them into the task's classes, in their order, or empty these cells"
-        raise problem(where, got, expected, hint)
+        raise problem(where, actual, expected, hint)
     return given
 
 
@@ -121,7 +121,8 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
     if len(bad):
         raise problem(
             f"metadata column '{column}'",
-            f"{_examples(bad)} of {len(text)} values that are no numbers, or beyond {LARGEST:g}",
+            f"{len(bad)} of {len(text)} values that are no numbers, or beyond {LARGEST:g}: "
+            f"{_examples(bad)}",
             "numbers, with a decimal point, in every sample that has a value",
             "correct the values, leave the cells empty where there is none, "
             "or set the task's kind to classification",
@@ -147,9 +148,9 @@ def require_varied(values: pd.Series, column: str, which: str = "that have one")
         There are fewer than two different values.
     """
     if values.nunique() < 2:
-        got = f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}"
+        actual = f"the one value '{values.iloc[0]}' in all {len(values)} samples {which}"
         hint = "choose a column that varies: there is nothing to predict in this one"
-        raise problem(f"metadata column '{column}'", got, "at least two different values", hint)
+        raise problem(f"metadata column '{column}'", actual, "at least two different values", hint)
 
 
 def require_logarithms(values: pd.DataFrame) -> None:
@@ -170,18 +171,19 @@ def require_logarithms(values: pd.DataFrame) -> None:
         if len(bad):
             raise problem(
                 f"metadata column '{column}'",
-                f"{_examples(bad)} of {len(values)} values that are not above -1",
+                f"{len(bad)} of {len(values)} values that are not above -1: {_examples(bad)}",
                 "numbers above -1: a task's transform takes log(1 + x) of them",
                 "choose another transform for the task, or empty these cells",
             )
 
 
 def _require_no_separator(names: Iterable[str], where: str) -> None:
-    if bad := sorted({name for name in names if SEPARATOR in name}):
-        got = f"classes with a '{SEPARATOR}': {first_names(map(repr, bad))}"
+    bad = sorted({name for name in names if SEPARATOR in name})
+    if bad:
+        actual = f"classes with a '{SEPARATOR}': {first_names(bad)}"
         expected = f"names without it: '{SEPARATOR}' stands between the classes of a set"
-        raise problem(where, got, expected, "rename these classes in the metadata")
+        raise problem(where, actual, expected, "rename these classes in the metadata")
 
 
 def _examples(bad: pd.Series) -> str:
-    return first_names(f"{value!r} in {sample}" for sample, value in bad.items())
+    return first_few(f"{value!r} in sample '{sample}'" for sample, value in bad.items())

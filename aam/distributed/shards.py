@@ -165,13 +165,10 @@ def join_blocks(blocks: list[SampleBlock], asvs: int | None = None) -> SampleBlo
     def padded(parts: list[Tensor]) -> Tensor:
         return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
 
-    masks = [block.count_mask_BA for block in blocks if block.count_mask_BA is not None]
     return SampleBlock(
         asv_BA=padded([block.asv_BA for block in blocks]),
         present_BA=padded([block.present_BA for block in blocks]),
         counts_BA=padded([block.counts_BA for block in blocks]),
-        # All blocks of a batch have masks, or none has.
-        count_mask_BA=padded(masks) if masks else None,
     )
 
 
@@ -221,12 +218,12 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     ]
     own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
     asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
-    own_BD = encoder.encode_samples(asv_UD, shard)[0]
+    own_BD = encoder.encode_samples(asv_UD, shard)
     sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
     # Every process computes what follows in the same way.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]
-    return Encoded(sample_BD, nucleotides, [])
+    return Encoded(sample_BD, nucleotides)
 
 
 class _AllSum(torch.autograd.Function):

@@ -189,13 +189,13 @@ class _Copies:
         row_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
         block = SampleBlock(asv_BA=row_SA, present_BA=counts_SA > 0, counts_BA=counts_SA)
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
-        sample_SD, states = self.predictor.encoder.encode_samples(self.asv_AD, batch, asvs=True)
+        sample_SD = self.predictor.encoder.encode_samples(self.asv_AD, batch)
         if self.kernel is not None:
             log_SK = torch.zeros(copies, self.columns, device=device)
             log_SK = log_SK.index_add(1, self.number_K, log_SA[:, self.is_known_A])
             return self.kernel(sample_SD, log_SK)
         category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
-        return self.predictor.predict(sample_SD, category_SF, asvs=states, batch=batch)
+        return self.predictor.predict(sample_SD, category_SF)
 
 
 def _gradients(

@@ -114,7 +114,7 @@ def embed_samples(
             block_WD = torch.empty(len(rows_W), out_RD.shape[1], device=devices.device)
             for members, batch in sample_batches(store, rows_W, row_U, devices.device):
                 to = torch.from_numpy(members).to(devices.device)
-                block_WD[to] = encoder.encode_samples(asv_UD, batch)[0]
+                block_WD[to] = encoder.encode_samples(asv_UD, batch)
             out_RD[first : first + len(rows_W)] = block_WD.cpu()
     return devices.all_gather(out_RD, len(rows_R))
 

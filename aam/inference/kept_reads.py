@@ -115,7 +115,7 @@ class KeptReads:
         distance_NL = np.zeros((samples, columns) if distances else (0, 0), np.float32)
         for view, kept_table in enumerate(self.views):
             other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
-            other = other.of_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
+            other = other.select_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
             reads_MF = _feature_reads(other, feature_by_name, len(self.features))
             reads_NF = csr_array(vstack([kept_table.counts, reads_MF]))
             counts = csr_array(counts + reads_NF / len(self.views))

@@ -17,7 +17,7 @@ from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
 from aam.distributed.devices import Devices
-from aam.inference.embed import embed_asvs, embed_samples, sample_batches
+from aam.inference.embed import embed_samples
 from aam.learners.temperature import apply_temperature
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
 from aam.model.predictor import Predictor
@@ -85,31 +85,14 @@ def raw_outputs(
     """
     device = devices.device
     category = None if category_RF is None else torch.from_numpy(category_RF).to(device)
-    if not predictor.needs_asvs:
-        if embedding_RD is None:
-            embedding_RD = embed_samples(predictor.encoder, store, tokens, rows_R, devices, asv_UD)
-        log_RP = None
-        if isinstance(predictor.head, KernelHead):
-            log_RP = known_reads(predictor.head, store, tokens, rows_R).to(device)
-        with devices.inference(predictor):
-            output_RO = predictor.predict(embedding_RD.to(device), category, log_BP=log_RP)
-            return output_RO.float().cpu().numpy()
-    row_U = np.arange(len(tokens.lengths))
-    if asv_UD is None:
-        asv_UD = embed_asvs(predictor.encoder, tokens, row_U, devices)
-    asv_UD = asv_UD.to(device)
-    parts = []
-    order = []
+    if embedding_RD is None:
+        embedding_RD = embed_samples(predictor.encoder, store, tokens, rows_R, devices, asv_UD)
+    log_RP = None
+    if isinstance(predictor.head, KernelHead):
+        log_RP = known_reads(predictor.head, store, tokens, rows_R).to(device)
     with devices.inference(predictor):
-        for members, batch in sample_batches(store, rows_R, row_U, device):
-            sample_BD, states = predictor.encoder.encode_samples(asv_UD, batch, asvs=True)
-            category_BF = None
-            if category is not None:
-                category_BF = category[torch.from_numpy(members).to(device)]
-            output_BO = predictor.predict(sample_BD, category_BF, asvs=states, batch=batch)
-            parts.append(output_BO.float().cpu())
-            order.append(members)
-    return torch.cat(parts).numpy()[np.argsort(np.concatenate(order))]
+        output_RO = predictor.predict(embedding_RD.to(device), category, log_BP=log_RP)
+        return output_RO.float().cpu().numpy()
 
 
 def known_reads(

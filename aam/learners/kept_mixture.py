@@ -10,7 +10,7 @@ import pandas as pd
 from aam.data.folds import read_folds
 from aam.data.predictions import CROSS_VALIDATION, TARGET, class_names, write_predictions
 from aam.data.same_reads import Fingerprints
-from aam.data.table import on_same_features, read_biom, write_biom
+from aam.data.table import align_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, super_learner
 from aam.util.atomic import atomic_path, write_json
@@ -158,7 +158,7 @@ def write_super_learner(
         shutil.copyfile(folds, partial / FOLDS)
         shutil.copyfile(tree, partial / TREE)
         shutil.copyfile(sequences, partial / SEQUENCES)
-        for view, reads in enumerate(on_same_features(map(read_biom, views), sample_ids)):
+        for view, reads in enumerate(align_features(map(read_biom, views), sample_ids)):
             write_biom(partial / f"view{view}.biom", reads, {})
         if fingerprints is not None:
             fingerprints.write(partial / FINGERPRINTS)

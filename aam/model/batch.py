@@ -76,8 +76,6 @@ class SampleBlock(Movable):
     """Whether there is an ASV, and not padding."""
     counts_BA: Tensor
     """Reads of each ASV; 0 where there is none."""
-    count_mask_BA: Tensor | None = None
-    """True where the encoder is not shown the reads; None: it is shown all."""
 
 
 @dataclass

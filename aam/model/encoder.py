@@ -31,8 +31,6 @@ class Encoded:
     sample_BD: Tensor
     nucleotides: list[Tensor]
     """Per ASV block the patch [M, D] of each masked nucleotide; empty where nothing is masked."""
-    asvs: list[Tensor]
-    """Per block the states [B, A, D] behind the last layer, if asked for."""
 
 
 class SampleEncoder(LayerStack):
@@ -55,9 +53,7 @@ class SampleEncoder(LayerStack):
         )
         self.pooling = AttentionPooling(shape.width)
 
-    def forward(
-        self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
         """Encode one block of samples.
 
         Parameters
@@ -71,25 +67,21 @@ class SampleEncoder(LayerStack):
 
         Returns
         -------
-        sample_BD : torch.Tensor
-            Embeddings of the samples.
-        state_BAD : torch.Tensor
-            States of their ASVs behind the last layer.
+        torch.Tensor
+            Embeddings of the samples [B, D].
         """
         reads_B1 = block.counts_BA.sum(dim=1, keepdim=True).clamp(min=1)
         # Both features are scaled to a standard deviation near one at usual depths.
         features_BA2 = torch.stack(
             [torch.log1p(block.counts_BA) / 2, torch.sqrt(block.counts_BA / reads_B1) * 4], dim=-1
         )
-        if block.count_mask_BA is not None:
-            features_BA2 = features_BA2.masked_fill(block.count_mask_BA[..., None], 0.0)
         # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
         asv_BAD = embedding(block.asv_BA, asv_UD)
         x_BAD = self.entry(asv_BAD + self.abundance(features_BA2))
         mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
         for layer in self.blocks:
             x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
-        return self.pooling(x_BAD, block.present_BA), x_BAD
+        return self.pooling(x_BAD, block.present_BA)
 
 
 class Encoder(nn.Module):
@@ -123,15 +115,13 @@ class Encoder(nn.Module):
         self.asv.keeps_layers = what != "layers"
         self.sample.keeps_layers = what != "layers"
 
-    def forward(self, batch: Batch, *, asvs: bool = False) -> Encoded:
+    def forward(self, batch: Batch) -> Encoded:
         """Encode each distinct ASV once, then the samples that point to them.
 
         Parameters
         ----------
         batch
             Samples and their ASVs, on the device of the encoder.
-        asvs
-            Whether the states of the samples' ASVs are returned, too.
 
         Returns
         -------
@@ -146,12 +136,9 @@ class Encoder(nn.Module):
         if asv_UD is None:
             asv_UD = torch.cat([asv for asv, _ in encoded])
         nucleotides = [hidden for _, hidden in encoded if hidden is not None]
-        sample_BD, states = self.encode_samples(asv_UD, batch, asvs=asvs)
-        return Encoded(sample_BD, nucleotides, states)
+        return Encoded(self.encode_samples(asv_UD, batch), nucleotides)
 
-    def encode_samples(
-        self, asv_UD: Tensor, batch: Batch, *, asvs: bool = False
-    ) -> tuple[Tensor, list[Tensor]]:
+    def encode_samples(self, asv_UD: Tensor, batch: Batch) -> Tensor:
         """Encode samples whose ASVs were embedded before.
 
         Parameters
@@ -160,24 +147,14 @@ class Encoder(nn.Module):
             Embeddings of the distinct ASVs of the batch.
         batch
             Its samples; its sequences are not looked at.
-        asvs
-            Whether the states of the samples' ASVs are returned, too.
 
         Returns
         -------
-        sample_BD : torch.Tensor
-            Embeddings in the order of the batch, fp32.
-        states : list of torch.Tensor
-            With `asvs`, `Encoded.asvs`; otherwise empty.
+        torch.Tensor
+            Embeddings [B, D] in the order of the batch, fp32.
         """
-        states: list[Tensor] = []
-        parts = []
-        for block in batch.samples:
-            sample_BD, state_BAD = self._block(self.sample, asv_UD, block, self.backend)
-            parts.append(sample_BD)
-            if asvs:
-                states.append(state_BAD)
-        return torch.cat(parts)[batch.order_B].float(), states
+        parts = [self._block(self.sample, asv_UD, block, self.backend) for block in batch.samples]
+        return torch.cat(parts)[batch.order_B].float()
 
     def _block(self, part: Callable[..., Any], *inputs: Any) -> Any:
         if self.keeps_blocks or not torch.is_grad_enabled():

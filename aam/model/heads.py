@@ -273,16 +273,3 @@ class Thresholds(nn.Module):
         rise_T = softplus(self.gaps).expand(len(self.gaps), -1).tril().sum(dim=1)
         threshold_T = self.first + pad(rise_T, (1, 0))
         return score_B1.float() - threshold_T
-
-
-class CountHead(nn.Module):
-    """log(1 + reads) of every ASV in a sample, standardized, from its state."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.reads = nn.Linear(width, 1)
-
-    def forward(self, state_BAD: Tensor) -> Tensor:
-        """Return [B, A] in fp32."""
-        return self.reads(self.norm(state_BAD)).squeeze(-1).float()

@@ -1,7 +1,7 @@
-"""Losses of targets and of masked counts, each one number.
+"""Losses of targets, each one number.
 
 Shape suffixes: B samples, C numbers, Q quantiles, K classes, T = K - 1 thresholds, O raw outputs, E
-encoded values of a target, X ASVs of samples.
+encoded values of a target.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from aam.data.target import QUANTILES, Target
-
-LEAST_VARIANCE = 0.1
-"""Least variance of log(1 + reads) that is divided by: a batch may have equal reads throughout."""
 
 
 def pinball_error(predicted_BCQ: Tensor, true_BC: Tensor, level_Q: Tensor) -> Tensor:
@@ -93,9 +90,6 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "quantile": lambda output, true, level_Q: pinball_error(
         output.unflatten(1, (-1, len(QUANTILES))), true, level_Q
     ),
-    # This is the pinball loss of one level: a prediction that is too low costs the level, one that
-    # is too high the rest.
-    "asymmetric": lambda output, true, level_Q: pinball_error(output[..., None], true, level_Q),
     "cross_entropy": class_error,
     "ordinal": ordinal_error,
 }
@@ -114,7 +108,7 @@ class TargetLoss(nn.Module):
     Parameters
     ----------
     target
-        Has the name of the loss, the classes' weights and the asymmetry.
+        Has the name of the loss and the classes' weights.
     """
 
     constant: Tensor | None
@@ -122,8 +116,7 @@ class TargetLoss(nn.Module):
     def __init__(self, target: Target) -> None:
         super().__init__()
         self.loss = target.loss
-        constants = {"quantile": QUANTILES, "asymmetric": (target.asymmetry,)}
-        values = constants.get(target.loss, target.class_weights)
+        values = QUANTILES if target.loss == "quantile" else target.class_weights
         self.register_buffer("constant", torch.tensor(values) if values else None, persistent=False)
 
     def forward(self, output_BO: Tensor, true_BE: Tensor) -> Tensor:
@@ -142,36 +135,3 @@ class TargetLoss(nn.Module):
             One number.
         """
         return LOSSES[self.loss](output_BO, true_BE, self.constant)
-
-
-def count_error(
-    predicted_X: Tensor, log_reads_X: Tensor, masked_X: Tensor, present_X: Tensor
-) -> Tensor:
-    """Return the mean squared error of log(1 + reads) over ASVs with masked counts.
-
-    The true values are standardized by mean and deviation over the ASVs that are present: otherwise
-    the first gradients would only move the common mean.
-
-    Parameters
-    ----------
-    predicted_X
-        Outputs of a `CountHead`.
-    log_reads_X
-        True log(1 + reads).
-    masked_X
-        Whether the reads of an ASV were masked.
-    present_X
-        Whether there is an ASV, and not padding.
-
-    Returns
-    -------
-    torch.Tensor
-        One number; 0 where nothing was masked.
-    """
-    masked_X = masked_X & present_X
-    number = present_X.sum().clamp(min=1)
-    mean = (log_reads_X * present_X).sum() / number
-    variance = ((log_reads_X - mean).square() * present_X).sum() / number
-    true_X = (log_reads_X - mean) / variance.clamp(min=LEAST_VARIANCE).sqrt()
-    squared_X = (predicted_X - true_X).square() * masked_X
-    return squared_X.sum() / masked_X.sum().clamp(min=1)

@@ -17,13 +17,13 @@ from aam.model.asv_encoders import Architecture
 from aam.model.batch import CATEGORIES, EMBEDDING, TARGET, Batch
 from aam.model.build import build_encoder, initialize
 from aam.model.encoder import Encoder
-from aam.model.fusion import FUSIONS, UNKNOWN, Fusion, Vocabulary
-from aam.model.heads import CountHead, Thresholds, ValueHead
+from aam.model.fusion import UNKNOWN, Fusion, Vocabulary
+from aam.model.heads import Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
-from aam.model.losses import TargetLoss, count_error
+from aam.model.losses import TargetLoss
 from aam.model.store import load_config, rebuilt, save_model
 
-FORMAT = 5
+FORMAT = 6
 """Version of the model directories that are written and read."""
 
 
@@ -36,12 +36,8 @@ class Predictor(nn.Module):
         The encoder.
     target
         What is predicted, and by which loss.
-    fusion
-        How covariates meet the embedding, a name in `FUSIONS`; it is needed with a `vocabulary`.
     vocabulary
         Categories of the covariates; None: there are no covariates.
-    count_weight
-        Weight of the loss of masked counts; 0: it is not computed.
     kernel
         Sizes of a kernel machine, which then is the head and is not trained by steps; None: the
         head has layers.
@@ -54,9 +50,7 @@ class Predictor(nn.Module):
         encoder: Encoder,
         target: Target,
         *,
-        fusion: str | None = None,
         vocabulary: Vocabulary | None = None,
-        count_weight: float = 0.0,
         kernel: KernelShape | None = None,
         seed: int,
     ) -> None:
@@ -64,9 +58,7 @@ class Predictor(nn.Module):
         self.encoder = encoder
         self.target = target
         self.vocabulary = vocabulary
-        self.count_weight = count_weight
         self.kernel_shape = kernel
-        self.fusion_name = None if vocabulary is None else fusion
         shape = encoder.shape
         is_ordinal = target.loss == "ordinal"
         outputs = 1 if is_ordinal else target.outputs
@@ -80,22 +72,12 @@ class Predictor(nn.Module):
                 self.head = KernelHead(kernel, shape.width, outputs)
             self.fusion: Fusion | None = None
             if vocabulary is not None:
-                self.fusion = FUSIONS[str(fusion)](
-                    vocabulary, width=shape.width, heads=shape.heads, backend=encoder.backend
-                )
-            self.counts = CountHead(shape.width) if count_weight > 0 else None
-            if self.counts is not None:
-                initialize(self.counts)
+                self.fusion = Fusion(vocabulary, shape.width)
         self.thresholds = Thresholds(target.shares) if is_ordinal else None
         self.target_loss = TargetLoss(target)
 
-    @property
-    def needs_asvs(self) -> bool:
-        """Whether `predict` wants the states of the samples' ASVs."""
-        return self.fusion is not None and self.fusion.needs_asvs
-
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of a batch.
+        """Return the loss of a batch.
 
         Embeddings that come with the batch are not computed again.
 
@@ -107,20 +89,14 @@ class Predictor(nn.Module):
         Returns
         -------
         dict
-            `loss` is minimized. `count_loss`, where some counts were masked, is a part of it.
+            `loss`, which is minimized.
         """
         categories_BF = batch.values[CATEGORIES] if self.fusion is not None else None
-        if EMBEDDING in batch.values:
-            output_BO = self.predict(batch.values[EMBEDDING], categories_BF)
-            return {"loss": self.error(output_BO, batch)}
-        masks = self.counts is not None and any(b.count_mask_BA is not None for b in batch.samples)
-        encoded = self.encoder(batch, asvs=masks or self.needs_asvs)
-        output_BO = self.predict(encoded.sample_BD, categories_BF, asvs=encoded.asvs, batch=batch)
-        losses = {"loss": self.error(output_BO, batch)}
-        if masks:
-            losses["count_loss"] = self._count_loss(encoded.asvs, batch)
-            losses["loss"] = losses["loss"] + self.count_weight * losses["count_loss"]
-        return losses
+        sample_BD = batch.values.get(EMBEDDING)
+        if sample_BD is None:
+            sample_BD = self.encoder(batch).sample_BD
+        output_BO = self.predict(sample_BD, categories_BF)
+        return {"loss": self.error(output_BO, batch)}
 
     def error(self, output_BO: Tensor, batch: Batch) -> Tensor:
         """Return the loss of raw outputs.
@@ -144,8 +120,6 @@ class Predictor(nn.Module):
         sample_BD: Tensor,
         categories_BF: Tensor | None = None,
         *,
-        asvs: list[Tensor] | None = None,
-        batch: Batch | None = None,
         log_BP: Tensor | None = None,
     ) -> Tensor:
         """Return raw outputs of sample embeddings.
@@ -156,10 +130,6 @@ class Predictor(nn.Module):
             Embeddings of the samples.
         categories_BF
             Numbers of their categories, int64; None: all are unknown.
-        asvs
-            `Encoded.asvs` of the batch, where `needs_asvs`.
-        batch
-            The batch that they belong to, where `needs_asvs`.
         log_BP
             `log_reads` of the ASVs that a kernel machine knows.
 
@@ -176,27 +146,9 @@ class Predictor(nn.Module):
             if categories_BF is None:
                 shape = len(sample_BD), len(self.fusion.tables)
                 categories_BF = torch.full(shape, UNKNOWN, device=sample_BD.device)
-            category_BFE = self.fusion.embed(categories_BF)
-            standard_BD = self.fusion.on_sample(standard_BD, category_BFE, asvs or [], batch)
+            standard_BD = self.fusion(standard_BD, categories_BF)
         output_BO = self.head.from_standard(standard_BD)
         return output_BO if self.thresholds is None else self.thresholds(output_BO)
-
-    def _count_loss(self, asvs: list[Tensor], batch: Batch) -> Tensor:
-        """Return the loss over the masked counts of all blocks, however they are cut."""
-        assert self.counts is not None
-        predicted = []
-        log_reads = []
-        masked = []
-        present = []
-        for state_BAD, block in zip(asvs, batch.samples, strict=True):
-            if block.count_mask_BA is not None:
-                predicted.append(self.counts(state_BAD).flatten())
-                log_reads.append(torch.log1p(block.counts_BA).flatten())
-                masked.append(block.count_mask_BA.flatten())
-                present.append(block.present_BA.flatten())
-        return count_error(
-            torch.cat(predicted), torch.cat(log_reads), torch.cat(masked), torch.cat(present)
-        )
 
     def save(self, directory: Path, about: Mapping[str, Any]) -> None:
         """Write a directory that rebuilds the model by itself.
@@ -213,9 +165,7 @@ class Predictor(nn.Module):
             "kind": "predictor",
             "architecture": asdict(self.encoder.shape),
             "target": asdict(self.target),
-            "fusion": self.fusion_name,
             "vocabulary": None if self.vocabulary is None else asdict(self.vocabulary),
-            "count_weight": self.count_weight,
             "kernel": None if self.kernel_shape is None else asdict(self.kernel_shape),
             **about,
         }
@@ -252,8 +202,6 @@ def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
             build_encoder(shape, seed=0, backend="auto"),
             TypeAdapter(Target).validate_python(config["target"]),
             vocabulary=TypeAdapter(Vocabulary | None).validate_python(config["vocabulary"]),
-            fusion=config["fusion"],
-            count_weight=config["count_weight"],
             kernel=TypeAdapter(KernelShape | None).validate_python(config["kernel"]),
             seed=0,
         )

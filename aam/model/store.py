@@ -136,7 +136,7 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
     with safe_open(directory / WEIGHTS, framework="pt") as file:
         saved = {name: file.get_slice(name).get_shape() for name in file.keys()}
     if differing := [name for name, shape in expected.items() if saved.get(name) != shape]:
-        raise ValueError(f"other weights than config.json tells: {first_names(differing)}")
+        raise ValueError(f"other weights than config.json says: {first_names(differing)}")
     model = build()
     load_weights(directory, model, prefix)
     return model.eval()

@@ -174,9 +174,9 @@ class KnownSequences:
         best_row = -1
         best_edits = len(text)
         for row in known_rows.tolist():
-            known = decode(self.bases_US[row : row + 1])[0]
+            known_text = decode(self.bases_US[row : row + 1])[0]
             # The sequence has to end somewhere within the known one.
-            edits = edlib.align(text, known, mode="SHW", task="distance")["editDistance"]
+            edits = edlib.align(text, known_text, mode="SHW", task="distance")["editDistance"]
             if edits < best_edits:
                 best_row = row
                 best_edits = edits

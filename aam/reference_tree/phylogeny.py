@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.config.metrics import METRICS
+from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.references import REFERENCES, TREE
 from aam.data.importing.sequences import feature_sequences, load_sequences
 from aam.data.importing.table import load_table, without_empty
@@ -141,7 +141,7 @@ class ReferencePhylogeny:
         alpha
             Exponent of generalized UniFrac.
         threads
-            Threads of the program `ssu`, where it is installed.
+            Threads of the engine that computes UniFrac.
 
         Returns
         -------
@@ -157,13 +157,13 @@ class ReferencePhylogeny:
         if metric not in names:
             raise problem("metric", metric, f"one of {', '.join(names)}", "choose one of them")
         counts, placement = self._read(table, sequences, depth, seed)
+        samples = len(counts.sample_ids)
         engine: Engine = Sparse()
         tree = None
         if METRICS[metric].phylogenetic:
-            engine = choose("auto", samples=len(counts.sample_ids), threads=threads)[0]
+            engine = choose("auto", samples=samples, metric=metric, threads=threads)[0]
             tree = placement.to_tree()
         parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
-        samples = len(counts.sample_ids)
         matrix_NN = np.empty((samples, samples))
         with engine.compute(counts, tree, metric, parameters) as values:
             for first in range(0, samples, ROWS_AT_ONCE):
@@ -198,10 +198,10 @@ class ReferencePhylogeny:
             A file cannot be read, or features have no sequence.
         """
         counts, placement = self._read(table, sequences, depth, seed)
-        engine = choose("auto", samples=len(counts.sample_ids))[0]
-        with engine.compute(counts, placement.to_tree(), "faith_pd", {}) as values:
+        engine = choose("auto", samples=len(counts.sample_ids), metric=FAITH_PD)[0]
+        with engine.compute(counts, placement.to_tree(), FAITH_PD, {}) as values:
             index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
-            return pd.Series(np.asarray(values[:]), index=index, name="faith_pd")
+            return pd.Series(np.asarray(values[:]), index=index, name=FAITH_PD)
 
     def features(
         self,

@@ -70,9 +70,9 @@ class Placement:
             (bases), `distance` (differences per base), `branch_length` (of the branch to the
             sequence alone, in substitutions per site), `is_near` and `is_aligned`.
         """
-        known = self.tree.sequences()
+        known_sequences = self.tree.sequences()
         columns = {
-            "nearest": [known[row] for row in self.nearest.row_Q],
+            "nearest": [known_sequences[row] for row in self.nearest.row_Q],
             "differences": self.nearest.differences_Q,
             "compared": self.nearest.compared_Q,
             "distance": self.nearest.distance_Q,
@@ -141,11 +141,11 @@ def place_reads(
     else:
         placement = place_sequences(tree, sequences, other[0])
     near = share_near(placement.nearest, reads_Q)
-    said = f"{near:.0%} of the reads lie within {NEAR:.0%} of a sequence of the reference"
+    share = f"{near:.0%} of the reads lie within {NEAR:.0%} of a sequence of the reference"
     if near < FEW_NEAR:
-        logger.warning("%s: another region, or a kind of sample that it does not have", said)
+        logger.warning("%s: another region, or a kind of sample that it does not have", share)
     elif placement.reading != AS_IS:
-        logger.warning("%s if %s: they are placed so", said, placement.reading)
+        logger.warning("%s if %s: they are placed so", share, placement.reading)
     else:
-        logger.info("%s", said)
+        logger.info("%s", share)
     return placement, near

@@ -88,7 +88,8 @@ def _room() -> Iterator[None]:
     except Exception as error:  # Libraries have errors of their own for it.
         if not any(os.strerror(code) in str(error) for code in (errno.ENOSPC, errno.EDQUOT)):
             raise
-        where, hint = getattr(error, "filename", None) or "disk", "free some, and run it again"
+        where = getattr(error, "filename", None) or "disk"
+        hint = "free some, and run it again"
         raise problem(where, "no room on the disk", "some for the results", hint) from error
 
 
@@ -112,11 +113,14 @@ def _run_options(snakemake: Any, log_file: Path | None) -> RunOptions:
 
 
 def _listed(files: Files) -> list[Path]:
-    return [path for one in files.values() for path in (one if isinstance(one, list) else [one])]
+    paths = []
+    for value in files.values():
+        paths += value if isinstance(value, list) else [value]
+    return paths
 
 
 def _paths(names: Any) -> dict[str, Any]:
-    return {
-        name: Path(value) if isinstance(value, str) else [Path(item) for item in value]
-        for name, value in names.items()
-    }
+    paths: dict[str, Any] = {}
+    for name, value in names.items():
+        paths[name] = Path(value) if isinstance(value, str) else list(map(Path, value))
+    return paths

@@ -36,32 +36,33 @@ class Entry:
 
 def entries(folder: Path) -> list[Entry]:
     """Return what is in a cache, links and files with other names left out."""
-    found: dict[str, list[Path]] = defaultdict(list)
+    files_by_hash: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
         name = NAME.fullmatch(path.name)
         if name and path.is_file() and not path.is_symlink():
-            found[name["hash"]].append(path)
-    return [
-        Entry(
-            tuple(files),
-            sum(path.stat().st_size for path in files),
-            max(max(path.stat().st_atime, path.stat().st_mtime) for path in files),
-        )
-        for files in found.values()
-    ]
+            files_by_hash[name["hash"]].append(path)
+    all_entries = []
+    for files in files_by_hash.values():
+        stats = [path.stat() for path in files]
+        size_bytes = sum(stat.st_size for stat in stats)
+        used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
+        all_entries.append(Entry(tuple(files), size_bytes, used_s))
+    return all_entries
 
 
 def linked(folder: Path, results: Iterable[Path]) -> set[str]:
     """Return the names of the files of a cache that links below some folders of results lead to."""
     targets: set[Path] = set()
-    waiting, seen = {root.resolve() for root in results}, set[Path]()
+    waiting = {root.resolve() for root in results}
+    seen: set[Path] = set()
     while waiting:
-        seen.add(root := waiting.pop())
-        for place, folders, files in os.walk(root, onerror=_unreadable):
-            paths = [Path(place, name) for name in (*folders, *files)]
-            found = {path.resolve() for path in paths if path.is_symlink()}
-            targets |= found
-            waiting |= {path for path in found if path.is_dir()} - seen
+        root = waiting.pop()
+        seen.add(root)
+        for parent, folders, files in os.walk(root, onerror=_unreadable):
+            paths = [Path(parent, name) for name in (*folders, *files)]
+            linked_paths = {path.resolve() for path in paths if path.is_symlink()}
+            targets |= linked_paths
+            waiting |= {path for path in linked_paths if path.is_dir()} - seen
     return {path.name for path in targets if path.parent == folder.resolve()}
 
 
@@ -72,7 +73,7 @@ def _unreadable(error: OSError) -> None:
 
 
 def expired(
-    found: Sequence[Entry],
+    all_entries: Sequence[Entry],
     *,
     now_s: float,
     max_age_s: float | None = None,
@@ -83,9 +84,9 @@ def expired(
 
     None is no limit. Entries stay that were just used, or have a file that is named in `kept`.
     """
-    size_bytes = sum(entry.size_bytes for entry in found)
+    size_bytes = sum(entry.size_bytes for entry in all_entries)
     going = []
-    for entry in sorted(found, key=lambda entry: entry.used_s):
+    for entry in sorted(all_entries, key=lambda entry: entry.used_s):
         age_s = now_s - entry.used_s
         old = max_age_s is not None and age_s > max_age_s
         large = max_bytes is not None and size_bytes > max_bytes
@@ -120,17 +121,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in (given.folder, *given.keep_linked):
         if not folder.is_dir():
             raise problem(folder, "no folder", "a folder that exists", "check its name")
-    found, kept = entries(given.folder), linked(given.folder, given.keep_linked)
+    all_entries = entries(given.folder)
+    kept = linked(given.folder, given.keep_linked)
     most = _amount(given.max_size, BYTES, "--max-size")
     age_s = _amount(given.max_age, SECONDS, "--max-age")
-    going = expired(found, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept)
-    for path in (path for entry in going for path in entry.files):
-        print(path)
-        if not given.dry_run:
-            path.unlink(missing_ok=True)
-    removed, total = (sum(entry.size_bytes for entry in some) / 10**9 for some in (going, found))
+    going = expired(all_entries, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept)
+    for entry in going:
+        for path in entry.files:
+            print(path)
+            if not given.dry_run:
+                path.unlink(missing_ok=True)
+    removed_gb = _size_gb(going)
+    total_gb = _size_gb(all_entries)
     did = "would remove" if given.dry_run else "removed"
-    print(f"{did} {len(going)} of {len(found)} entries, {removed:.3f} of {total:.3f} GB")
+    print(
+        f"{did} {len(going)} of {len(all_entries)} entries, {removed_gb:.3f} of {total_gb:.3f} GB"
+    )
+
+
+def _size_gb(some_entries: Iterable[Entry]) -> float:
+    return sum(entry.size_bytes for entry in some_entries) / 10**9
 
 
 if __name__ == "__main__":

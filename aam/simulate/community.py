@@ -144,7 +144,7 @@ def draw_study(
         for (sample, row), depth in zip(metadata.iterrows(), depths, strict=True)
     ]
     table = FeatureTable(list(metadata.index), biology.sequences, csr_array(vstack(rows, "csr")))
-    return table.of_samples(np.arange(samples)), _with_gaps(metadata, seed, name)
+    return table.select_samples(np.arange(samples)), _with_gaps(metadata, seed, name)
 
 
 def metadata_tsv(metadata: pd.DataFrame) -> str:

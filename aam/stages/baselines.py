@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, write_predictions
-from aam.data.table import on_same_features, read_biom
+from aam.data.table import align_features, read_biom
 from aam.data.trees.branches import branches, read_tree
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -70,7 +70,7 @@ def fit_baselines(
         Metadata of the Parquet file (`aam.util.provenance`).
     """
     fold_table = read_folds(folds)
-    tables = on_same_features(map(read_biom, views), [*fold_table.index])
+    tables = align_features(map(read_biom, views), [*fold_table.index])
     feature_ids = tables[0].feature_ids
     counts = sum(table.counts / len(tables) for table in tables)
     above, lengths = branches(read_tree(tree, feature_ids), feature_ids)

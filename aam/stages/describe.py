@@ -15,7 +15,7 @@ from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
-from aam.data.study import on_task, sentences
+from aam.data.study.sentences import study_sentences, task_sentences
 from aam.data.table import FeatureTable
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.util.atomic import write_text
@@ -87,7 +87,7 @@ def _sentences(
     metadata = pd.DataFrame(index=table.sample_ids)
     if "metadata" in files:
         metadata = metadata_of(files["metadata"], table.sample_ids)
-    lines = list(sentences(table, sequences, metadata))
+    lines = list(study_sentences(table, sequences, metadata))
     if len(dropped):
         lines.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
     if "tree" in files:
@@ -109,7 +109,7 @@ def _sentences(
         folds = len({*fold.tolist()} - {TEST})
         labels[name] = (samples, folds)
         lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
-        lines += on_task(name, task, wanted, values, groups)
+        lines += task_sentences(name, task, wanted, values, groups)
     return [*lines, "", *_times(plan, table, sequences, labels)]
 
 

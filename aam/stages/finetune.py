@@ -127,7 +127,7 @@ def _write_models(directory: Path, setup: FinetuneSetup, finished: Finished, tab
         finished.models,
         finished.shares,
         tokens=setup.tokens,
-        trained_on=reads.of_samples(rows),
+        trained_on=reads.select_samples(rows),
         reference_ND=finished.reference_ND,
         reference_model=finished.reference_model,
         predictions=prediction_table(setup, finished.mixed.outputs),

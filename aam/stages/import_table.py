@@ -7,7 +7,7 @@ from pathlib import Path
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import write_fasta
-from aam.data.study import on_sequences
+from aam.data.study.read_starts import sequence_sentences
 from aam.data.table import write_biom
 from aam.util.atomic import write_tsv
 
@@ -51,7 +51,7 @@ def import_table(
         "%d samples, %d features, %d reads; %d samples and features without reads left out",
         len(kept.sample_ids), len(kept.feature_ids), int(kept.counts.sum()), len(dropped),
     )  # fmt: skip
-    about, *odd = on_sequences(kept, sequence_of)
+    about, *odd = sequence_sentences(kept, sequence_of)
     log.info("%s", about)
     for sentence in odd:
         log.warning("%s: %s", table, sentence)

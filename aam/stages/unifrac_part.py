@@ -9,7 +9,7 @@ from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.unifrac.engines import Setting, choose_for_jobs
 from aam.unifrac.parts import write_part
-from aam.unifrac.stripes import of_job
+from aam.unifrac.stripes import job_stripes
 
 LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def compute_part(
     counted = read_biom(table)
     samples = len(counted.sample_ids)
     chosen = choose_for_jobs(engine, samples=samples, metric=metric, threads=threads, scratch=work)
-    start, stop = of_job(part, parts, samples)
+    start, stop = job_stripes(part, parts, samples)
     tree_of_table = read_tree(tree, counted.feature_ids)
     LOG.info(
         "%s of %d samples with %s: stripes %d to %d", metric, samples, chosen.name, start, stop

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from aam.batches.dataset import BatchDataset, parent_shares
 from aam.distributed.devices import Devices
 from aam.train.options import StepOptions
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
 NAMED = 64
@@ -200,7 +200,7 @@ class NonFiniteGuard:
         if reason:
             fault += f" ({reason})"
         if step is not None:
-            fault += f", in a batch of samples {self._samples(step)}"
+            fault += f", in a batch of {self._samples(step)}"
         if self.skipped or self.restored:
             fault += f", after {self.skipped} steps left out and {self.restored} returns"
         return problem(
@@ -217,7 +217,7 @@ class NonFiniteGuard:
         if self.policy == "skip" and self.in_row < self.limit:
             if not self.skipped:
                 logger.warning(
-                    "%s, in a batch of samples %s: the update is left out, as further ones will "
+                    "%s, in a batch of %s: the update is left out, as further ones will "
                     "be; the history counts them",
                     fault,
                     self._samples(step),
@@ -235,14 +235,14 @@ class NonFiniteGuard:
         store = self._dataset.store
         parents, share_BK = parent_shares(store, self._dataset.rows(step)[0])
         ids = np.array(store.sample_ids, object)[parents[share_BK.argmax(axis=1)]]
-        text = first_names(ids, NAMED)
+        text = count_names("sample", ids, NAMED)
         batch = self._dataset[step]
         for kind, tensors in (("distances", batch.distances), ("values", batch.values)):
             for name, value in tensors.items():
                 bad_B = (~torch.isfinite(value.flatten(1))).sum(dim=1).numpy()
                 if bad_B.any():
                     # A bad sample makes one distance of each other one bad.
-                    worst = first_names(ids[bad_B == bad_B.max()])
+                    worst = count_names("sample", ids[bad_B == bad_B.max()])
                     text += f"; the {kind} '{name}' of {worst} are not finite"
         return text
 

@@ -63,7 +63,7 @@ def check(
     labels = [" and ".join(table.sample_ids[row] for row in item) for item in items]
     rows = np.unique(chosen)
     positions = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
-    part = table.of_samples(rows)
+    part = table.select_samples(rows)
     part_tree = None if tree is None else tree.shear(part.feature_ids, prune=False)
     if other is None:
         expected = _by_definition(part, part_tree, metric, positions, parameters)

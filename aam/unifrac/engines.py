@@ -105,11 +105,11 @@ def choose(
     setting: Setting,
     *,
     samples: int,
-    metric: str | None = None,
+    metric: str,
     threads: int = 1,
     scratch: Path | None = None,
 ) -> tuple[Engine, Engine | None]:
-    """Return the engine of phylogenetic metrics, and one to check it with.
+    """Return the engine of a phylogenetic metric, and one to check it with.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def choose(
     samples
         Number of samples of the table: `auto` prefers the package for what its memory allows.
     metric
-        What is computed; None: any, so the engine is not one for unweighted UniFrac alone.
+        What is computed, a key of `aam.config.metrics.METRICS`.
     threads
         Cores that the fast engines may use.
     scratch
@@ -177,7 +177,7 @@ def choose_for_jobs(
     )
 
 
-def _are_products(setting: Setting, metric: str | None, samples: int) -> bool:
+def _are_products(setting: Setting, metric: str, samples: int) -> bool:
     if metric != UNWEIGHTED:
         return False
     return setting == "products" or (setting == "auto" and _is_large(samples))
@@ -216,14 +216,14 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
     return UnifracPackage(threads, scratch)
 
 
-def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
+def _installed_ssu(key: str, actual: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
     """Return the engine `ssu`, where it is installed.
 
     Parameters
     ----------
     key
         Key of the configuration that an error blames.
-    got
+    actual
         What the user gave there.
     instead
         What to do where `ssu` cannot be installed, as an imperative.
@@ -240,7 +240,7 @@ def _installed_ssu(key: str, got: str, instead: str, threads: int, scratch: Path
     if not has_ssu():
         raise problem(
             key,
-            f"{got}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
+            f"{actual}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
             "an installed engine",
             f"install it ({INSTALL}), or {instead}",
         )

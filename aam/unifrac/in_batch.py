@@ -34,7 +34,7 @@ class BatchDistances:
     """Mean and standard deviation that Faith's PD is standardized by."""
 
     @classmethod
-    def of(
+    def from_tree(
         cls, metrics: Sequence[str], tree: Path, feature_ids: Sequence[str], alpha: float
     ) -> "BatchDistances":
         """Return what computes some metrics of the rows of a dataset.
@@ -73,13 +73,13 @@ class BatchDistances:
         if self.length_E.size:
             reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
             present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
-            place_E = np.zeros(len(self.length_E), np.int64)
-            place_E[present] = np.arange(len(present))
-            column = place_E[reads_BE.indices]
+            column_E = np.zeros(len(self.length_E), np.int64)
+            column_E[present] = np.arange(len(present))
+            columns = column_E[reads_BE.indices]
             total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
             fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
             shape = (counts_BF.shape[0], len(present))
-            p_BK = csr_array((fractions, column, reads_BE.indptr), shape)
+            p_BK = csr_array((fractions, columns, reads_BE.indptr), shape)
             values = self._tree_metrics(p_BK, self.length_E[present])
         for metric in self.metrics:
             rows = FORMULAS[metric].rows

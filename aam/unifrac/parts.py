@@ -117,16 +117,16 @@ def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
     expected = 0
     for part in parts:
         if (part.start, part.samples) != (expected, samples):
-            got = f"stripes {part.start} to {part.stop} of {part.samples} samples"
-            raise _unusable(part.path, got, f"stripes from {expected} of {samples} samples")
+            actual = f"stripes {part.start} to {part.stop} of {part.samples} samples"
+            raise _unusable(part.path, actual, f"stripes from {expected} of {samples} samples")
         if part.metadata["aam.inputs"] != inputs:
             raise _unusable(part.path, "stripes of another table or tree", "those of this view")
         if part.engine != parts[0].engine:
             raise _unusable(part.path, f"stripes by {part.engine}", f"those by {parts[0].engine}")
         expected = part.stop
     if expected != stripes(samples):
-        got = f"stripes up to {expected} in the last file"
-        raise _unusable(parts[-1].path, got, f"stripes up to {stripes(samples)}")
+        actual = f"stripes up to {expected} in the last file"
+        raise _unusable(parts[-1].path, actual, f"stripes up to {stripes(samples)}")
 
 
 def _matrix(table: pa.Table, column: str) -> NDArray[np.float32]:
@@ -135,5 +135,5 @@ def _matrix(table: pa.Table, column: str) -> NDArray[np.float32]:
     return values.reshape(table.num_rows, -1)
 
 
-def _unusable(path: Path, got: str, expected: str) -> InputError:
-    return problem(path, got, expected, "remove the file and start Snakemake again")
+def _unusable(path: Path, actual: str, expected: str) -> InputError:
+    return problem(path, actual, expected, "remove the file and start Snakemake again")

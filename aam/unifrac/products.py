@@ -211,18 +211,18 @@ class Products:
 
     def _step(self, presence: Presence, start: int, stop: int) -> Stripes:
         samples = len(presence.total_N)
-        found = Stripes(start, stop, samples)
+        striped = Stripes(start, stop, samples)
 
         def compute_rows(first: int) -> None:
             row_R = np.arange(first, min(first + ROWS, samples))
             column_C = np.arange(first + start + 1, first + stop + len(row_R)) % samples
-            found.put_rows(first, presence.distances(row_R, column_C))
+            striped.put_rows(first, presence.distances(row_R, column_C))
 
         # Every thread has products of its own: those of NumPy would otherwise use all cores each.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
             for _ in pool.map(compute_rows, range(0, samples, ROWS)):
                 pass
-        return found
+        return striped
 
 
 def whole_units(length_E: Floats) -> Floats:

@@ -163,7 +163,7 @@ def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
     return list(zip(edges[:-1], edges[1:], strict=True))
 
 
-def of_job(part: int, parts: int, samples: int) -> tuple[int, int]:
+def job_stripes(part: int, parts: int, samples: int) -> tuple[int, int]:
     """Return the stripes that a job computes, the first and the one after the last.
 
     Parameters

@@ -73,17 +73,17 @@ def check_digests(inputs: Iterable[Path]) -> None:
     InputError
         The content of an input does not have its digest: it is damaged, cut off or edited.
     """
-    got = "content that its stage did not write: damaged, cut off or edited"
+    actual = "content that its stage did not write: damaged, cut off or edited"
     for path in inputs:
         digest_file = _digest_file(path)
         written = path.resolve().parent / WRITTEN
         if path.is_symlink():
             if written.is_dir() and not (written / _digest(path)).is_file():
                 hint = f"delete {path.resolve()} and {path}, and run the same command again"
-                raise problem(path, got, f"one of the digests in {written}", hint)
+                raise problem(path, actual, f"one of the digests in {written}", hint)
         elif digest_file.is_file() and digest_file.read_bytes().strip() != _digest(path).encode():
-            hint = f"delete {path} and run the same command again, which makes it anew"
-            raise problem(path, got, f"the digest in {digest_file.name}", hint)
+            hint = f"delete {path} and run the same command again, which writes a new one"
+            raise problem(path, actual, f"the digest in {digest_file.name}", hint)
 
 
 def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:

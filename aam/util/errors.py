@@ -2,20 +2,25 @@
 
 from collections.abc import Iterable
 
+LONGEST_NAME = 40
+"""Characters of a name that a message shows."""
+LONGEST_TEXT = 80
+"""Characters of a longer text that a message shows among others."""
+
 
 class InputError(ValueError):
     """A problem that the user can fix: shown as one message, without a traceback."""
 
 
-def problem(where: object, got: str, expected: str, hint: str) -> InputError:
+def problem(where: object, actual: str, expected: str, hint: str) -> InputError:
     """Build the error for one problem of the user's files or configuration.
 
     Parameters
     ----------
     where
         The file or key, as the user wrote it.
-    got
-        What was found there.
+    actual
+        What is there.
     expected
         What would have been right.
     hint
@@ -25,9 +30,9 @@ def problem(where: object, got: str, expected: str, hint: str) -> InputError:
     -------
     InputError
         The error, for the caller to raise. Its message is
-        ``<where>: got <got>; expected <expected>. Hint: <hint>``.
+        ``<where>: got <actual>; expected <expected>. Hint: <hint>``.
     """
-    return InputError(f"{where}: got {got}; expected {expected}. Hint: {hint}")
+    return InputError(f"{where}: got {actual}; expected {expected}. Hint: {hint}")
 
 
 def problems(errors: Iterable[InputError]) -> InputError:
@@ -46,19 +51,63 @@ def problems(errors: Iterable[InputError]) -> InputError:
     return InputError("\n".join(str(error) for error in errors))
 
 
+def first_few(texts: Iterable[str], limit: int = 5) -> str:
+    """Return the first of some texts, and how many more there are: ``a, b and 3 more``.
+
+    Parameters
+    ----------
+    texts
+        What to list; each is shortened to `LONGEST_TEXT` characters.
+    limit
+        How many are shown.
+    """
+    all_texts = list(texts)
+    shown = ", ".join(_shortened(text, LONGEST_TEXT) for text in all_texts[:limit])
+    more = len(all_texts) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def first_names(names: Iterable[object], limit: int = 5) -> str:
-    """Return the count and the first few of some names, for messages: ``3 (a, b, …)``.
+    """Return the first of some names in quotes, and how many more there are.
 
     Parameters
     ----------
     names
-        What to list; each is shortened to 40 characters.
+        What to list; each is shortened to `LONGEST_NAME` characters.
     limit
         How many are shown.
     """
-    all_names = [str(name) for name in names]
-    shown = ", ".join(name if len(name) <= 40 else name[:37] + "…" for name in all_names[:limit])
-    return f"{len(all_names)} ({shown}{', …' if len(all_names) > limit else ''})"
+    return first_few(map(_quoted, names), limit)
+
+
+def count_names(noun: str, names: Iterable[object], limit: int = 5) -> str:
+    """Return how many things there are and their names: ``group 'a'``, ``2 groups ('a', 'b')``.
+
+    Parameters
+    ----------
+    noun
+        What they are, in the singular; its plural ends in s.
+    names
+        Their names; each is shortened to `LONGEST_NAME` characters.
+    limit
+        How many are shown.
+    """
+    all_names = list(names)
+    if not all_names:
+        return f"no {noun}"
+    if len(all_names) == 1:
+        return f"{noun} {_quoted(all_names[0])}"
+    shown = ", ".join(map(_quoted, all_names[:limit]))
+    more = ", …" if len(all_names) > limit else ""
+    return f"{len(all_names)} {noun}s ({shown}{more})"
+
+
+def _quoted(name: object) -> str:
+    return repr(_shortened(str(name), LONGEST_NAME))
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "…"
 
 
 def first_line(error: BaseException) -> str:

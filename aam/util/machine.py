@@ -31,8 +31,10 @@ def peak_memory_mb() -> float:
     """Return the most resident memory that this process has had, in MB of 2^20 bytes."""
     status = Path("/proc/self/status")
     # The kernel's `ru_maxrss` of a process begins with that of the process that started it.
-    if status.is_file() and (peak := re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))):
-        return int(peak[1]) / 1024
+    if status.is_file():
+        peak = re.search(r"VmHWM:\s+(\d+)", status.read_text("ascii"))
+        if peak is not None:
+            return int(peak[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_UNITS_PER_MB
 
 

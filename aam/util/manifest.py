@@ -62,9 +62,10 @@ def check_manifest(folder: Path, hint: str) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise problem(path, f"no list of files ({error})", expected, hint) from error
     names = sorted(expected_digests.keys() | digests.keys())
-    if differing := [name for name in names if expected_digests.get(name) != digests.get(name)]:
-        got = f"files that are missing, damaged, or were added: {first_names(differing)}"
-        raise problem(folder, got, expected, hint)
+    differing = [name for name in names if expected_digests.get(name) != digests.get(name)]
+    if differing:
+        actual = f"files that are missing, damaged, or were added: {first_names(differing)}"
+        raise problem(folder, actual, expected, hint)
 
 
 @contextmanager
@@ -91,8 +92,8 @@ def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         said = " ".join(str(error).split())[:200] or type(error).__name__
-        got = f"files that do not fit each other ({said})"
-        raise problem(folder, got, expected, hint) from error
+        actual = f"files that do not fit each other ({said})"
+        raise problem(folder, actual, expected, hint) from error
 
 
 def digests_in(folder: Path) -> dict[str, str]:

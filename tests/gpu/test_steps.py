@@ -33,7 +33,6 @@ ENCODERS = {
 WEIGHTED = {"classes": ("a", "b", "c"), "class_weights": (1.0, 2.0, 0.5)}
 TARGETS = {
     "quantile": Target("regression", ("age",), (), "quantile"),
-    "asymmetric": Target("regression", ("age",), (), "asymmetric", asymmetry=0.8),
     "classes": Target("classification", ("site",), loss="cross_entropy", **WEIGHTED),
     "ordinal": Target("ordinal", ("level",), loss="ordinal", shares=(0.2, 0.3, 0.5), **WEIGHTED),
 }
@@ -105,7 +104,7 @@ def test_deterministic_steps_are_the_same_to_the_bit(
 def test_the_loss_of_every_target_is_that_of_a_cpu(name, device):
     """With class weights and levels of quantiles on the device, and a deterministic gradient."""
     target = TARGETS[name]
-    columns = {"quantile": 5, "asymmetric": 1, "classes": 3, "ordinal": 2}[name]
+    columns = {"quantile": 5, "classes": 3, "ordinal": 2}[name]
     draw = torch.Generator().manual_seed(0)
     output = torch.randn(8, columns, generator=draw)
     true = torch.rand(8, len(target.classes) or 1, generator=draw)

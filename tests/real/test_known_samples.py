@@ -26,7 +26,7 @@ def test_all_copies_and_no_other_samples_are_recognized(study, depth, tmp_path):
         whole = rarefy(whole, depth, 0)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(whole.sample_ids))
-    training = whole.of_samples(order[::2])
+    training = whole.select_samples(order[::2])
     sequences = training.feature_ids
     embedding = np.zeros((len(order[::2]), 2), np.float32)
     write_reference(tmp_path / "reference", embedding, training, sequences, "fold0")

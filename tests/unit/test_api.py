@@ -201,7 +201,7 @@ def test_cross_validation_of_another_task_or_damaged_is_refused(
 def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path, caplog):
     """Categories that pandas reads as numbers are the same as the text of the file."""
     vocabulary = Vocabulary(("host",), (("1", "2"),))
-    predictor = Predictor(new_encoder(20), AGE, fusion="concat", vocabulary=vocabulary, seed=0)
+    predictor = Predictor(new_encoder(20), AGE, vocabulary=vocabulary, seed=0)
     seen = frozenset(tiny.sequences.values())
     model = Model(ModelBundle([predictor], [Share()], 60, 0, 20, seen))
     index = pd.Index(tiny.table.sample_ids, name="sample-id")

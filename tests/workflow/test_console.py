@@ -34,7 +34,7 @@ DEPTH = (
 )
 COLUMN = (
     "metadata column 'town': got no such column; expected one of the metadata's columns, "
-    "3 (city, patient, plate). "
+    "'city', 'patient', 'plate'. "
     "Hint: correct the name in the configuration, or add the column to the metadata"
 )
 GROUP = (

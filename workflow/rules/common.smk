@@ -12,7 +12,7 @@ REPOSITORY = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).pa
 if (REPOSITORY / "aam").is_dir():
     sys.path.insert(0, str(REPOSITORY))
 
-from aam.config import digest, slices
+from aam.config import digest, result_paths, slices
 from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.messages import refuse_doubled_keys

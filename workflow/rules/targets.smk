@@ -80,11 +80,11 @@ def predictions_of(dataset):
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
-        for path in slices.predictions(CONFIG, task)
+        for path in result_paths.predictions(CONFIG, task)
     ]
 
 
-exports = cache(partial(slices.exports, CONFIG))
+exports = cache(partial(result_paths.exports, CONFIG))
 
 
 def exports_of(dataset):

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from aam.config.references import REFERENCES
 from aam.config.sections.base import FilePath, Override, Section
 
-BESIDE_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
-"""Files beside a table."""
+WITH_THE_TABLE = ("sequences", "tree", "metadata", "taxonomy")
+"""Files that go with a table."""
 
 
 class Simulation(Section):
@@ -68,10 +68,10 @@ class Dataset(Section):
             raise ValueError(f"got root {self.root} without `tree`; a tree made here needs no root")
         if self.root != "given" and self.reference is not None:
             raise ValueError(f"got root {self.root} with tree {self.tree}, which has its root")
-        given = [name for name in BESIDE_THE_TABLE if getattr(self, name)]
+        given = [name for name in WITH_THE_TABLE if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(
-                f"got {', '.join(f'`{name}`' for name in given)} beside `simulate`; expected "
+                f"got {', '.join(f'`{name}`' for name in given)} with `simulate`; expected "
                 "no file: a simulated study brings its own"
             )
         return self

@@ -8,8 +8,6 @@ from pydantic import Field, model_validator
 from aam.config.losses import LOSSES, Loss
 from aam.config.sections.training import Training
 
-Fusion = Literal["concat", "attention"]
-
 BUDGET_CORES = 2
 """Cores that `budget_minutes` counts on."""
 BUDGET_FOLDS = 5
@@ -50,17 +48,10 @@ class Finetuning(Training):
     loss: Loss | None = None
     """Null: mae, cross_entropy or ordered thresholds, by kind. quantile predicts the 5, 25, 50, 75
     and 95 % quantiles; the median is the prediction."""
-    asymmetry: float = Field(0.5, gt=0, lt=1)
-    """Weight of predictions that are too low in the asymmetric loss; the rest weights those too
-    high."""
     class_weights: bool = False
     """Give every class the same weight."""
-    fusion: Fusion = "concat"
-    """How `condition` joins the sample: next to its embedding, or as queries to its ASVs."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs left out of each sample in every step."""
-    count_weight: float = Field(0.0, ge=0)
-    """Weight of a second task: predict the masked reads of 15 % of the ASVs."""
     models: int = Field(1, ge=1, le=1000)
     """Networks per fold with different seeds, averaged; auto trains at least as many."""
 
@@ -106,7 +97,6 @@ class Finetuning(Training):
             "several columns": len(columns) > 1,
             "a `condition`": len(condition) > 0,
             f"loss {self.loss}": self.loss not in (None, LOSSES[kind][0]),
-            f"count_weight {self.count_weight:g}": self.count_weight > 0,
             f"asv_dropout {self.asv_dropout:g}": self.encoder == "kernel" and self.asv_dropout > 0,
         }
         return next((name for name, is_met in obstacles.items() if is_met), None)

@@ -75,7 +75,7 @@ class Task(Section):
     """Number, class, or ordered class."""
     classes: list[str] | None = None
     """Classes of an ordinal target, the lowest first."""
-    transform: Literal["none", "minmax", "zscore", "log", "log_zscore", "quantile"] = "zscore"
+    transform: Literal["none", "zscore", "log", "log_zscore", "quantile"] = "zscore"
     """Transform of a number for training; log is log(1 + x), quantile the normal deviate of its
     rank."""
     transform_by: str | None = None
@@ -132,7 +132,8 @@ class Task(Section):
                 raise ValueError(f"got a name twice in {names}")
         pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
         for key, inputs in pairs:
-            if shown := [column for column in self.columns if column in inputs]:
+            shown = [column for column in self.columns if column in inputs]
+            if shown:
                 raise ValueError(
                     f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
                     "would see what it is to predict"

@@ -53,18 +53,20 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
         )
     header = [name.strip() for name in lines[header_at].split("\t")]
     hashed = [line for line in lines[header_at + 1 :] if line.startswith("#") and "\t" in line]
-    got = "rows whose feature ID begins with '#', which makes them comments:"
+    actual = "rows whose feature ID begins with '#', which makes them comments:"
     names = [line.partition("\t")[0] for line in hashed]
-    refuse(report_names(path, names, got, "other feature IDs", "rename these features"))
+    refuse(report_names(path, names, actual, "other feature IDs", "rename these features"))
     body = [line for line in lines[header_at + 1 :] if not line.startswith("#")]
-    wrong = [
-        f"{line.split(maxsplit=1)[0][:20]} has {width}"
-        for line in body
-        if (width := line.count("\t") + 1) != len(header)
-    ]
-    got = "rows with another number of columns than the header:"
+    wrong = []
+    for line in body:
+        width = line.count("\t") + 1
+        if width != len(header):
+            name = line.split(maxsplit=1)[0][:20]
+            wrong.append(f"'{name}' has {width}")
+    actual = "rows with another number of columns than the header:"
     hint = "export the table again; a cell without reads holds a 0"
-    refuse(report_names(path, wrong, got, f"{len(header)} columns in every row", hint))
+    expected = f"{len(header)} columns in every row"
+    refuse(report_names(path, wrong, actual, expected, hint, quoted=False))
     if not body:
         return header[1:], [], csr_array((len(header) - 1, 0), dtype=np.float64)
     cells = pd.read_csv(
@@ -100,7 +102,7 @@ def _numbers(path: Path, cells: pd.DataFrame) -> NDArray[np.float64]:
             ]
         columns.append(values)
     if wrong:
-        got = f"cells that are no numbers: {len(wrong)} ({'; '.join(wrong[:3])})"
+        actual = f"cells that are no numbers: {len(wrong)} ({'; '.join(wrong[:3])})"
         hint = "write 0 where there are no reads; a last column of lineages is named 'taxonomy'"
-        raise problem(path, got, "counts", hint)
+        raise problem(path, actual, "counts", hint)
     return np.array(columns, dtype=np.float64).reshape(len(columns), len(cells))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from aam.data.importing.qza import ArtifactKind, is_archive, read_artifact
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.errors import InputError, first_few, first_names, problem, problems
 
 _GZIP = b"\x1f\x8b"
 
@@ -84,8 +84,8 @@ def decode_text(path: Path, content: bytes, expected: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        got = f"bytes that are not UTF-8 text, first at byte {error.start}"
-        raise problem(path, got, expected, hint) from error
+        actual = f"bytes that are not UTF-8 text, first at byte {error.start}"
+        raise problem(path, actual, expected, hint) from error
     if not text.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:
@@ -104,7 +104,14 @@ def find_doubled(names: Iterable[str]) -> list[str]:
 
 
 def report_names(
-    path: Path, names: Iterable[object], got: str, expected: str, hint: str, limit: int = 5
+    path: Path,
+    names: Iterable[str],
+    actual: str,
+    expected: str,
+    hint: str,
+    *,
+    limit: int = 5,
+    quoted: bool = True,
 ) -> Iterator[InputError]:
     """Yield the problem of some names, if there are any.
 
@@ -114,15 +121,19 @@ def report_names(
         The user's file.
     names
         Names that the problem is about.
-    got
-        What was found; the list of names follows on it.
+    actual
+        What the file holds; the list of names follows it.
     expected, hint
         What would have been right, and what to do.
     limit
         How many names are shown.
+    quoted
+        Whether quotes are put around each name; False: the names are texts that have them.
     """
-    if names := list(names):
-        yield problem(path, f"{got} {first_names(names, limit)}", expected, hint)
+    all_names = list(names)
+    if all_names:
+        shown = first_names(all_names, limit) if quoted else first_few(all_names, limit)
+        yield problem(path, f"{actual} {shown}", expected, hint)
 
 
 def refuse(errors: Iterable[InputError]) -> None:
@@ -138,5 +149,6 @@ def refuse(errors: Iterable[InputError]) -> None:
     InputError
         There is at least one problem.
     """
-    if all_errors := list(errors):
+    all_errors = list(errors)
+    if all_errors:
         raise problems(all_errors)

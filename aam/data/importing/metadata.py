@@ -16,7 +16,7 @@ import pandas as pd
 
 from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.metadata import TYPES_ATTRIBUTE
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import InputError, count_names, first_names, problem
 
 logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
@@ -171,9 +171,9 @@ def _sheet(path: Path, text: str) -> _Sheet:
                 cells = _trimmed(cells)
                 sheet.rows.append(cells + [""] * (len(sheet.header) - len(cells)))
     except csv.Error as error:
-        got = f"a line that cannot be split into cells (line {reader.line_num}: {error})"
+        actual = f"a line that cannot be split into cells (line {reader.line_num}: {error})"
         hint = 'a cell with a double quote is written "like ""this"""'
-        raise problem(path, got, EXPECTED, hint) from error
+        raise problem(path, actual, EXPECTED, hint) from error
     return sheet
 
 
@@ -188,9 +188,9 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     if first.lower() not in ID_HEADERS and first not in LEGACY_HEADERS:
         commas = len(sheet.header) == 1 and "," in first
         hint = "save it tab-separated" if commas else "rename the first column to 'sample-id'"
-        got = f"a header that begins with {first[:40]!r}"
+        actual = f"a header that begins with {first[:40]!r}"
         names = ", ".join(sorted(ID_HEADERS) + sorted(LEGACY_HEADERS))
-        yield problem(path, got, f"a first column called one of {names}", hint)
+        yield problem(path, actual, f"a first column called one of {names}", hint)
         return
     if len(sheet.header) > MOST_COLUMNS:
         hint = "give the columns that tasks name; a feature table goes under the key `table`"
@@ -201,49 +201,53 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     columns = sheet.header[1:]
     ids = [row[0] for row in sheet.rows]
     unnamed = [number for number, name in enumerate(columns, start=2) if not name]
-    got = "columns without a name:"
+    actual = "columns without a name:"
     hint = "name or delete them"
-    yield from report_names(path, unnamed, got, "a name for every column", hint)
+    yield from report_names(
+        path, map(str, unnamed), actual, "a name for every column", hint, quoted=False
+    )
     if "sample_id" in columns:
-        got = "a second column called 'sample_id'"
-        yield problem(path, got, "that name for the IDs alone", "rename the column")
+        actual = "a second column called 'sample_id'"
+        yield problem(path, actual, "that name for the IDs alone", "rename the column")
     for what, given in (("column names", columns), ("sample IDs", ids)):
-        got = f"{what} that occur more than once:"
+        actual = f"{what} that occur more than once:"
         hint = "rename or remove the others"
-        yield from report_names(path, find_doubled(given), got, "every one once", hint)
-    if nameless := ids.count(""):
-        got = f"rows without a sample ID: {nameless}"
-        yield problem(path, got, "an ID in every row", "fill in or delete these rows")
+        yield from report_names(path, find_doubled(given), actual, "every one once", hint)
+    nameless = ids.count("")
+    if nameless:
+        actual = f"rows without a sample ID: {nameless}"
+        yield problem(path, actual, "an ID in every row", "fill in or delete these rows")
     broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
     hint = "write these cells on one line"
     yield from report_names(path, broken, "line breaks in cells of", "cells of one line", hint)
     long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
-    got = f"more cells than the header's {len(sheet.header)} in rows"
+    actual = f"rows with more cells than the header's {len(sheet.header)}:"
     hint = "name the columns, or empty them"
-    yield from report_names(path, long, got, "a column name for every cell", hint)
+    yield from report_names(path, long, actual, "a column name for every cell", hint)
     yield from _directive_problems(path, sheet)
 
 
 def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     unknown = [name for name in sheet.directives if name not in _DIRECTIVES]
     expected = f"only {', '.join(_DIRECTIVES)}"
-    yield from report_names(path, unknown, "directives", expected, "remove these lines")
+    yield from report_names(path, unknown, "unknown directives:", expected, "remove these lines")
     schemes = sheet.directives.get("#q2:missing", [])[1:]
     correct = "correct them, or leave the cell empty"
     empty = "leave the cells of missing values empty"
     for what, directive, cells, allowed, hint in (
-        ("column types", "#q2:types", _types(sheet), TYPES, correct),
-        ("schemes", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
+        ("column type", "#q2:types", _types(sheet), TYPES, correct),
+        ("scheme", "#q2:missing", schemes, ("blank", "INSDC:missing"), empty),
     ):
-        if strange := sorted({cell for cell in cells if cell and cell not in allowed}):
-            got = f"{what} {first_names(strange)} in {directive}"
-            yield problem(path, got, " or ".join(allowed), hint)
+        strange = sorted({cell for cell in cells if cell and cell not in allowed})
+        if strange:
+            actual = f"{count_names(what, strange)} in {directive}"
+            yield problem(path, actual, " or ".join(allowed), hint)
 
 
 def _type_problems(path: Path, frame: pd.DataFrame, types: dict[str, str]) -> Iterator[InputError]:
     for column in [name for name, kind in types.items() if kind == "numeric"]:
         cells = frame[column]
         unread = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()].unique()
-        got = f"column '{column}' of type numeric with the values"
+        actual = f"column '{column}' of type numeric with the values"
         hint = "correct them, empty the cells, or call the column categorical"
-        yield from report_names(path, unread, got, "numbers", hint, limit=3)
+        yield from report_names(path, unread, actual, "numbers", hint, limit=3)

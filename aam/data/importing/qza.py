@@ -86,8 +86,8 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
             for name, most in ((f"{root}/metadata.yaml", 2**20), (member, largest)):
                 size = archive.getinfo(name).file_size if name in archive.namelist() else 0
                 if size > most:
-                    got = f"{name} of {size:,} bytes"
-                    raise problem(path, got, f"at most {most:,}", "split the table, or check it")
+                    actual = f"{name} of {size:,} bytes"
+                    raise problem(path, actual, f"at most {most:,}", "split the table, or check it")
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 raise _not_an_artifact(path, "a metadata.yaml without a `type`")
@@ -100,8 +100,8 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
     except InputError:
         raise
     except _DAMAGE as error:
-        got = f"a damaged archive ({error})"
-        raise problem(path, got, "a QIIME 2 artifact", "download or export it again") from error
+        actual = f"a damaged archive ({error})"
+        raise problem(path, actual, "a QIIME 2 artifact", "download or export it again") from error
     except KeyError as error:
         raise _not_an_artifact(path, f"a zip archive without a part of it ({error})") from error
     except yaml.YAMLError as error:
@@ -110,10 +110,11 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
 
 def _root(path: Path, names: list[str]) -> str:
     """Return the one folder at the top, after refusing paths that lead out of the archive."""
-    if outside := [name for name in names if _leads_out(name)]:
-        got = f"members with absolute or climbing paths: {first_names(outside)}"
+    outside = [name for name in names if _leads_out(name)]
+    if outside:
+        actual = f"members with absolute or climbing paths: {first_names(outside)}"
         hint = "do not use this file; download the artifact from its source again"
-        raise problem(path, got, "paths inside of the artifact", hint)
+        raise problem(path, actual, "paths inside of the artifact", hint)
     roots = {PurePosixPath(name).parts[0] for name in names}
     if len(roots) != 1:
         raise _not_an_artifact(path, f"a zip archive with {len(roots)} entries at its top")
@@ -125,5 +126,5 @@ def _leads_out(name: str) -> bool:
     return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
 
 
-def _not_an_artifact(path: Path, got: str) -> InputError:
-    return problem(path, got, "a QIIME 2 artifact (.qza)", "check the path, or export it again")
+def _not_an_artifact(path: Path, actual: str) -> InputError:
+    return problem(path, actual, "a QIIME 2 artifact (.qza)", "check the path, or export it again")

@@ -8,7 +8,7 @@ from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, 
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import InputError, count_names, first_names, problem
 
 EXPECTED = "nucleotide sequences: FASTA or a .qza of type FeatureData[Sequence]"
 SHORTEST_SEQUENCE_ID = 20
@@ -84,21 +84,22 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     if missing and path is not None:
         raise problem(
             path,
-            f"no sequence for {first_names(missing)} of {len(table.feature_ids)} features of "
+            f"no sequence for {count_names('feature', missing)} of {len(table.feature_ids)} in "
             f"{table_path}; the file has {first_names(given, limit=1)}",
             "a sequence for every feature",
             "give the rep-seqs that belong to this table, or filter the table to the file's IDs",
         )
     if missing:
         kind = _likeness(table, missing)
-        hint = f"set `sequences` beside `table` ({_KEY}) to rep-seqs, .qza or FASTA"
+        hint = f"set `sequences` next to `table` ({_KEY}) to rep-seqs, .qza or FASTA"
         if kind == OTU_NUMBERS:
             hint += (
                 "; for OTUs of a reference (Greengenes, SILVA) its FASTA of representatives will "
                 "do, else they are lost: without sequences AAM can neither pretrain nor predict"
             )
-        got = f"{kind}: {first_names(missing, limit=3)}"
-        raise problem(table_path, got, "IDs that are sequences, or a file with the sequences", hint)
+        actual = f"{kind}: {first_names(missing, limit=3)}"
+        expected = "IDs that are sequences, or a file with the sequences"
+        raise problem(table_path, actual, expected, hint)
     return sequences
 
 
@@ -131,9 +132,9 @@ def _records(path: Path, lines: list[str]) -> list[tuple[str, str]]:
             name, *_ = line[1:].split(maxsplit=1) or [""]
             records.append((name, []))
         elif line and not records:
-            got = f"{line[:40]!r} before the first header"
+            actual = f"{line[:40]!r} before the first header"
             hint = "check the path; every FASTA header starts with '>'"
-            raise problem(path, got, EXPECTED, hint)
+            raise problem(path, actual, EXPECTED, hint)
         elif line:
             records[-1][1].append(line)
     return [(name, _normalised("".join(parts))) for name, parts in records]
@@ -141,21 +142,23 @@ def _records(path: Path, lines: list[str]) -> list[tuple[str, str]]:
 
 def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError]:
     names = [name for name, _ in records]
-    if unnamed := names.count(""):
+    unnamed = names.count("")
+    if unnamed:
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
-    got = "IDs that occur more than once:"
+    actual = "IDs that occur more than once:"
     hint = "remove the doubled records"
-    yield from report_names(path, find_doubled(names), got, "every ID once", hint)
+    yield from report_names(path, find_doubled(names), actual, "every ID once", hint)
     empty = [name for name, sequence in records if not sequence]
-    got = "records without a sequence:"
+    actual = "records without a sequence:"
     hint = "remove or complete them"
-    yield from report_names(path, empty, got, "a sequence behind every header", hint)
-    strange = {
-        name: "".join(sorted(letters))
-        for name, sequence in records
-        if (letters := set(sequence) - IUPAC_NUCLEOTIDES)
-    }
+    yield from report_names(path, empty, actual, "a sequence behind every header", hint)
+    strange = {}
+    for name, sequence in records:
+        letters = set(sequence) - IUPAC_NUCLEOTIDES
+        if letters:
+            strange[name] = "".join(sorted(letters))
     gaps = any(set(letters) & set("-.") for letters in strange.values())
     hint = "give the sequences before the alignment" if gaps else "give nucleotide sequences"
-    shown = [f"{name}: {letters!r}" for name, letters in strange.items()]
-    yield from report_names(path, shown, "letters that are no IUPAC nucleotides in", _LETTERS, hint)
+    shown = [f"{letters!r} in '{name}'" for name, letters in strange.items()]
+    actual = "letters that are no IUPAC nucleotides:"
+    yield from report_names(path, shown, actual, _LETTERS, hint, quoted=False)

@@ -73,13 +73,13 @@ def load_table(path: Path) -> FeatureTable:
     given = values.nnz
     values.sum_duplicates()
     if values.nnz < given:
-        got = f"{given - values.nnz} counts of a sample and a feature that have one already"
-        raise problem(path, got, "one count for a sample and a feature", _CHECK)
+        actual = f"{given - values.nnz} counts of a sample and a feature that have one already"
+        raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     values.eliminate_zeros()
-    of_samples = _id_problems(path, "sample", sample_ids)
-    of_features = _id_problems(path, "feature", feature_ids)
-    of_counts = _count_problems(path, sample_ids, feature_ids, values)
-    refuse(chain(of_samples, of_features, of_counts))
+    sample_problems = _id_problems(path, "sample", sample_ids)
+    feature_problems = _id_problems(path, "feature", feature_ids)
+    count_problems = _count_problems(path, sample_ids, feature_ids, values)
+    refuse(chain(sample_problems, feature_problems, count_problems))
     return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
 
 
@@ -98,7 +98,7 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     left_out : pandas.DataFrame
         `what` (sample or feature), `id` and `why`, a row for each that is left out.
     """
-    kept = table.of_samples(np.flatnonzero(np.diff(table.counts.indptr)))
+    kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
     left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]
@@ -117,9 +117,9 @@ def _parse_hdf5(path: Path, content: bytes) -> Parsed:
         values.check_format(full_check=True)
         return parts["samples"], parts["features"], values
     except _BIOM_ERRORS as error:
-        got = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
+        actual = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
-        raise problem(path, got, EXPECTED, hint) from error
+        raise problem(path, actual, EXPECTED, hint) from error
 
 
 def _parse_json(path: Path, content: bytes) -> Parsed:
@@ -139,9 +139,9 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
         features = [str(name) for name in table.ids("observation")]
         return samples, features, csr_array(table.matrix_data.T.tocsr())
     except _BIOM_ERRORS as error:
-        got = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
+        actual = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
         hint = "export it again; check it with `biom validate-table -i FILE`"
-        raise problem(path, got, EXPECTED, hint) from error
+        raise problem(path, actual, EXPECTED, hint) from error
     finally:
         seterr(**before)
 
@@ -149,14 +149,12 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
 def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     if not ids:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
-    got = f"{what} IDs that occur more than once:"
+    actual = f"{what} IDs that occur more than once:"
     hint = f"rename or merge the {what}s"
-    yield from report_names(path, find_doubled(ids), got, "every ID once", hint)
-    unusable = [
-        repr(name) for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()
-    ]
-    got = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
-    yield from report_names(path, unusable, got, f"printable {what} IDs", f"rename the {what}s")
+    yield from report_names(path, find_doubled(ids), actual, "every ID once", hint)
+    unusable = [name for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()]
+    actual = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
+    yield from report_names(path, unusable, actual, f"printable {what} IDs", f"rename the {what}s")
 
 
 def _count_problems(

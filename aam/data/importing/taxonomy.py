@@ -44,15 +44,15 @@ def load_taxonomy(path: Path) -> dict[str, str]:
 
 def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[InputError]:
     if len(header) < 2 or header[1].lower() not in TAXON_HEADERS:
-        got = f"a header that begins with {' '.join(header)[:40]!r}"
+        actual = f"a header that begins with {' '.join(header)[:40]!r}"
         hint = "export it with `qiime tools export`, or name the columns"
-        yield problem(path, got, EXPECTED, hint)
+        yield problem(path, actual, EXPECTED, hint)
         return
     short = [row[0] for row in rows if len(row) < 2]
-    got = "rows without a taxon:"
+    actual = "rows without a taxon:"
     hint = "write Unassigned where a feature has no taxon"
-    yield from report_names(path, short, got, "a taxon behind every feature ID", hint)
-    got = "feature IDs that occur more than once:"
+    yield from report_names(path, short, actual, "a taxon behind every feature ID", hint)
+    actual = "feature IDs that occur more than once:"
     names = [row[0] for row in rows]
     hint = "remove the doubled rows"
-    yield from report_names(path, find_doubled(names), got, "every ID once", hint)
+    yield from report_names(path, find_doubled(names), actual, "every ID once", hint)

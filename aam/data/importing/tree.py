@@ -7,7 +7,7 @@ from pathlib import Path
 from aam.data.importing.files import find_doubled, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
-from aam.util.errors import InputError, first_names, problem
+from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 
 EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
@@ -51,8 +51,8 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     try:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
-        got = f"text that is not Newick ({error})"
-        raise problem(path, got, EXPECTED, "check the path, or export the tree again") from error
+        actual = f"text that is not Newick ({error})"
+        raise problem(path, actual, EXPECTED, "check the path, or export the tree again") from error
     with path.open("rb") as handle:
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
     refuse(_problems(path, tree, is_declared or not is_rooted))
@@ -81,7 +81,8 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         A feature is not among the tips.
     """
     tips = {tip.name for tip in tree.tips(include_self=True)}
-    if missing := [name for name in feature_ids if name not in tips]:
+    missing = [name for name in feature_ids if name not in tips]
+    if missing:
         hint = (
             "insert them into a reference tree (`qiime fragment-insertion sepp`), leave them out "
             "of the table (`qiime fragment-insertion filter-features`), or set `tree: null` to "
@@ -91,7 +92,7 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
             hint = f"give the tree that was made for this table, or {hint}"
         raise problem(
             path,
-            f"a tree without {first_names(missing, limit=3)} of {len(feature_ids)} features; "
+            f"a tree without {count_names('feature', missing, limit=3)} of {len(feature_ids)}; "
             f"its tips are {first_names(sorted(tips), limit=3)}",
             "every feature of the table at a tip",
             hint,
@@ -105,25 +106,28 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
         yield problem(path, "a tree of one node", EXPECTED, "check the path, or export it again")
         return
     if len(tree.children) > 2 and not declared_rooted:
-        got = f"a tree whose root has {len(tree.children)} children, so an unrooted one"
-        yield problem(path, got, "a root with two children", _ROOTING)
+        actual = f"a tree whose root has {len(tree.children)} children, so an unrooted one"
+        yield problem(path, actual, "a root with two children", _ROOTING)
     names = [tip.name for tip in tree.tips()]
-    if unnamed := names.count(None):
+    unnamed = names.count(None)
+    if unnamed:
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
-    got = "tips that occur more than once:"
+    actual = "tips that occur more than once:"
     hint = "remove the doubled tips"
-    yield from report_names(path, find_doubled(names), got, "every tip once", hint, limit=3)
+    yield from report_names(path, find_doubled(names), actual, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
     for text, wrong in (
         ("no length", [node for node, x in edges if x is None]),
         ("a length beyond fp32", [n for n, x in edges if x and not 1e-37 < abs(x) < 1e37]),
         ("a negative length", [node for node, x in edges if (x or 0) < 0]),
     ):
-        got = f"branches with {text}, above"
+        actual = f"branches with {text}, above"
         expected = "a length of 0 or more on every branch"
-        yield from report_names(path, map(_edge, wrong), got, expected, _LENGTHS, limit=3)
+        yield from report_names(
+            path, map(_edge, wrong), actual, expected, _LENGTHS, limit=3, quoted=False
+        )
 
 
 def _edge(node: TreeNode) -> str:
     """Name a node by itself or by the first tip below it."""
-    return str(node.name) if node.is_tip() else f"the ancestor of {next(node.tips()).name}"
+    return f"'{node.name}'" if node.is_tip() else f"the ancestor of '{next(node.tips()).name}'"

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
 from aam.data.trees.newick import read_newick
-from aam.util.errors import first_names, problem
+from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
 
 
@@ -28,7 +28,7 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     tree = read_newick(path)
     tips = {tip.name for tip in tree.tips()}
     missing = [name for name in feature_ids if name not in tips]
-    assert not missing, f"{path} lacks {first_names(missing)} features of the table"
+    assert not missing, f"{path} lacks {count_names('feature', missing)} of the table"
     if len(tips) > len(feature_ids):
         tree = tree.shear(feature_ids, prune=False)
     tree.length = None
@@ -114,7 +114,8 @@ def check_lengths(
     """
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
     if len(flat) > 1:
-        names = first_names(sample_ids[int(row)] for row in flat)
-        got = f"branches of length 0 only, above all features of samples {names}"
+        samples = count_names("sample", [sample_ids[int(row)] for row in flat])
+        actual = f"branches of length 0 only, above all features of {samples}"
         expected = "a positive length between the root and the features of every sample"
-        raise problem(where, got, expected, "repair the branch lengths, or leave these samples out")
+        hint = "repair the branch lengths, or leave these samples out"
+        raise problem(where, actual, expected, hint)

@@ -67,8 +67,10 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
 
 
 def _program(name: str) -> str:
-    if program := next(filter(None, map(shutil.which, _PROGRAMS[name])), None):
-        return program
+    for spelling in _PROGRAMS[name]:
+        program = shutil.which(spelling)
+        if program is not None:
+            return program
     raise problem(
         "configuration key datasets.<name>.tree",
         f"null, but the program '{name}' is not installed",

@@ -43,7 +43,8 @@ def parse_newick(text: str) -> TreeNode:
     bare = _NO_SYNTAX.sub("", text)
     if ";" in bare.strip().removesuffix(";"):
         raise ValueError("more than one tree")
-    if (doubled := _TWO_LENGTHS.search(bare)) is not None:
+    doubled = _TWO_LENGTHS.search(bare)
+    if doubled is not None:
         raise ValueError(f"a branch of two lengths, {doubled[0]}")
     return TreeNode.read(
         io.StringIO(text), format="newick", verify=False, convert_underscores=False

@@ -103,7 +103,6 @@ class FoldModel:
             bounds=task.bounds,
             classes=task.classes,
             class_weights=settings.class_weights,
-            asymmetry=settings.asymmetry,
         )
         vocabulary = None
         if task.condition:
@@ -119,9 +118,7 @@ class FoldModel:
         predictor = Predictor(
             encoder,
             target,
-            fusion=settings.fusion,
             vocabulary=vocabulary,
-            count_weight=settings.count_weight,
             kernel=kernel,
             seed=self._seed("head"),
         )
@@ -150,12 +147,10 @@ class FoldModel:
             "values": {TARGET: value_NE},
             "category_NF": self._categories(predictor),
         }
-        if self.frozen.embedding_RD is not None and not predictor.needs_asvs:
+        if self.frozen.embedding_RD is not None:
             return EmbeddingDataset(**common, embedding_RD=self.frozen.embedding_RD)
-        masks_counts = settings.count_weight > 0
-        if settings.asv_dropout or masks_counts:
-            dropout = AsvDropout(settings.asv_dropout, masks_counts, common["seed"])
-            common["asv_dropout"] = dropout
+        if settings.asv_dropout:
+            common["asv_dropout"] = AsvDropout(settings.asv_dropout, common["seed"])
         if self.frozen.asv_UD is not None:
             return AsvDataset(**common, asv_UD=self.frozen.asv_UD)
         return BatchDataset(**common)

@@ -108,7 +108,7 @@ def batch_targets(
     """
     metrics = settings.metrics
     alpha = 1.0 if settings.alpha is None else settings.alpha
-    exact = BatchDistances.of(metrics, tree, tokens.feature_ids, alpha)
+    exact = BatchDistances.from_tree(metrics, tree, tokens.feature_ids, alpha)
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from unifrac_cases import random_tree
 
-from aam.batches.asv_dropout import MASKED, AsvDropout
+from aam.batches.asv_dropout import AsvDropout
 from aam.batches.collate import entries_of
 from aam.batches.dataset import BatchDataset, EmbeddingDataset
 from aam.batches.masking import Masker
@@ -120,7 +120,7 @@ def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
     names = dataset_of().tokens.feature_ids
     write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
     metrics = ["weighted_normalized", "bray_curtis", "faith_pd"]
-    exact = BatchDistances.of(metrics, tmp_path / "tree.nwk", names, 0.5)
+    exact = BatchDistances.from_tree(metrics, tmp_path / "tree.nwk", names, 0.5)
     dataset = dataset_of(distances={}, exact=exact, epochs=4)
     mixed = 0
     for step in range(len(dataset)):
@@ -145,31 +145,28 @@ def test_exact_distances_are_of_the_reads_in_the_batch(dataset_of, tmp_path):
 )
 @settings(deadline=None, max_examples=60)
 def test_every_sample_keeps_an_asv(richness, fraction, step):
-    kept = AsvDropout(fraction, False, seed=1).kept(np.array(richness), step)
+    kept = AsvDropout(fraction, seed=1).kept(np.array(richness), step)
     left = [part.sum() for part in np.split(kept, np.cumsum(richness)[:-1])]
     assert len(kept) == sum(richness)
     assert min(left) >= 1
     assert fraction or kept.all()
 
 
-def test_asv_dropout_is_a_function_of_seed_and_step_and_of_the_rates_asked_for():
+def test_asv_dropout_is_a_function_of_seed_and_step_and_of_the_rate_asked_for():
     richness_B = np.full(40, 500)
     for fraction in (0.1, 0.5, 0.9):
-        dropout = AsvDropout(fraction, True, seed=3)
+        dropout = AsvDropout(fraction, seed=3)
         assert 1 - dropout.kept(richness_B, 5).mean() == pytest.approx(fraction, abs=0.02)
-        assert dropout.count_mask(richness_B, 5).mean() == pytest.approx(MASKED, abs=0.02)
-    for draw in (AsvDropout.kept, AsvDropout.count_mask):
-        at = [(0, 7), (0, 7), (0, 8), (1, 7)]
-        drawn = [draw(AsvDropout(0.5, True, seed), richness_B, step).tobytes() for seed, step in at]
-        assert drawn[0] == drawn[1]
-        assert len(set(drawn)) == 3
-    assert AsvDropout(0.3, False, 0).count_mask(richness_B, 0) is None
+    at = [(0, 7), (0, 7), (0, 8), (1, 7)]
+    drawn = [AsvDropout(0.5, seed).kept(richness_B, step).tobytes() for seed, step in at]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) == 3
 
 
 def test_entries_are_those_of_the_asvs_that_stay(tiny):
     """Against the samples one after the other."""
-    store, dropout, rows_R = tiny.store, AsvDropout(0.4, True, seed=2), np.array([3, 0, 17, 9, 4])
-    (counts, richness_B, count_mask), distinct_U, place = entries_of(store, rows_R, dropout, 11)
+    store, dropout, rows_R = tiny.store, AsvDropout(0.4, seed=2), np.array([3, 0, 17, 9, 4])
+    (counts, richness_B), distinct_U, place = entries_of(store, rows_R, dropout, 11)
     before_B = store.offsets[rows_R + 1] - store.offsets[rows_R]
     stays = np.split(dropout.kept(before_B, 11), np.cumsum(before_B)[:-1])
     asvs, reads = [], []
@@ -180,5 +177,4 @@ def test_entries_are_those_of_the_asvs_that_stay(tiny):
     assert distinct_U[place].tolist() == asvs
     assert counts.tolist() == reads
     assert richness_B.tolist() == [keep.sum() for keep in stays]
-    np.testing.assert_array_equal(count_mask, dropout.count_mask(richness_B, 11))
     assert 0 < len(asvs) < before_B.sum()

@@ -51,7 +51,7 @@ def test_an_artifact_of_another_type_is_named_with_the_fix(tmp_path, what, kind,
 
 @pytest.mark.parametrize("name", ["/etc/passwd", f"{UUID}/data/../../../y", "..\\x", "C:/x"])
 def test_paths_that_lead_out_are_refused(tmp_path, name):
-    with pytest.raises(InputError, match="absolute or climbing paths: 1 \\("):
+    with pytest.raises(InputError, match="absolute or climbing paths: '"):
         load_tree(artifact(tmp_path / "t.qza", "Phylogeny[Rooted]", extra=[name]))
 
 

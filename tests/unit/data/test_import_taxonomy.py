@@ -22,7 +22,7 @@ def test_a_taxonomy_is_read_as_text_and_as_an_artifact(tmp_path):
     ("text", "message"),
     [
         ("id,taxon\na,b\n", "header that begins with 'id,taxon'"),
-        ("Feature ID\tTaxon\na\tx\na\ty\nb\n", r"(?s)without a taxon: 1 \(b\).*once: 1 \(a\)"),
+        ("Feature ID\tTaxon\na\tx\na\ty\nb\n", r"(?s)without a taxon: 'b'.*once: 'a'"),
     ],
 )
 def test_all_problems_of_a_file_are_named(tmp_path, text, message):

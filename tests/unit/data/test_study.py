@@ -9,15 +9,10 @@ from scipy.sparse import csr_array
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data.splits import labelled
-from aam.data.study import (
-    columns_of,
-    configuration,
-    grouping,
-    on_sequences,
-    on_task,
-    proposed_depth,
-    sentences,
-)
+from aam.data.study.columns import columns_of, grouping
+from aam.data.study.proposal import configuration, proposed_depth
+from aam.data.study.read_starts import sequence_sentences
+from aam.data.study.sentences import study_sentences, task_sentences
 from aam.data.table import FeatureTable
 
 SAMPLES = 60
@@ -116,7 +111,9 @@ def test_check_names_what_may_flatter_a_task():
             subject=[f"p{i // 8}-{i % 2}" for i in range(SAMPLES)],
             dose=[str(10 * (i % 3)) for i in range(SAMPLES)],
         )
-        return "\n".join(on_task("t", cfg, *labelled(twice, cfg)[:2], labelled(twice, cfg)[3]))
+        return "\n".join(
+            task_sentences("t", cfg, *labelled(twice, cfg)[:2], labelled(twice, cfg)[3])
+        )
 
     text = said()
     assert "Task t: nothing says which samples belong together" in text
@@ -151,7 +148,9 @@ V4 = "TACGTAGGTGGCAAGCG"
     ],
 )
 def test_a_study_is_described(sequence, said):
-    text = "\n".join(sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA))
+    text = "\n".join(
+        study_sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA)
+    )
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
     assert "how samples were processed: plate. Check" in text
@@ -162,11 +161,11 @@ def test_a_study_is_described(sequence, said):
 
 def test_a_part_of_other_reads_is_told():
     few = {"a": V4, "b": "A" * 20}
-    assert len([*on_sequences(table([2000] * 9), few)]) == 1, "fewer than a twentieth"
+    assert len([*sequence_sentences(table([2000] * 9), few)]) == 1, "fewer than a twentieth"
     given = table([7] * 9)
-    *_, said = on_sequences(given, few)
+    *_, said = sequence_sentences(given, few)
     assert said.startswith("12% of the reads begin elsewhere")
-    *_, said = on_sequences(given, few | {"b": "CGCTTGCCACCTACGTA"})
+    *_, said = sequence_sentences(given, few | {"b": "CGCTTGCCACCTACGTA"})
     assert said.startswith("12% look like reverse complements")
 
 

@@ -150,7 +150,7 @@ def trained_on_half(tiny, three, devices, tmp_path) -> ModelBundle:
     """Return models whose samples of training are every second one of the table."""
     bundle, sequences = three(seen=tiny.sequences.values()), tiny.sequences
     rows = np.arange(0, 20, 2)
-    training = tiny.table.of_samples(rows)
+    training = tiny.table.select_samples(rows)
     encoder = bundle.predictors[1].encoder
     embedding = embed_samples(encoder, tiny.store, tiny.tokens, rows, devices).numpy()
     texts = [sequences[name] for name in training.feature_ids]
@@ -179,7 +179,7 @@ def test_samples_of_training_are_named_marked_and_not_new(
     assert ", ".join(found.index[::2]) in caplog.text
     assert found.index[1] not in caplog.text
     caplog.clear()
-    others = table.of_samples(np.arange(1, 20, 2))
+    others = table.select_samples(np.arange(1, 20, 2))
     assert (predict_table(trained_on_half, others, sequences)["in_training"] == "").all()
     assert not caplog.records
 
@@ -204,7 +204,7 @@ def conditioned(new_encoder, tiny) -> ModelBundle:
     predictors = []
     for seed, hosts in enumerate([("cat", "dog"), ("cat",)]):
         encoder, vocabulary = new_encoder(20, seed=seed), Vocabulary(("host",), (hosts,))
-        predictor = Predictor(encoder, target, fusion="concat", vocabulary=vocabulary, seed=seed)
+        predictor = Predictor(encoder, target, vocabulary=vocabulary, seed=seed)
         for name, weight in predictor.fusion.named_parameters():
             weight.data.normal_(generator=torch.Generator().manual_seed(len(name)))
         predictors.append(predictor)
@@ -354,21 +354,21 @@ DAMAGED = {
     r"got no such directory": shutil.rmtree,
     r"MANIFEST\.json: got no such file": lambda at: (at / MANIFEST).unlink(),
     r"MANIFEST\.json: got no list of files": lambda at: (at / MANIFEST).write_text("[]"),
-    r"1 \(shares\.json\)": lambda at: (at / SHARES).unlink(),
-    r"3 \(fold10/MANIFEST\.json, fold10/config": lambda at: shutil.rmtree(at / "fold10"),
-    r"3 \(fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
-    r"1 \(asvs\.txt\)": lambda at: (at / SEEN_ASVS).write_text("ACG"),
-    r"1 \(fold2/model\.safetensors\)": spoil_weights,
+    r"added: 'shares\.json'": lambda at: (at / SHARES).unlink(),
+    r"added: 'fold10/MANIFEST\.json', 'fold10/config": lambda at: shutil.rmtree(at / "fold10"),
+    r"added: 'fold2\.bak/MANIFEST": lambda at: shutil.copytree(at / "fold2", at / "fold2.bak"),
+    r"added: 'asvs\.txt'": lambda at: (at / SEEN_ASVS).write_text("ACG"),
+    r"added: 'fold2/model\.safetensors'": spoil_weights,
 }
 """By what is said of a folder that was changed since it was written."""
 HUGE = {"encoder": "transformer", "width": 16_384, "heads": 2, "asv_layers": 90, "patch_bp": 3}
 HUGE |= {"sample_layers": 900, "ffn_ratio": 4, "max_length_bp": 20}
 MADE_SO = {
-    "format 6;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=6),
-    "format 4;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=4),
+    "format 7;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=7),
+    "format 5;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
-    "weights that are not finite: 1 \\(head": spoil_weights,
+    "weights that are not finite: 'head": spoil_weights,
 }
 """By what is said of a folder that somebody made so."""
 

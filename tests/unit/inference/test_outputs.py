@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import torch
 
 from aam.batches.collate import assemble
@@ -21,18 +20,16 @@ def one_by_one(predictor, store, tokens, rows, category_RF) -> np.ndarray:
     outputs = []
     for row, category_F in zip(rows, torch.from_numpy(category_RF), strict=True):
         batch = assemble(store, tokens, np.array([row]))
-        encoded = predictor.encoder(batch, asvs=True)
-        more = {"asvs": encoded.asvs, "batch": batch}
-        outputs.append(predictor.predict(encoded.sample_BD, category_F[None], **more))
+        encoded = predictor.encoder(batch)
+        outputs.append(predictor.predict(encoded.sample_BD, category_F[None]))
     return torch.cat(outputs).numpy()
 
 
-@pytest.mark.parametrize("fusion", ["concat", "attention"])
-def test_outputs_are_those_of_single_samples(augmented, new_encoder, devices, monkeypatch, fusion):
+def test_outputs_are_those_of_single_samples(augmented, new_encoder, devices, monkeypatch):
     monkeypatch.setattr(embed, "TOKENS_ON_CPU", 128)
     store, tokens, encoder = augmented.store, augmented.tokens, new_encoder(20, seed=2)
     target = Target.fit("regression", ("age", "weight"), AGES, np.ones(3, bool))
-    predictor = Predictor(encoder, target, fusion=fusion, vocabulary=VOCABULARY, seed=1).eval()
+    predictor = Predictor(encoder, target, vocabulary=VOCABULARY, seed=1).eval()
     torch.manual_seed(0)
     for weight in (*predictor.fusion.parameters(), *predictor.head.parameters()):
         torch.nn.init.normal_(weight, std=0.3)

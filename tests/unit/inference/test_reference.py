@@ -23,7 +23,7 @@ def written(folder, embedding) -> Reference:
 def test_samples_of_training_are_marked_by_their_id_or_else_by_their_reads(tiny, tmp_path):
     """An ID alone is enough, for the same sample may have been sequenced or drawn again."""
     sequences = [*tiny.sequences.values()]
-    training = tiny.table.of_samples(np.arange(10))
+    training = tiny.table.select_samples(np.arange(10))
     texts = [tiny.sequences[name] for name in training.feature_ids]
     path = tmp_path / "reference"
     write_reference(path, np.eye(10, dtype=np.float32), training, texts, "fold0-kernel")

@@ -1,11 +1,6 @@
-from dataclasses import replace
-from unittest.mock import patch
-
 import numpy as np
-import pytest
 import torch
 
-from aam.batches import collate
 from aam.batches.collate import assemble
 from aam.data.vocabulary import PAD
 from aam.model.batch import SampleBlock
@@ -43,53 +38,9 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
     torch.set_num_threads(2)
     try:
         for _ in range(3):
-            encoder.sample(asv_UD, block, "auto")[0].square().sum().backward()
+            encoder.sample(asv_UD, block, "auto").square().sum().backward()
             found.append(asv_UD.grad)
             asv_UD.grad = None
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(grad, found[0]) for grad in found)
-
-
-@pytest.mark.parametrize("recompute", ["nothing", "layers", "micro-batches"])
-def test_states_of_asvs_come_on_request_and_change_nothing(mixed_lengths, new_encoder, recompute):
-    rows = np.array([7, 2, 19, 4])
-    with patch.object(collate, "SAMPLES_PER_BLOCK", 3):
-        batch = assemble(mixed_lengths.store, mixed_lengths.tokens, rows)
-    results = []
-    for asvs in (False, True):
-        encoder = new_encoder(20)
-        encoder.recompute(recompute)
-        encoded = encoder(batch, asvs=asvs)
-        encoded.sample_BD.square().sum().backward()
-        results.append([encoded.sample_BD.detach(), *(p.grad for p in encoder.parameters())])
-    assert all(torch.equal(*pair) for pair in zip(*results, strict=True))
-    assert encoder(batch).asvs == []
-    assert [state.shape[:2] for state in encoded.asvs] == [b.asv_BA.shape for b in batch.samples]
-    pooled = [
-        encoder.sample.pooling(state, block.present_BA)
-        for state, block in zip(encoded.asvs, batch.samples, strict=True)
-    ]
-    assert torch.equal(torch.cat(pooled)[batch.order_B], encoded.sample_BD)
-
-
-def test_masked_counts_do_not_reach_the_encoder(tiny, new_encoder):
-    encoder, batch = new_encoder(20), assemble(tiny.store, tiny.tokens, np.arange(4))
-    (block,), asvs = batch.samples, torch.randn(30, 16)
-    count_mask_BA = torch.zeros_like(block.present_BA)
-    assert torch.equal(
-        encoder.sample(asvs, replace(block, count_mask_BA=count_mask_BA), "auto")[0],
-        encoder.sample(asvs, block, "auto")[0],
-    )
-    count_mask_BA[:, :2] = True
-    # The total stays, as it does by rarefaction.
-    other_BA = block.counts_BA.clone()
-    other_BA[:, 0], other_BA[:, 1] = block.counts_BA[:, 1], block.counts_BA[:, 0]
-    shown, swapped = (
-        encoder.sample(asvs, replace(block, counts_BA=counts, count_mask_BA=count_mask_BA), "auto")[
-            1
-        ]
-        for counts in (block.counts_BA, other_BA)
-    )
-    assert torch.equal(shown, swapped)
-    assert not torch.equal(shown, encoder.sample(asvs, block, "auto")[1])

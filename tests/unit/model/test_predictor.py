@@ -1,4 +1,3 @@
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -20,12 +19,11 @@ AGE = Target.fit("regression", ["age"], NUMBERS, ALL)
 QUANTILES = Target.fit("regression", ["age"], NUMBERS, ALL, loss="quantile")
 STAGE = Target.fit("ordinal", ["stage"], WORDS, ALL, classes=["skin", "gut", "tongue"])
 VOCABULARY = Vocabulary.fit(["sex", "site"], [["f", "gut"], ["m", "skin"]], np.ones(2, bool))
-FUSIONS = ["concat", "attention"]
 CASES = {
     "classes": (Target.fit("classification", ["site"], WORDS, ALL), {}),
-    "ordinal": (STAGE, {"fusion": "concat", "vocabulary": VOCABULARY}),
-    "quantiles": (QUANTILES, {"count_weight": 0.5}),
-    **{name: (AGE, {"fusion": name, "vocabulary": VOCABULARY}) for name in FUSIONS},
+    "ordinal": (STAGE, {"vocabulary": VOCABULARY}),
+    "quantiles": (QUANTILES, {}),
+    "covariates": (AGE, {"vocabulary": VOCABULARY}),
 }
 ENCODERS = {"classes": {"encoder": "bilstm"}, "ordinal": {"encoder": "bdh"}}
 """What is saved need not be a transformer."""
@@ -44,9 +42,8 @@ def batch_of(data, rows, target=None, per_block=16) -> Batch:
 
 def outputs(predictor: Predictor, batch: Batch) -> torch.Tensor:
     with torch.no_grad():
-        encoded = predictor.encoder(batch, asvs=predictor.needs_asvs)
-        known = {"asvs": encoded.asvs, "batch": batch}
-        return predictor.predict(encoded.sample_BD, batch.values[CATEGORIES], **known)
+        encoded = predictor.encoder(batch)
+        return predictor.predict(encoded.sample_BD, batch.values[CATEGORIES])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -82,12 +79,12 @@ def test_equal_models_are_saved_as_equal_bytes_and_lend_their_encoder(new_encode
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddings_come_along(
+def test_all_parts_get_a_gradient_and_the_encoder_none_where_embeddings_come_along(
     tiny, new_encoder, case
 ):
     target, options = CASES[case]
     losses = []
-    for comes_along in (False, True) if case != "attention" else (False,):
+    for comes_along in (False, True):
         predictor = Predictor(new_encoder(20), target, seed=0, **options)
         batch = batch_of(tiny, range(8), target)
         if comes_along:
@@ -98,13 +95,12 @@ def test_all_but_masked_counts_get_a_gradient_and_the_encoder_none_where_embeddi
         losses[-1].backward()
         idle = {name.split(".")[0] for name, p in predictor.named_parameters() if p.grad is None}
         assert ("encoder" in idle) == comes_along
-        assert idle <= {"encoder", "counts"}
+        assert idle <= {"encoder"}
     torch.testing.assert_close(losses[0], losses[-1])
 
 
-@pytest.mark.parametrize("fusion", FUSIONS)
-def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encoder, fusion):
-    predictor = Predictor(new_encoder(20), AGE, seed=0, fusion=fusion, vocabulary=VOCABULARY)
+def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encoder):
+    predictor = Predictor(new_encoder(20), AGE, seed=0, vocabulary=VOCABULARY)
     predictor.eval()
     with torch.no_grad():
         for parameter in predictor.fusion.parameters():
@@ -116,24 +112,3 @@ def test_without_metadata_a_sample_is_one_of_unknown_categories(tiny, new_encode
     batch.values[CATEGORIES] = torch.zeros(6, 2, dtype=torch.int64)
     assert torch.equal(without, outputs(predictor, batch))
     assert (known - without).abs().max() > 1e-3
-
-
-def test_masked_counts_are_a_part_of_the_loss_that_does_not_hang_on_the_blocks(tiny, new_encoder):
-    predictor = Predictor(new_encoder(20), AGE, seed=0, count_weight=0.5)
-    found = []
-    for per_block in (16, 3):
-        batch = batch_of(tiny, range(8), AGE, per_block)
-        assert "count_loss" not in predictor(batch)
-        # The same counts are masked however the samples are divided: those of even reads.
-        batch.samples = [replace(b, count_mask_BA=b.counts_BA % 2 == 0) for b in batch.samples]
-        losses = predictor(batch)
-        found.append(losses)
-        with torch.no_grad():
-            encoded = predictor.encoder(batch, asvs=True)
-            value = predictor.error(predictor.predict(encoded.sample_BD), batch)
-        torch.testing.assert_close(losses["loss"], value + 0.5 * losses["count_loss"])
-    torch.testing.assert_close(found[0]["count_loss"], found[1]["count_loss"])
-    assert found[0]["count_loss"].item() > 0
-    found[0]["count_loss"].backward()
-    assert predictor.counts.reads.weight.grad.abs().sum() > 0
-    assert predictor.encoder.asv.stem.weight.grad.abs().sum() > 0

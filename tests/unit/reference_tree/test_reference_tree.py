@@ -25,6 +25,7 @@ from aam.reference_tree.phylogeny import ReferencePhylogeny
 from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
+from aam.unifrac import engines
 from aam.unifrac.engines import ScikitBio
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -248,6 +249,15 @@ def test_distances_are_exact_on_the_placed_tree(tree, study, metric):
     assert frame.index.tolist() == table.sample_ids
 
 
+def test_many_samples_are_compared_by_products(tree, study, monkeypatch):
+    table, sequences = study
+    reference = ReferencePhylogeny(tree)
+    expected = reference.distances(table, sequences)
+    monkeypatch.setattr(engines, "_is_large", lambda samples: True)
+    monkeypatch.setattr(engines, "_fast_engines", None)
+    np.testing.assert_allclose(reference.distances(table, sequences), expected, atol=1e-6)
+
+
 def test_diversity_and_distances_without_a_tree(tree, study):
     table, sequences = study
     reference = ReferencePhylogeny(tree)
@@ -286,7 +296,7 @@ def test_features_of_two_studies_have_the_same_columns(tree, study):
         fraction = table.counts.toarray()[:, lies_below].sum(axis=1) / table.reads
         expected = np.log1p(2000 * fraction) * np.sqrt(tree.length_B[column])
         np.testing.assert_allclose(frame[column], expected, rtol=1e-6)
-    some = table.of_samples(np.array([2, 4]))
+    some = table.select_samples(np.array([2, 4]))
     other = reference.features(some, sequences)
     joined = other.reindex(columns=frame.columns, fill_value=0.0)
     np.testing.assert_allclose(joined.to_numpy(), frame.loc[["s2", "s4"]].to_numpy())

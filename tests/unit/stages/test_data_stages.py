@@ -184,7 +184,7 @@ def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monke
 
 
 def test_a_bad_file_leaves_nothing_behind(run, imported, tmp_path):
-    with pytest.raises(InputError, match=r"no feature of the table; its IDs are 1 \(z\)"):
+    with pytest.raises(InputError, match=r"no feature of the table; its IDs are 'z'"):
         run(import_taxonomy, imported, taxonomy="Feature ID\tTaxon\nz\tg__Y\n")
     with pytest.raises(InputError, match="look like hashes"):
         run(import_table, table=TSV)

@@ -10,7 +10,7 @@ import skbio
 import yaml
 
 from aam.config.configuration import load
-from aam.config.slices import exports
+from aam.config.result_paths import exports
 from aam.data.importing.qza import ArtifactKind, read_artifact
 from aam.stages.export_qza import export_artifact
 from aam.unifrac.store import read_distances, write_faith_pd

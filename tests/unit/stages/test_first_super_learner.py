@@ -173,7 +173,7 @@ def test_samples_of_training_are_marked_and_shallow_ones_named(study, kept, augm
     known = len(ids) - HELD_OUT - 1
     assert found["in_training"].tolist() == [""] * (HELD_OUT - 1) + ["reads"] * known + ["id"]
     shallow, marked = (record.getMessage() for record in caplog.records)
-    assert "fewer than 60 reads and are left out: 1 (new 000)" in shallow
+    assert "fewer than 60 reads and are left out: 'new 000'" in shallow
     assert "were in training" in marked
 
 

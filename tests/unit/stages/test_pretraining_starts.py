@@ -107,7 +107,7 @@ def test_only_the_studies_of_a_model_are_learned_from(run, small):
     metrics = read_json(found["metrics"])
     assert metrics["training_samples"] + metrics["held_out_samples"] == 10
     assert len(embeddings(found)) == 20, "all samples are embedded"
-    with pytest.raises(InputError, match="desert.*values of column study: 2 .sea, soil"):
+    with pytest.raises(InputError, match="desert.*values of column study: 'sea', 'soil'"):
         run("desert", {**small, "pretrained_on": ["desert"]})
 
 
@@ -169,7 +169,7 @@ def test_a_start_says_what_it_cannot_be(run, first, small, tmp_path):
         run("nothing", small, epochs=0)
     folder = shutil.copytree(first["model"], tmp_path / "model")
     (folder / KNOWN_ASVS).write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"added: 1 \(known_asvs"):
+    with pytest.raises(InputError, match=r"added: 'known_asvs"):
         aam.encoder(folder)
     once = run("once", small, distances={"unweighted": 1.0}, epochs=1)
     with pytest.raises(InputError, match=r"weighted_normalized with 0 epochs.*learned: unweighted"):
@@ -204,7 +204,7 @@ def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_pa
         ("age", {"encoder": "full"}),
         ("site", {"encoder": "frozen"}),
         ("age", {"encoder": "partial", "trained_layers": 1, "asv_dropout": 0.3}),
-        ("ordered", {"fusion": "attention", "count_weight": 0.5, "epochs": 1}),
+        ("ordered", {"epochs": 1}),
     ],
 )
 def test_tasks_are_learned_from_an_encoder_of_a_part_of_the_sequence(

@@ -70,7 +70,7 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
         {"fold0": folder / "fold0"},
         {"fold0": Share()},
         tokens=augmented.tokens,
-        trained_on=table.of_samples(np.arange(HELD_OUT, len(ids))),
+        trained_on=table.select_samples(np.arange(HELD_OUT, len(ids))),
         reference_ND=known[HELD_OUT:],
         reference_model="fold0",
         predictions=own,

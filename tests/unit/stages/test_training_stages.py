@@ -151,7 +151,7 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path, monkeyp
     path, *files = (tmp_path / name for name in ("tree.nwk", "unweighted.parquet", "pd.parquet"))
     tree = random_tree(names, np.random.default_rng(0))
     write_newick(path, tree)
-    exact = BatchDistances.of(["unweighted", "faith_pd"], path, names, 0.5)
+    exact = BatchDistances.from_tree(["unweighted", "faith_pd"], path, names, 0.5)
     whole = exact(store.view_matrix(0, len(names)))
     write_distances(files[0], store.sample_ids, whole["unweighted"], {})
     write_faith_pd(files[1], store.sample_ids, whole["faith_pd"][:, 0], {})

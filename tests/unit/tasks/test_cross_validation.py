@@ -245,7 +245,7 @@ def test_a_partial_encoder_trains_the_blocks_at_the_top(new_task, deeper, datase
 
 def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_path):
     settings = {"trained_layers": 1, "dropout": 0.0, "learning_rate": 3e-3, "asv_dropout": 0.3}
-    task = new_task(encoder="partial", make_encoder=deeper, count_weight=0.5, **settings)
+    task = new_task(encoder="partial", make_encoder=deeper, **settings)
     frozen, elsewhere = task._frozen(0), replace(task.setup, work=tmp_path / "other")
     assert frozen.asv_UD is not None
     # Not the weights: attention is blind to some, which rounding alone moves.
@@ -261,14 +261,10 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     assert np.ptp(points[0]) > 1
 
 
-@pytest.mark.parametrize(
-    ("fusion", "encoder"), [("concat", "full"), ("attention", "partial"), ("concat", "frozen")]
-)
-def test_covariates_reach_the_model_and_unknown_is_one(
-    new_task, ask, datasets, fusion, encoder, tmp_path
-):
+@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
+def test_covariates_reach_the_model_and_unknown_is_one(new_task, ask, datasets, encoder, tmp_path):
     """The category `hen` is in fold 0 alone, so that its model has never seen it."""
-    common = {"fusion": fusion, "encoder": encoder, "learning_rate": 0.02}
+    common = {"encoder": encoder, "learning_rate": 0.02}
     common["target"] = {"condition": ("host",)}
     task = new_task(categories={"host": HOST}, **common)
     finished = task.run()

@@ -88,7 +88,6 @@ def test_fewer_labels_get_more_passes_and_all_layers_over_the_asvs_are_trained(s
     [
         ("ordinal", {"target": {"classes": ("low", "mid", "high")}}),
         ("regression", {"loss": "quantile"}),
-        ("regression", {"count_weight": 0.5}),
         ("regression", {"loss": "mse"}),
     ],
 )

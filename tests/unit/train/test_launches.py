@@ -84,7 +84,6 @@ WEIGHTED = {"classes": ("a", "b", "c"), "class_weights": (1.0, 2.0, 0.5)}
     [
         None,
         Target("regression", ("age",), (), "quantile"),
-        Target("regression", ("age",), (), "asymmetric", asymmetry=0.8),
         Target("classification", ("site",), loss="cross_entropy", **WEIGHTED),
         Target("ordinal", ("level",), loss="ordinal", shares=(0.2, 0.3, 0.5), **WEIGHTED),
     ],

@@ -65,7 +65,7 @@ def test_a_bad_batch_ends_the_run_with_its_step_its_samples_and_the_bad_one(
     message = str(raised.value)
     assert message.startswith("training step 7: got unweighted_loss, loss")
     assert all(sample in message for sample in others)
-    assert f"the distances 'unweighted' of 1 ({first}) are not finite" in message
+    assert f"the distances 'unweighted' of sample '{first}' are not finite" in message
     state = Checkpoints(tmp_path, "a").load()
     assert state["step"] == 6, "nothing that came after the fault is kept"
     assert all(torch.isfinite(value).all() for value in state["model"].values())
@@ -88,7 +88,7 @@ def test_a_skipped_update_leaves_weights_and_moments_as_they_were(
     losses = [r for r in progress.history if (r["split"], r["name"]) == ("train", "loss")]
     assert [r["step"] for r in losses] == [1, 2, 4, 5, 8, 9, 10]
     assert caplog.text.count("the update is left out") == 1
-    assert "in a batch of samples 4 (" in caplog.text
+    assert "in a batch of 4 samples (" in caplog.text
     real = loop.train_step
 
     def without_update(*args, step, **more):
@@ -218,7 +218,7 @@ def test_anomaly_mode_names_the_operation_and_the_samples(train, monkeypatch):
         train()
     with (
         pytest.warns(UserWarning, match="SqrtBackward0"),
-        pytest.raises(InputError, match="SqrtBackward0.*in a batch of samples 4"),
+        pytest.raises(InputError, match="SqrtBackward0.*in a batch of 4 samples"),
     ):
         train(anomaly=True)
     assert not torch.is_anomaly_enabled()

@@ -18,7 +18,7 @@ def tree_file(tmp_path_factory):
 def of_case(seed, alpha, path, metrics):
     table, tree = random_case(seed)
     write_newick(path, tree)
-    return BatchDistances.of(metrics, path, table.feature_ids, alpha), table, tree
+    return BatchDistances.from_tree(metrics, path, table.feature_ids, alpha), table, tree
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -41,6 +41,7 @@ def test_neither_other_rows_nor_other_metrics_nor_the_order_matter(tree_file, se
     exact, table, _ = of_case(seed, 0.5, tree_file, list(METRICS))
     whole = exact(table.counts)[metric]
     rows = np.random.default_rng(seed).permutation(len(table.sample_ids))[:3]
-    alone = BatchDistances.of([metric], tree_file, table.feature_ids, 0.5)(table.counts[rows])
+    exact = BatchDistances.from_tree([metric], tree_file, table.feature_ids, 0.5)
+    alone = exact(table.counts[rows])
     expected = whole[rows] if metric == FAITH_PD else whole[np.ix_(rows, rows)]
     np.testing.assert_allclose(alone[metric], expected, atol=1e-9)

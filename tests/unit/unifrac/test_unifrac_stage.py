@@ -259,7 +259,9 @@ def test_tolerance_is_relative_where_values_are_large(study, metric):
 
 def test_undefined_distances_are_the_users_problem(study):
     study.set_lengths(lambda _: 0.0)
-    with pytest.raises(InputError, match=r"tree.nwk: got branches of length 0 only.*30 \(s"):
+    with pytest.raises(
+        InputError, match=r"tree.nwk: got branches of length 0 only.*30 samples \('s"
+    ):
         study.whole("unweighted")
     assert not study.output.exists()
 

@@ -71,7 +71,7 @@ def test_no_file_is_left_where_a_distance_is_wrong(tmp_path, column, wrong):
 def test_rows_of_stripes_are_rows_of_the_matrix(data, samples):
     matrix = distances(samples)
     jobs = data.draw(st.integers(1, samples // 2))
-    made = [stripes_of(matrix, *stripes.of_job(part, jobs, samples)) for part in range(jobs)]
+    made = [stripes_of(matrix, *stripes.job_stripes(part, jobs, samples)) for part in range(jobs)]
     first = data.draw(st.integers(0, samples - 1))
     rows = slice(first, data.draw(st.integers(first + 1, samples + 3)))
     assert np.array_equal(StripeMatrix(Joined(made))[rows], matrix[rows])

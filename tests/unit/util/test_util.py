@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from aam.util.atomic import atomic_path, remove_partial
+from aam.util.errors import count_names, first_few, first_names
 from aam.util.machine import accelerated
 
 STAGES = (
@@ -48,3 +49,14 @@ def test_a_gpu_is_known_by_its_device_file(tmp_path, file, has_gpu):
 )
 def test_scikit_bio_is_imported_without_torch(code):
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_in_messages_are_quoted_counted_and_cut():
+    assert count_names("group", []) == "no group"
+    assert count_names("group", ["Colombia"]) == "group 'Colombia'"
+    assert count_names("group", "abc") == "3 groups ('a', 'b', 'c')"
+    assert count_names("row", range(9), limit=2) == "9 rows ('0', '1', …)"
+    assert first_names("ab") == "'a', 'b'"
+    assert first_names(["a\tb", *"cdef", "g" * 50]) == r"'a\tb', 'c', 'd', 'e', 'f' and 1 more"
+    assert first_names(["g" * 50]) == f"'{'g' * 37}…'"
+    assert first_few(["1 in 'a'", "2 in 'b'"], limit=1) == "1 in 'a' and 1 more"

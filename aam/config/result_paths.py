@@ -1,0 +1,106 @@
+"""Paths of results that only some configurations ask for, below the folder of a dataset."""
+
+from aam.config.configuration import Config, resolved
+from aam.config.metrics import METRICS
+from aam.config.slices import has_first, mixes
+
+FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
+"""Folder of what the baselines of a task predict for other tables, where there are no models."""
+
+
+def predictions(config: Config, task: str) -> list[str]:
+    """Return the paths of a task's predictions for other tables.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    task
+        Name of the task.
+
+    Returns
+    -------
+    list of str
+        Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
+        each model and its super learner, or without models that of the baselines.
+    """
+    if not config.models:
+        return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
+    paths = []
+    for model in config.models:
+        paths.append(f"predict/{model}/{{task}}/{{table}}.tsv")
+        if mixes(config, task):
+            paths.append(f"predict/{model}/{{task}}/super_learner/{{table}}.tsv")
+    return paths
+
+
+def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
+    """Return the QIIME 2 artifacts of a dataset.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        By the path of the artifact without its ending: the file that it is made of, below the
+        folder of the dataset, and its semantic type. Tasks of several targets have no artifacts of
+        predictions.
+    """
+    exported = {}
+    views = resolved(config, "rarefaction", dataset=dataset).views
+    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
+        kind = "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix"
+        for view in range(views):
+            path = f"unifrac/{metric}/view{view}"
+            exported[path] = f"{path}.parquet", kind
+    tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
+    for model in config.models:
+        embeddings = f"pretrain/{model}/embeddings.parquet"
+        exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
+        for name in tasks:
+            path = f"finetune/{model}/{name}"
+            if config.tasks[name].importance:
+                importance = f"{path}/importance"
+                exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
+            exported |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
+    if not config.models:
+        for name in tasks:
+            if has_first(config, name):
+                predicted = FIRST_PREDICTIONS.format(task=name)
+                exported |= _exports_of_answer(config, name, f"first/{name}", predicted)
+    return exported
+
+
+def _exports_of_answer(
+    config: Config, name: str, folder: str, predicted: str
+) -> dict[str, tuple[str, str]]:
+    """Return the exports of what is predicted for a task.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    name
+        Name of the task.
+    folder, predicted
+        Folders of the cross-validated predictions, and of those for other tables.
+    """
+    task = config.tasks[name]
+    if len(task.columns) > 1:
+        return {}
+    sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
+    for table, section in config.predictions.items():
+        if name in section.tasks:
+            sources[f"{predicted}/{table}"] = f"{predicted}/{table}.tsv"
+    kind = "Regressor" if task.kind == "regression" else "Classifier"
+    exported = {}
+    for path, source in sources.items():
+        exported[path] = source, f"SampleData[{kind}Predictions]"
+        if kind == "Classifier":
+            exported[f"{path}.probabilities"] = source, "SampleData[Probabilities]"
+    return exported

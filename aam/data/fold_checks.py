@@ -1,0 +1,209 @@
+"""Checks of what is divided into folds: enough samples, whole groups, classes in several folds."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.data.fold_draws import Names
+from aam.data.folds import TEST
+from aam.util.errors import first_few, first_names, problem
+
+logger = logging.getLogger(__name__)
+
+SHOWN_GROUPS = 5
+"""Groups that a message names."""
+LEAST_TRAINING = 2
+"""Samples that a fold must leave to train on."""
+
+
+def require_whole_groups(
+    groups: Sequence[str], labels: Sequence[str], settings: Mapping[str, Any]
+) -> None:
+    """Check that each group lies in one of the folds that a column names.
+
+    Parameters
+    ----------
+    groups
+        Group of each sample.
+    labels
+        Value of `folds.column` of each sample.
+    settings
+        The section `folds` of the task.
+
+    Raises
+    ------
+    InputError
+        A group has samples in several folds.
+    """
+    folds_by_group = pd.Series(labels).groupby(pd.Series(groups)).unique()
+    straddling = folds_by_group[folds_by_group.map(len) > 1]
+    if len(straddling):
+        column = settings["column"]
+        shown = []
+        for group, folds in straddling.items():
+            names = " and ".join(sorted(f"'{fold}'" for fold in folds))
+            shown.append(f"'{group}' in {names}")
+        raise problem(
+            f"metadata column '{settings['groups']}'",
+            f"groups that lie in several folds of '{column}': {first_few(shown)}",
+            "each group in one fold, as a model would know the group from its other samples",
+            f"draw the folds with folds.k in place of folds.column: {column}, correct the "
+            f"metadata, or leave out folds.groups, so that the values of '{column}' are the groups",
+        )
+
+
+def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, Any]) -> None:
+    """Check that the samples to divide are enough for the folds, as are groups and classes.
+
+    Parameters
+    ----------
+    observed
+        The target of each sample that is not held out for testing.
+    groups
+        Group of each; None: samples are drawn singly.
+    cfg
+        The slice `folds`.
+
+    Raises
+    ------
+    InputError
+        There are fewer samples, groups, or samples of a class than folds.
+    """
+    settings = cfg["folds"]
+    k = settings["k"]
+    beyond = " beyond folds.test" if settings["test"] > 0 else ""
+    lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    where = f"metadata column '{observed.name}'"
+    expected = f"at least as many as folds, {k}"
+    if groups is not None and len(set(groups)) < k:
+        _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
+    if len(observed) < k:
+        actual = f"a value in {len(observed)} samples{beyond}"
+        raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
+    sizes = observed.value_counts().sort_index()
+    small = sizes[sizes < k]
+    if cfg["kind"] != "regression" and len(small):
+        names = first_few(f"'{name}' with {size}" for name, size in small.items())
+        actual = f"classes with fewer samples than folds{beyond}: {names}"
+        hint = f"{lower}, or empty the target of the samples of these classes"
+        raise problem(where, actual, f"at least {k} samples of each class", hint)
+
+
+def _refuse_few_groups(
+    groups: Names, settings: Mapping[str, Any], *, beyond: str, expected: str, lower: str
+) -> NoReturn:
+    """Raise the error for fewer groups than folds; one group alone cannot be divided at all.
+
+    Parameters
+    ----------
+    groups
+        Group of each sample.
+    settings
+        The section `folds` of the task.
+    beyond, expected, lower
+        Parts of the message: which samples are meant, what was expected, and which keys to lower.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    by = f"metadata column '{settings['groups']}'"
+    names = dict.fromkeys(groups)
+    if len(names) > 1:
+        shown = ", ".join(list(names)[:SHOWN_GROUPS])
+        more = ", …" if len(names) > SHOWN_GROUPS else ""
+        actual = f"only {len(names)} groups{beyond}: {shown}{more}"
+        raise problem(by, actual, expected, f"{lower}, or group by another column")
+    hint = "name the column that says which samples belong together, or set folds.groups: false "
+    hint += "where every sample is of another person, animal or site"
+    actual = f"the one value '{next(iter(names))}' in all {len(groups)} samples{beyond}"
+    raise problem(by, actual, "at least two groups, each of which lies in one fold", hint)
+
+
+def require_training_samples(folds: NDArray[np.int64], column: str) -> None:
+    """Check that every fold leaves samples to train on.
+
+    Parameters
+    ----------
+    folds
+        The fold of each sample, -1: held out for testing.
+    column
+        Metadata column that an error blames.
+
+    Raises
+    ------
+    InputError
+        Fewer than `LEAST_TRAINING` samples are left.
+    """
+    in_folds = folds[folds != TEST]
+    largest = np.bincount(in_folds).max()
+    left = len(in_folds) - largest
+    if left < LEAST_TRAINING:
+        raise problem(
+            f"metadata column '{column}'",
+            f"a fold of {largest} of {len(in_folds)} samples, which leaves {left} to train on",
+            f"at least {LEAST_TRAINING} samples outside of every fold",
+            "choose folds that divide the samples more evenly, or fill in the metadata",
+        )
+
+
+def require_spread_classes(
+    observed: pd.Series, folds: NDArray[np.int64], together: Names | None, cfg: Mapping[str, Any]
+) -> None:
+    """Check that the models that predict a class have seen samples of it.
+
+    A class whose samples all lie in one fold, or in the test set, is predicted by models that were
+    trained without it. Warns of classes of the configuration that no sample has.
+
+    Parameters
+    ----------
+    observed
+        The class of each sample.
+    folds
+        The fold of each, -1: held out for testing.
+    together
+        The value of `folds.column`, else of `folds.groups`, of each; None without either.
+    cfg
+        The slice `folds`.
+
+    Raises
+    ------
+    InputError
+        A class lies in one fold, or in the test set alone.
+    """
+    in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
+    spread = in_folds.groupby(observed).nunique()
+    unseen = [name for name in cfg["classes"] or [] if name not in spread.index]
+    if unseen:
+        logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
+    confined = spread.index[spread < 2]
+    if not len(confined):
+        return
+    shown = [f"'{name}'" for name in confined]
+    actual = "classes whose samples all lie in one fold, or in the test set"
+    hint = "set folds.stratified: true or another folds.seed, or leave them out with `where`"
+    if together is not None:
+        by = cfg["folds"]["column"] or cfg["folds"]["groups"]
+        values_of_class = pd.Series(together, index=observed.index).groupby(observed).unique()
+        single = [name for name in confined if len(values_of_class[name]) == 1]
+        if single:
+            shown = [f"'{name}' in '{values_of_class[name][0]}'" for name in single]
+            every = "every class is" if len(single) == len(spread) else "classes are"
+            actual = f"{every} in one value of '{by}' alone"
+            hint = (
+                "leave these classes out with `where`, join them with others, or add samples of "
+                f"them from another '{by}'; while the two go together, no score can tell a model "
+                f"of the class from one of '{by}'"
+            )
+    raise problem(
+        f"metadata column '{observed.name}'",
+        f"{actual}: {first_few(shown)}",
+        "samples of each class in at least two folds, as a model that predicts a fold would never "
+        "have seen the class",
+        hint,
+    )

@@ -1,0 +1,1 @@
+"""What a study is, from its files alone: its columns, sentences on it, a configuration."""

@@ -1,0 +1,156 @@
+"""The configuration that is proposed for a study."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from aam.data.confounding import TECHNICAL
+from aam.data.study.columns import FOLDS, GROUP_ID, RICH, Column, grouping, list_names, task_kind
+from aam.data.table import FeatureTable
+
+MOST_LOST = 0.05
+"""Share of the samples that a proposed depth may lose."""
+LEAST_NUMBERS = 30
+"""Samples with a number that a task needs."""
+MANY_LABELS = 1000
+"""Samples with a label from which on a new configuration asks for networks: on development studies
+of up to 507 labels they add nothing to the baselines, on one of 2537 they do."""
+ACTIVE = 2
+"""Tasks of a new configuration that are not comments, where no columns are named."""
+NO_TARGET = re.compile(
+    "year|month|day|date|.*_date|.*timestamp|.*taxon.*|.*id|.*latitude|.*longitude|elevation"
+    "|.*description|title",
+    re.IGNORECASE,
+)
+"""Names of columns that a study is not made to predict."""
+
+
+def proposed_depth(table: FeatureTable) -> int:
+    """Return a rarefaction depth that loses few samples, at most 10,000.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+
+    Returns
+    -------
+    int
+        Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
+        fewer.
+    """
+    reads = np.sort(np.asarray(table.counts.sum(axis=1)).ravel())
+    depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
+    digits = max(len(str(depth)) - 2, 0)
+    return max(depth // 10**digits * 10**digits, 1)
+
+
+def configuration(
+    files: Mapping[str, str],
+    columns: list[Column],
+    depth: int,
+    targets: Sequence[str] | None = None,
+) -> str:
+    """Return a commented configuration in YAML: the files, and a task per column that suits.
+
+    Parameters
+    ----------
+    files
+        The user's files by their keys.
+    columns
+        All columns of the metadata.
+    depth
+        The rarefaction depth.
+    targets
+        Columns to predict, which `require_targets` has checked; None: the first that suit.
+    """
+    wanted = targets or []
+    together = grouping([column for column in columns if column.name not in wanted])
+    suited = [
+        column
+        for column in sorted(columns, key=lambda column: column.missing)
+        if column.name not in wanted and column is not together and _suits(column)
+    ]
+    by_name = {column.name: column for column in columns}
+    tasks = []
+    for column in [*(by_name[name] for name in wanted), *suited]:
+        kind = task_kind(column)
+        if kind is not None:
+            tasks.append(_task(column, kind, together))
+    active = ACTIVE if targets is None else len(targets)
+    commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
+    remarks = []
+    if together is None and tasks:
+        remarks.append(_comment_on_groups(columns))
+    parts = [
+        "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
+        "datasets:\n  mine:\n"
+        + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
+        f"rarefaction: {{depth: {depth}}}",
+        _models(columns),
+        "\n".join(["# Columns of the metadata:", *(f"#   {one}" for one in columns)]),
+        *remarks,
+        "\n".join(
+            ["tasks:" if tasks else "# No column suits a task.", *tasks[:active], *commented]
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _suits(column: Column) -> bool:
+    """Return whether a column is proposed without being asked for."""
+    if NO_TARGET.fullmatch(column.name) or TECHNICAL.search(column.name):
+        return False
+    return column.kind != "number" or column.counts.sum() >= LEAST_NUMBERS
+
+
+def _models(columns: list[Column]) -> str:
+    """Return the models of a configuration: networks where there are labels enough for them."""
+    suited = [one for one in columns if one.kind in ("number", "classes")]
+    labels = max((int(one.counts.sum()) for one in suited), default=0)
+    if labels >= MANY_LABELS:
+        return (
+            "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
+        )
+    lines = [
+        "Without AAM's networks the other methods answer in a minute or two. Networks take 5 to 20",
+        f"minutes more on two cores; below {MANY_LABELS} labelled samples they have added nothing",
+        "so far, see docs/results.md. With `models: {base: {}}` AAM is trained too.",
+    ]
+    return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
+
+
+def _comment_on_groups(columns: list[Column]) -> str:
+    """Return a comment on groups, where no column is proposed."""
+    lines = [
+        "No column is proposed as `groups` of the folds. If several samples are of one person,",
+        "animal, family or site, name the column that says so, folds: {k: 5, groups: <column>},",
+        "or the scores will be too good. If every sample is of another one, write",
+        "`groups: false`, and the page will not warn about it.",
+    ]
+    rich = [
+        one.name
+        for one in columns
+        if GROUP_ID.search(one.name) and len(one.counts) > RICH * one.counts.sum()
+    ]
+    if rich:
+        lines.append(f"Nearly every sample has its own value in: {list_names(rich)}.")
+    return "\n".join(f"# {line}" for line in lines)
+
+
+def _task(column: Column, kind: str, together: Column | None) -> str:
+    """Return the lines of a task; classes of few samples are left out."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name).strip("_") or "target"
+    k = FOLDS if together is None else min(FOLDS, len(together.counts))
+    folds = f"k: {k}" + ("" if together is None else f", groups: {json.dumps(together.name)}")
+    where = ""
+    if kind == "classification":
+        folds += ", stratified: true"
+        if len(column.frequent) < len(column.counts):
+            where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.frequent)}}}\n"
+    return (
+        f"  {name}:\n    dataset: mine\n    column: {json.dumps(column.name)}\n    kind: {kind}\n"
+        f"{where}    folds: {{{folds}}}"
+    )

@@ -1,0 +1,122 @@
+"""Sentences on a study: what its files hold, what looks wrong, and what may flatter its scores."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aam.data.confounding import TECHNICAL, is_technical, telling_columns
+from aam.data.study.columns import GROUP_ID, columns_of, grouping, list_names
+from aam.data.study.proposal import proposed_depth
+from aam.data.study.read_starts import sequence_sentences
+from aam.data.table import FeatureTable
+
+DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
+
+
+def study_sentences(
+    table: FeatureTable, sequences: Mapping[str, str], metadata: pd.DataFrame
+) -> Iterator[str]:
+    """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    metadata
+        Text by sample ID, with None where missing.
+    """
+    reads = np.asarray(table.counts.sum(axis=1)).ravel()
+    yield (
+        f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
+        f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
+    )
+    yield from sequence_sentences(table, sequences)
+    depth = proposed_depth(table)
+    shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
+    kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
+    yield f"Rarefaction depths: {kept}. Proposed: {depth}."
+    columns = columns_of(metadata)
+    unknown = int(metadata.isna().all(axis=1).sum())
+    if columns and unknown:
+        yield f"{unknown} samples have no metadata."
+    yield f"{len(columns)} metadata columns:"
+    yield from (f"  {one}" for one in columns)
+    together = grouping(columns)
+    if together is not None:
+        yield (
+            f"Samples of one `{together.name}` should stay together (`groups`): there are "
+            f"{len(together.counts)}; scores would be too good otherwise."
+        )
+    technical = [
+        one.name for one in columns if TECHNICAL.search(one.name) and one.kind == "classes"
+    ]
+    if technical:
+        yield (
+            f"Columns on how samples were processed: {list_names(technical)}. Check whether the "
+            "classes differ in these, as a model would learn them instead."
+        )
+
+
+def task_sentences(
+    name: str,
+    cfg: Mapping[str, Any],
+    metadata: pd.DataFrame,
+    values: pd.DataFrame,
+    groups: Sequence[str] | None,
+) -> Iterator[str]:
+    """Yield sentences on what may flatter the scores of a task: groups, and columns that tell it.
+
+    Parameters
+    ----------
+    name
+        What the task is called.
+    cfg
+        The slice `folds`.
+    metadata
+        That of all samples that the task wants.
+    values, groups
+        Targets and groups of the labelled samples, as `aam.data.splits.labelled` returns them.
+    """
+    settings = cfg["folds"]
+    if groups is None and settings["groups"] is None:
+        yield (
+            f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
+            "to a column, or to false where every sample is of another person, animal or site."
+        )
+    group = None if groups is None else pd.Series(groups, index=values.index)
+    for target in cfg["columns"]:
+        telling = telling_columns(
+            values[target],
+            metadata,
+            kind=cfg["kind"],
+            exclude=cfg["columns"],
+            seed=settings["seed"],
+            groups=group,
+        )
+        what = f"'{target}'" if len(cfg["columns"]) > 1 else "the target"
+        others = []
+        for entry in telling:
+            column = entry["column"]
+            if is_technical(column):
+                how = "exactly" if entry["kind"] == "exact" else f"nearly ({entry['score']:.0%})"
+                yield (
+                    f"Task {name}: `{column}` tells {what} {how}, without any reads. A model may "
+                    f"learn `{column}` instead, and no score can tell the two apart."
+                )
+            elif GROUP_ID.search(column) and groups is None:
+                yield (
+                    f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
+                    "or the scores will be too good."
+                )
+            else:
+                others.append(column)
+        if others:
+            yield (
+                f"Task {name}: other columns tell {what} exactly or nearly: {list_names(others)}. "
+                "Are they other names of it, or what follows from it? If not, a model may learn "
+                "them instead."
+            )
