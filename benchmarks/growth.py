@@ -21,7 +21,7 @@ from aam.report.figures.style import GREY, colors, saved_figure
 from aam.report.labels import format_quantity, to_words
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
-from benchmarks.worklog import read_work
+from aam.util.worklog import read_work
 
 TARGETS = (100_000, 307_000)
 """Samples that the fitted growth is worked out for."""
@@ -121,7 +121,7 @@ def measured(studies: Sequence[Path]) -> pd.DataFrame:
         samples = pq.read_metadata(study / "inputs" / "metadata.parquet").num_rows
         for log in sorted((study / "logs").rglob("*.log")):
             stage = log.relative_to(study / "logs").parts[0].removesuffix(".log")
-            work = read_work(log)
+            work = read_work(log.read_text(encoding="utf-8"))
             if work is None:
                 raise problem(
                     log,

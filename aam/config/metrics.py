@@ -11,6 +11,8 @@ Parameters = Mapping[str, float]
 class MetricFacts:
     """What is true of a metric, whatever computes it."""
 
+    label: str
+    """What people read."""
     phylogenetic: bool = True
     """Needs the tree, and has the engines of `unifrac.engine`; else computed here, from counts."""
     per_sample: bool = False
@@ -36,13 +38,13 @@ class MetricFacts:
 FAITH_PD = "faith_pd"
 """A value of every sample: its phylogenetic diversity."""
 METRICS = {
-    "unweighted": MetricFacts(is_ratio=True),
-    "weighted_normalized": MetricFacts(is_ratio=True),
-    "weighted_unnormalized": MetricFacts(bounded=False),
-    "generalized": MetricFacts(is_ratio=True, parameters=("alpha",)),
-    "bray_curtis": MetricFacts(phylogenetic=False),
-    "robust_aitchison": MetricFacts(phylogenetic=False, bounded=False),
-    FAITH_PD: MetricFacts(per_sample=True, bounded=False),
+    "unweighted": MetricFacts("unweighted UniFrac", is_ratio=True),
+    "weighted_normalized": MetricFacts("weighted normalized UniFrac", is_ratio=True),
+    "weighted_unnormalized": MetricFacts("weighted unnormalized UniFrac", bounded=False),
+    "generalized": MetricFacts("generalized UniFrac", is_ratio=True, parameters=("alpha",)),
+    "bray_curtis": MetricFacts("Bray-Curtis", phylogenetic=False),
+    "robust_aitchison": MetricFacts("robust Aitchison", phylogenetic=False, bounded=False),
+    FAITH_PD: MetricFacts("Faith's PD", per_sample=True, bounded=False),
 }
 """Every metric by its name in the configuration and in the names of files."""
 

@@ -8,7 +8,6 @@ of the workflow and the configuration. It follows the profile Workflow Run Crate
 import base64
 import json
 import platform
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.digests import check_digests
 from aam.util.errors import problem
 from aam.util.provenance import file_digest
-from aam.util.worklog import WORDS
+from aam.util.worklog import read_work
 
 Entity = dict[str, Any]
 Record = Mapping[str, str]
@@ -50,7 +49,6 @@ PROFILES = {
 SNAKEMAKE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 SOFTWARE = ("numpy", "scipy", "pandas", "pyarrow", "scikit-bio", "scikit-learn", "torch")
 """Packages whose versions can change a result."""
-WORK = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
 FORMATS = {
     ".arrow": "application/vnd.apache.arrow.file",
     ".biom": "application/x-hdf5",
@@ -179,12 +177,12 @@ def _versions(outputs: Sequence[Path], records: Sequence[Record]) -> str:
 def _times(results: Path) -> tuple[datetime, datetime]:
     """Return when the first job started and the last one ended, by their logs."""
     logs = [path.read_text(encoding="utf-8") for path in sorted(results.glob("logs/**/*.log"))]
-    works = [work for text in logs for work in WORK.findall(text)]
+    works = [work for work in map(read_work, logs) if work is not None]
     if not works:
         hint = "keep the folder `logs`, or run again"
         raise problem(results / "logs", "no log of a finished job", "those of the run", hint)
-    started_s = min(float(work[0]) for work in works)
-    ended_s = max(float(work[2]) for work in works)
+    started_s = min(work.started_s for work in works)
+    ended_s = max(work.ended_s for work in works)
     return datetime.fromtimestamp(started_s, UTC), datetime.fromtimestamp(ended_s, UTC)
 
 

@@ -43,13 +43,6 @@ BASELINES = {
 KERNEL_MACHINE = "kernel machine"
 """The SVM on CLR where it stands in for a model."""
 
-OTHER_METRICS = {
-    "bray_curtis": "Bray-Curtis",
-    "robust_aitchison": "robust Aitchison",
-    "faith_pd": "Faith's PD",
-}
-"""Names of the metrics that are not kinds of UniFrac."""
-
 TESTS = {
     "corrected_t_p": "corrected t-test over folds",
     "holm_p": "corrected for all baselines (Holm)",
@@ -64,17 +57,6 @@ DASH = "–"
 
 UNITS = frozenset({"years", "months", "weeks", "days", "hours", "minutes", "cm", "mm", "kg", "mg"})
 """Words that are a unit where the name of a column ends in one."""
-
-
-def metric_name(metric: str) -> str:
-    """Return `unweighted UniFrac` or `Bray-Curtis` for the name in files.
-
-    Parameters
-    ----------
-    metric
-        A key of `aam.config.metrics.METRICS`.
-    """
-    return OTHER_METRICS.get(metric, f"{to_words(metric)} UniFrac")
 
 
 def row_label(name: str, role: str) -> str:

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import re
 import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -16,6 +18,29 @@ logger = logging.getLogger(__name__)
 WORDS = "started at %.3f, at work from %.3f to %.3f, %.2f s of cores, memory %d MB at first, "
 WORDS += "%d MB at most"
 """Times are since 1970, the first that of the process; memory its own, or its largest child's."""
+LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
+"""The line in a log; its groups are the numbers."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a stage did between the start of its process and its end; times since 1970."""
+
+    started_s: float
+    """Start of its process; then Python starts and imports."""
+    begun_s: float
+    ended_s: float
+    cores_s: float
+    """Seconds that processor cores worked for it, in processes that it waited for too."""
+    first_mb: int
+    """Resident memory before the work: Python and what was imported."""
+    peak_mb: int
+    """The most that the process, or the largest of those it started, has had."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the work took."""
+        return self.ended_s - self.begun_s
 
 
 @contextmanager
@@ -28,6 +53,26 @@ def at_work() -> Iterator[None]:
     yield
     spent_s = _cores_s() - cores_s
     logger.info(WORDS, started_s, begun_s, time.time(), spent_s, first_mb, _peak_mb())
+
+
+def read_work(log: str) -> Work | None:
+    """Return what the log of a stage says of its work, by its last line on it.
+
+    Parameters
+    ----------
+    log
+        Text of the log.
+
+    Returns
+    -------
+    Work or None
+        None where the log has no such line: the stage has not finished.
+    """
+    finished = LINE.findall(log)
+    if not finished:
+        return None
+    started, begun, ended, cores, first, peak = map(float, finished[-1])
+    return Work(started, begun, ended, cores, int(first), int(peak))
 
 
 def _cores_s() -> float:

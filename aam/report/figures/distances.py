@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
+from aam.config.metrics import METRICS
 from aam.data.metadata import metadata_column
 from aam.report.figures.style import (
     BLACK,
@@ -24,7 +25,7 @@ from aam.report.figures.style import (
     colors,
     saved_panels,
 )
-from aam.report.labels import format_quantity, metric_name, shorten, to_words
+from aam.report.labels import format_quantity, shorten, to_words
 
 BINS = 45
 MOST_COLOURS = 6
@@ -46,7 +47,7 @@ def draw_pairs(pairs: pd.DataFrame, path: Path) -> None:
     width_in, row_in = (6.2, 5.4) if len(metrics) == 1 else (WIDTH_IN, 3.7)
     with saved_panels(path, len(metrics), row_in, width_in=width_in) as (figure, all_axes):
         for axes, metric in zip(all_axes, metrics, strict=True):
-            _draw_metric(figure, axes, pairs[pairs["metric"] == metric], metric_name(metric))
+            _draw_metric(figure, axes, pairs[pairs["metric"] == metric], METRICS[metric].label)
 
 
 def _draw_metric(figure: Figure, axes: Axes, pairs: pd.DataFrame, name: str) -> None:

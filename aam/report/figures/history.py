@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from aam.config.metrics import FAITH_PD, METRICS
 from aam.report.figures.style import BLACK, GREY, add_tooltips, colors, saved_panels
-from aam.report.labels import OTHER_METRICS, format_quantity, to_words
+from aam.report.labels import format_quantity, to_words
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,15 @@ PANELS = (
 LEAST_SMOOTHED = 30
 """Points of a run from which on a running median says more than they do."""
 
+OTHER_METRICS = ("bray_curtis", "robust_aitchison", FAITH_PD)
+"""Metrics beside the kinds of UniFrac, which are named by their kind alone."""
+
 NAMES = {
     "loss": "total",
     "nucleotide_accuracy": "model",
     "nucleotide_baseline_accuracy": "most frequent base",
     "nucleotide_accuracy_unseen_asvs": "model, ASVs not in training",
-    **OTHER_METRICS,
+    **{metric: METRICS[metric].label for metric in OTHER_METRICS},
     "memory_mb": "process",
     "peak_memory_mb": "peak on the device",
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
-from aam.report.labels import KERNEL_MACHINE, metric_name, to_words
+from aam.report.labels import KERNEL_MACHINE, to_words
 from aam.report.page.answers import has_score_interval
 from aam.report.page.reports import is_baseline
 from aam.report.page.verdicts import is_stopped
@@ -117,7 +117,7 @@ def describe_distances(metrics: Sequence[str]) -> Iterator[str]:
     """Yield which distances were computed, where there are any."""
     if not metrics:
         return
-    names = ", ".join(metric_name(metric) for metric in metrics)
+    names = ", ".join(METRICS[metric].label for metric in metrics)
     cited = " [unifrac, striped]" if any(METRICS[name].phylogenetic for name in metrics) else ""
     yield f"Distances ({names}) were computed on the rarefied tables{cited}."
 
