@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from aam.data.targets import SEPARATOR
-from aam.learners.conformal import LEVEL
+from aam.learners import conformal
 
 
 def report_intervals(intervals: pd.DataFrame) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def report_intervals(intervals: pd.DataFrame) -> dict[str, Any]:
     is_test = intervals["fold"] < 0
     by_fold = is_covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
     report: dict[str, Any] = {
-        "level": LEVEL,
+        "level": conformal.LEVEL,
         **_summarize(intervals[is_scored], is_covered[is_scored]),
         "coverage_by_fold": {str(name): float(value) for name, value in by_fold.items()},
     }
