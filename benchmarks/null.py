@@ -25,12 +25,13 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from aam.bench.tables import markdown_table
+from aam.config.baselines import CONSTANTS
 from aam.data.predictions import by_baseline
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.target_report import report_target
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
-from aam.learners.super_learner import CONSTANTS, learners_by_target
+from aam.learners.super_learner import learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from aam.config.baselines import BASELINES
 from aam.config.losses import LOSSES
 from aam.config.messages import config_error
 from aam.config.sections.base import FilePath, Section
@@ -14,7 +15,7 @@ from aam.config.sections.execution import Benchmark, Optimization, OutputFormats
 from aam.config.sections.finetuning import SET_BY_AUTO, Finetuning
 from aam.config.sections.model import ModelSettings
 from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
-from aam.config.sections.task import METHODS, Prediction, Task
+from aam.config.sections.task import Prediction, Task
 from aam.config.sections.training import Pretraining
 from aam.config.starts import architecture_of, chain_of
 from aam.util.errors import problem
@@ -104,7 +105,7 @@ def load(raw: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         raise config_error(error, Config) from error
     for model in config.models:
-        if model in METHODS:
+        if model in BASELINES:
             actual = "the name of a baseline"
             expected = "another name"
             raise problem(f"models.{model}", actual, expected, "rename the model")

@@ -10,10 +10,11 @@ The functions have these parameters in common: `config`, the whole configuration
 from collections.abc import Mapping
 from typing import Any
 
+from aam.config.baselines import NEED_DISTANCES
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
-from aam.config.sections.task import ON_DISTANCES, Folds
+from aam.config.sections.task import Folds
 from aam.config.starts import Start, architecture_of, chain_of
 
 Slice = dict[str, Any]
@@ -244,7 +245,7 @@ def baselines(config: Config, task: str) -> Slice:
 def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
     methods = config.tasks[task].baselines
-    return methods is None or not ON_DISTANCES.isdisjoint(methods)
+    return methods is None or not NEED_DISTANCES.isdisjoint(methods)
 
 
 def folds_owner(config: Config, task: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.config.baselines import CONSTANTS
 from aam.data.folds import units_of
 from aam.data.predictions import DRAW, GROUP, UNNESTED, class_names, class_probabilities
 from aam.evaluate import metrics
@@ -18,7 +19,7 @@ from aam.evaluate.multiple_tests import Comparison, correct_p_values
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
 from aam.learners.conformal import calibrated_probabilities, fit_recalibration
-from aam.learners.super_learner import CONSTANTS, Learner, super_learner
+from aam.learners.super_learner import Learner, super_learner
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.config.sections.task import ON_DISTANCES
+from aam.config.baselines import NEED_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
@@ -146,7 +146,7 @@ class SuperLearner:
         for target, plain in self.settings["mixtures"].items():
             weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
             mixtures[target] = Mixture(weights, plain["temperatures"])
-        needed = any(ON_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
+        needed = any(NEED_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
         landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
         reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from aam.config.baselines import CONSTANTS
 from aam.data.predictions import by_target
-from aam.learners.super_learner import CONSTANTS, NO_NESTED, Learner, learners_by_target
+from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
 
 PREFERRED = "svm_clr"
 """The baseline that stands in for the model where the task has it."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from aam.config.baselines import BASELINES
 from aam.config.names import name_models
 from aam.evaluate.scores import SUPER_LEARNER, mixture_name
 
@@ -27,18 +28,6 @@ SCORES = {
     "quadratic_kappa": "quadratic κ",
 }
 """Labels of all scores, which `aam.evaluate.scores` lists by kind of task."""
-
-BASELINES = {
-    "median": "training median",
-    "majority": "majority class",
-    "random_forest_median": "forest, leaf median",
-    "elastic_net": "elastic net on CLR",
-    "svm_unifrac": "SVM on UniFrac",
-    "svm_clr": "SVM on CLR",
-    "svm_clades": "SVM on clades",
-    "knn_unifrac": "kNN on UniFrac",
-}
-"""Labels of the baselines where it is not their name in words."""
 
 KERNEL_MACHINE = "kernel machine"
 """The SVM on CLR where it stands in for a model."""
@@ -69,7 +58,9 @@ def row_label(name: str, role: str) -> str:
     role
         `model` or `baseline`; the label of a model is its name.
     """
-    return BASELINES.get(name, to_words(name)) if role == "baseline" else name
+    if role == "baseline" and name in BASELINES:
+        return BASELINES[name].label
+    return to_words(name) if role == "baseline" else name
 
 
 def label_models(names: Iterable[str]) -> dict[str, str]:

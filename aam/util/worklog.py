@@ -23,7 +23,7 @@ LINE = re.compile(re.sub(r"%\S*?[df]", r"([\\d.]+)", WORDS) + "$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Work:
+class StageWork:
     """What a stage did between the start of its process and its end; times since 1970."""
 
     started_s: float
@@ -55,7 +55,7 @@ def at_work() -> Iterator[None]:
     logger.info(WORDS, started_s, begun_s, time.time(), spent_s, first_mb, _peak_mb())
 
 
-def read_work(log: str) -> Work | None:
+def read_work(log: str) -> StageWork | None:
     """Return what the log of a stage says of its work, by its last line on it.
 
     Parameters
@@ -65,14 +65,14 @@ def read_work(log: str) -> Work | None:
 
     Returns
     -------
-    Work or None
+    StageWork or None
         None where the log has no such line: the stage has not finished.
     """
     finished = LINE.findall(log)
     if not finished:
         return None
     started, begun, ended, cores, first, peak = map(float, finished[-1])
-    return Work(started, begun, ended, cores, int(first), int(peak))
+    return StageWork(started, begun, ended, cores, int(first), int(peak))
 
 
 def _cores_s() -> float:

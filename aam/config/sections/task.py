@@ -1,26 +1,11 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from aam.config.baselines import BaselineName
 from aam.config.sections.base import FilePath, Override, Section
-
-BaselineName = Literal[
-    "random_forest",
-    "random_forest_median",
-    "extra_trees",
-    "gradient_boosting",
-    "elastic_net",
-    "svm_clr",
-    "svm_clades",
-    "svm_unifrac",
-    "knn_unifrac",
-]
-METHODS = ("median", "majority", *get_args(BaselineName))
-"""All baselines, the constant ones among them."""
-ON_DISTANCES = frozenset({"svm_unifrac", "knn_unifrac"})
-"""Baselines that look at distances between samples."""
 
 
 class Folds(Section):

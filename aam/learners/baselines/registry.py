@@ -16,6 +16,7 @@ from joblib.externals.loky import get_reusable_executor  # type: ignore[import-u
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from aam.config.baselines import BASELINES
 from aam.data.folds import units_of
 from aam.data.nested_folds import InnerFit, inner_fits
 from aam.data.predictions import PROBABILITY
@@ -24,20 +25,20 @@ from aam.learners.baselines.constant import constant
 from aam.learners.baselines.problem import NOWHERE, Predictor, Problem
 from aam.util.machine import end_with
 
-BASELINES: dict[str, tuple[Predictor, str]] = {
-    "median": (constant, "numbers"),
-    "majority": (constant, "classes"),
-    "random_forest": (decision_trees.random_forest, "both"),
-    "random_forest_median": (decision_trees.random_forest_median, "numbers"),
-    "extra_trees": (decision_trees.extra_trees, "both"),
-    "gradient_boosting": (decision_trees.gradient_boosting, "both"),
-    "elastic_net": (log_ratios.elastic_net, "both"),
-    "svm_clr": (pairwise.svm_clr, "both"),
-    "svm_clades": (pairwise.svm_clades, "both"),
-    "svm_unifrac": (pairwise.svm_unifrac, "both"),
-    "knn_unifrac": (pairwise.knn_unifrac, "both"),
+PREDICTORS: dict[str, Predictor] = {
+    "median": constant,
+    "majority": constant,
+    "random_forest": decision_trees.random_forest,
+    "random_forest_median": decision_trees.random_forest_median,
+    "extra_trees": decision_trees.extra_trees,
+    "gradient_boosting": decision_trees.gradient_boosting,
+    "elastic_net": log_ratios.elastic_net,
+    "svm_clr": pairwise.svm_clr,
+    "svm_clades": pairwise.svm_clades,
+    "svm_unifrac": pairwise.svm_unifrac,
+    "knn_unifrac": pairwise.knn_unifrac,
 }
-"""By name: what predicts, and which targets it is for."""
+"""What predicts, by the name of a baseline in `aam.config.baselines.BASELINES`."""
 
 
 def suitable_baselines(task: Problem) -> dict[str, Predictor]:
@@ -50,9 +51,10 @@ def suitable_baselines(task: Problem) -> dict[str, Predictor]:
     """
     suited = ("both", "numbers" if task.regression else "classes")
     return {
-        name: predictor
-        for name, (predictor, targets) in BASELINES.items()
-        if targets in suited and (task.asked is None or name in task.asked or predictor is constant)
+        name: PREDICTORS[name]
+        for name, facts in BASELINES.items()
+        if facts.targets in suited
+        and (task.asked is None or name in task.asked or facts.is_constant)
     }
 
 
