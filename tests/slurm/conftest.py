@@ -25,7 +25,8 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun")
 SITE = "profiles/site"
 MINUTES = 4
 """Time limit of pretraining."""
-NOTED = '"""Note a step."""\n'
+STEP = "        self.monitor.step(samples)\n"
+"""The first line of what is noted of a step."""
 WAIT = """\
         import pathlib
         import time
@@ -187,7 +188,7 @@ def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         program=("-c", ASKING_OFTEN),
     )
     _write_site_profile(study.root)
-    study.edit("train/monitoring/watch.py", NOTED, NOTED + WAIT)
+    study.edit("train/monitoring/watch.py", STEP, WAIT + STEP)
     (study.root / "hold").touch()
     with ThreadPoolExecutor(2) as pool:
         here = pool.submit(undisturbed.run)
