@@ -151,7 +151,7 @@ class TargetScoring:
 
     kind: str
     labels: Mapping[str, pd.Series]
-    """Columns of the metadata to score within, by sample ID."""
+    """Columns of the metadata, by sample ID, within whose values is scored too."""
     group: pd.Series
     """Group of each sample, by sample ID."""
     groups_N: NDArray[np.object_]
@@ -333,10 +333,15 @@ def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
     return predictions[predictions["fold"] >= 0]
 
 
-def _score_unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
-    """Return the headline score with weights whose models saw the fold, and how far it is off."""
+def _score_unnested(
+    kind: str, predictions: pd.DataFrame, unnested: pd.DataFrame
+) -> dict[str, float]:
+    """Return the headline score with weights that rest on models which saw the fold.
+
+    `difference` is this score less that of `predictions`, whose weights rest on no such model.
+    """
     score = _headline(kind, unnested)
-    return {"score": score, "difference": score - _headline(kind, nested)}
+    return {"score": score, "difference": score - _headline(kind, predictions)}
 
 
 def _score_draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:

@@ -34,7 +34,7 @@ from aam.data.predictions import (
 from aam.learners.mixture import Mixture
 
 CONSTANTS = ("median", "majority")
-"""Baselines that look at nothing: no mixture needs them, and no test is against them."""
+"""Baselines that look at no feature: they are neither mixed nor tested against."""
 WITHOUT = "without"
 """Column of nested predictions: the block of folds that their models have not seen."""
 NO_NESTED = pd.DataFrame({"sample-id": [], WITHOUT: [], "predicted": []})
