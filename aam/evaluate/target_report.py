@@ -227,7 +227,8 @@ def report_target(
     report : dict
         Its keys are those of `metrics.json` in `docs/reference/artifacts.md`.
     leading : pandas.DataFrame
-        The predictions of the method whose score leads: the super learner where there is one.
+        The predictions of the method whose score the page shows first: the super learner where
+        there is one, even if the model's own score is better.
     """
     model = cfg["names"]["model"]
     scoring = _prepare_scoring(cfg, predictions, baselines, labels, group)

@@ -143,8 +143,8 @@ def choose(
         return _installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
     if setting == "unifrac":
         return _importable_package(threads, scratch), ScikitBio()
-    # What is left is `scikit-bio`, which a fast engine checks, `auto`, and `products` for metrics that
-    # have no products: these are computed as with `auto`.
+    # What is left is `scikit-bio`, which a fast engine checks, `auto`, and `products` for a metric
+    # that `Products` does not compute: there it means the same as `auto`.
     fast = _fast_engines(samples, threads, scratch)
     if setting == "scikit-bio":
         return ScikitBio(), fast[0] if fast else None
