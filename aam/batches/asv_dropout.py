@@ -24,13 +24,26 @@ class AsvDropout:
     seed: int
 
     def kept(self, richness_B: NDArray[np.int64], step: int) -> NDArray[np.bool_]:
-        """Return which of the samples' ASVs stay, sample after sample."""
+        """Return which of the samples' ASVs stay, sample after sample.
+
+        Parameters
+        ----------
+        richness_B
+            Number of ASVs of each sample.
+        step
+            Number of the step, from 0.
+
+        Returns
+        -------
+        numpy.ndarray
+            bool, one for each ASV of each sample.
+        """
         draw = generator("asv_dropout", self.seed, step).random(int(richness_B.sum()))
         kept = draw >= self.rate
         sample = np.repeat(np.arange(len(richness_B)), richness_B)
         is_empty_B = np.bincount(sample, kept, len(richness_B)) == 0
         starts_B = np.cumsum(richness_B) - richness_B
-        # The largest draw of a sample is the one that would have been kept longest.
+        # An empty sample gets back the ASV that a slightly lower rate would have kept first.
         for row in np.flatnonzero(is_empty_B):
             start = starts_B[row]
             kept[start + draw[start : start + richness_B[row]].argmax()] = True

@@ -1,4 +1,4 @@
-"""Rows of the sample store to a batch: vectorized, each distinct ASV once.
+"""The batch of some rows of the sample store, in which every distinct ASV is held once.
 
 Shape suffixes: U distinct ASVs, S positions, B samples, A ASVs in a sample, F ASVs of the store.
 """
@@ -17,7 +17,7 @@ from aam.data.vocabulary import PAD
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 
 SAMPLES_PER_BLOCK = 16
-"""Samples are padded to the richest of so many of similar richness."""
+"""Most samples of a block on a CPU: samples of similar richness, padded to the richest of them."""
 ACCELERATOR_SAMPLES_PER_BLOCK = 256
 """The same number on an accelerator, where starting a kernel costs more than padding."""
 BITS = 5
@@ -63,6 +63,7 @@ def assemble(
     """
     entries, distinct_U, index = entries_of(store, rows_B, asv_dropout, step)
     blocks, number_U = asv_blocks(tokens, distinct_U, masker=masker, epoch=epoch, bucketed=True)
+    # Blocks reorder the ASVs, so that the samples point to the numbers that the blocks give them.
     samples, order_B = sample_blocks(number_U[index], entries, at_once)
     return Batch(asvs=blocks, samples=samples, order_B=order_B, distances={}, values={})
 
@@ -79,15 +80,36 @@ class Entries(NamedTuple):
 def entries_of(
     store: SampleStore, rows_B: NDArray[np.int64], asv_dropout: AsvDropout | None, step: int
 ) -> tuple[Entries, NDArray[np.int32], NDArray[np.int64]]:
-    """Return the entries of some rows, their distinct ASVs [U], and the place of each in these."""
+    """Return the ASVs of some rows, each distinct one once.
+
+    Parameters
+    ----------
+    store
+        Samples.
+    rows_B
+        Rows of the store.
+    asv_dropout
+        Leaves out ASVs, by the step; None: all stay.
+    step
+        Number of the step, from 0.
+
+    Returns
+    -------
+    entries : Entries
+        Reads and richness of the rows.
+    distinct_U : numpy.ndarray
+        Rows of the token store, ascending.
+    index : numpy.ndarray
+        Position of the ASV of each entry in `distinct_U`.
+    """
     flat, richness_B = places_of(store.offsets, rows_B)
     if asv_dropout is not None:
         kept = asv_dropout.kept(richness_B, step)
         sample = np.repeat(np.arange(len(rows_B)), richness_B)[kept]
         flat = flat[kept]
         richness_B = np.bincount(sample, minlength=len(rows_B))
-    distinct_U, place = np.unique(store.asvs[flat], return_inverse=True)
-    return Entries(store.counts[flat], richness_B), distinct_U, place
+    distinct_U, index = np.unique(store.asvs[flat], return_inverse=True)
+    return Entries(store.counts[flat], richness_B), distinct_U, index
 
 
 def asv_blocks(
@@ -123,7 +145,7 @@ def asv_blocks(
     lengths_U = tokens.lengths[asvs_U]
     blocks = []
     number_U = np.empty(len(asvs_U), np.int64)
-    done = 0
+    rows_before = 0
     for length in np.unique(lengths_U):
         members = np.flatnonzero(lengths_U == length)
         tokens_US = tokens.tokens[asvs_U[members], :length]
@@ -139,16 +161,16 @@ def asv_blocks(
             unused = bucket(len(members)) - len(members)
             tokens_US = np.pad(tokens_US, ((0, unused), (0, 0)), constant_values=PAD)
         blocks.append(AsvBlock(torch.from_numpy(tokens_US), masked))
-        number_U[members] = done + np.arange(len(members))
-        done += len(tokens_US)
+        number_U[members] = rows_before + np.arange(len(members))
+        rows_before += len(tokens_US)
     return blocks, number_U
 
 
 def bucket(number: int, bits: int = BITS) -> int:
     """Return the next number with at most `bits` significant binary digits.
 
-    Kernels are made for each shape, compiled ones above all, and kept: with few shapes a run is
-    faster.
+    Kernels, above all compiled ones, are made for each shape and kept. With fewer distinct shapes a
+    run makes fewer of them and is faster.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class BatchDataset(Dataset[Batch]):
     epochs: int
     """How often every training sample comes."""
     seed: int
-    """Seed of the order of the samples, of views and of rows."""
+    """Seed of the order of the samples, and of the choice of views and augmented rows."""
     masker: Masker | None = None
     """Masks nucleotides, by the epoch; None: none are masked."""
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
@@ -74,13 +74,14 @@ class BatchDataset(Dataset[Batch]):
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     """Per name the targets [N, C] of all samples."""
     asv_dropout: AsvDropout | None = None
-    """Leaves out ASVs and masks reads, by the step; None: it does neither."""
+    """Leaves out ASVs, by the step; None: all stay."""
     category_NF: NDArray[np.int64] | None = None
-    """Categories of all samples by their numbers."""
+    """Categories of all samples by their numbers; None: there are no covariates."""
     at_once: int | None = None
-    """Samples of a block at most; None: as many as suit a CPU."""
+    """Most samples of a block; None: as many as suit a CPU."""
 
     def __post_init__(self) -> None:
+        # A frozen dataclass refuses a plain assignment. This is no field: `replace` makes it again.
         object.__setattr__(self, "_augmented", augmented_rows(self.store, self.samples))
 
     @property
@@ -164,9 +165,9 @@ class BatchDataset(Dataset[Batch]):
         BatchDataset
             The same object on a CPU.
         """
-        return (
-            self if device.type == "cpu" else replace(self, at_once=ACCELERATOR_SAMPLES_PER_BLOCK)
-        )
+        if device.type == "cpu":
+            return self
+        return replace(self, at_once=ACCELERATOR_SAMPLES_PER_BLOCK)
 
     def rows(self, step: int) -> tuple[NDArray[np.int64], int]:
         """Return the rows of one step.
@@ -183,20 +184,22 @@ class BatchDataset(Dataset[Batch]):
         rows_B : numpy.ndarray
             Rows of the store, int64.
         view : int
-            The view that they come from.
+            The view whose rows and distances the step uses.
         """
         epoch, position = divmod(step, self.steps_per_epoch)
         order = generator("order", self.seed, epoch).permutation(self.samples)
         members_B = np.array_split(order, self.steps_per_epoch)[position]
         view = seed_of("view", self.seed, step) % self.store.views
-        starts, rows = self._augmented  # type: ignore[attr-defined]
-        extra_B = starts[members_B + 1] - starts[members_B]
-        base_B = view * len(self.store.sample_ids) + members_B
-        if not extra_B.any():
-            return base_B, view
-        draw_B = generator("row", self.seed, step).integers(0, extra_B + 1)
-        chosen_B = np.minimum(starts[members_B] + draw_B, len(rows) - 1)
-        return np.where(draw_B == extra_B, base_B, rows[chosen_B]), view
+        starts, augmented = self._augmented  # type: ignore[attr-defined]
+        number_B = starts[members_B + 1] - starts[members_B]
+        view_row_B = view * len(self.store.sample_ids) + members_B
+        if not number_B.any():
+            return view_row_B, view
+        # Draws below a sample's number of augmented rows choose one of them, the last one the view.
+        draw_B = generator("row", self.seed, step).integers(0, number_B + 1)
+        # The bound keeps the index valid where the view is chosen and the value is not used.
+        index_B = np.minimum(starts[members_B] + draw_B, len(augmented) - 1)
+        return np.where(draw_B == number_B, view_row_B, augmented[index_B]), view
 
     def targets(self, rows_B: NDArray[np.int64]) -> dict[str, torch.Tensor]:
         """Return targets and categories of some rows.
@@ -292,9 +295,9 @@ def augmented_rows(
         start, stop = store.parent_offsets[row : row + 2]
         is_kept[number] = is_allowed[start:stop].all()
     rows = rows[is_kept]
-    first = store.parents[store.parent_offsets[rows]]
-    order = np.argsort(first, kind="stable")
-    starts = np.searchsorted(first[order], np.arange(len(store.sample_ids) + 1))
+    first_parents = store.parents[store.parent_offsets[rows]]
+    order = np.argsort(first_parents, kind="stable")
+    starts = np.searchsorted(first_parents[order], np.arange(len(store.sample_ids) + 1))
     return starts, rows[order]
 
 

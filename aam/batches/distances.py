@@ -80,12 +80,15 @@ def _faith_pd(
     paths: Sequence[Path], sample_ids: Sequence[str], is_in: NDArray[np.bool_] | None
 ) -> NDArray[np.float32]:
     """Return the means [N, 1] of all views, standardized by the samples that are in."""
-    read = [read_faith_pd(path) for path in paths]
-    for (ids, _), path in zip(read, paths, strict=True):
+    views = []
+    for path in paths:
+        ids, values_N = read_faith_pd(path)
         assert ids == list(sample_ids), f"{path} holds other samples than the store"
-    mean_N1 = np.stack([values_N for _, values_N in read]).mean(axis=0)[:, None]
-    scale = mean_N1 if is_in is None else mean_N1[is_in]
-    return ((mean_N1 - scale.mean()) / (scale.std() or 1.0)).astype(np.float32)
+        views.append(values_N)
+    mean_N1 = np.stack(views).mean(axis=0)[:, None]
+    scaling = mean_N1 if is_in is None else mean_N1[is_in]
+    deviation = scaling.std() or 1.0
+    return ((mean_N1 - scaling.mean()) / deviation).astype(np.float32)
 
 
 def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float32]:

@@ -10,8 +10,9 @@ from aam.data.vocabulary import MASK
 from aam.util.seeds import seed_of
 
 BLOCK_BP = 8
-"""Nucleotides of a masked block; blocks that meet are longer."""
+"""Nucleotides of a masked block; two blocks that overlap form a longer one."""
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""Factors of the SplitMix64 finalizer."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Masker:
             Row, position and base (0 to 3) of each masked nucleotide, three arrays in int64.
         """
         chosen_US = self._choose(asvs_U, tokens_US.shape[1], epoch)
+        # Tokens 1 to 4 are the bases: padding and ambiguous letters are never masked.
         chosen_US &= (tokens_US >= 1) & (tokens_US <= 4)
         asv_M, position_M = np.nonzero(chosen_US)
         base_M = tokens_US[asv_M, position_M].astype(np.int64) - 1
@@ -78,7 +80,11 @@ class Masker:
         return self._uniform(asvs_U, length, epoch) < self.fraction
 
     def _uniform(self, asvs_U: NDArray[np.integer], length: int, epoch: int) -> NDArray[np.float64]:
-        """Return numbers in [0, 1) by the SplitMix64 finalizer (Steele et al. 2014)."""
+        """Return numbers in [0, 1), [U, S], by the SplitMix64 finalizer (Steele et al. 2014).
+
+        A generator would depend on the order of the ASVs. This function hashes ASV, position and
+        epoch of each number, so that other ASVs of the batch change nothing.
+        """
         epoch_key = seed_of("mask", self.seed, epoch)
         key_US = (asvs_U.astype(np.uint64)[:, None] << 20) + np.arange(length, dtype=np.uint64)
         bits = key_US * np.uint64(0x9E3779B97F4A7C15) + np.uint64(epoch_key)

@@ -33,7 +33,7 @@ BASELINES = {
 }
 """Every baseline by its name in the configuration and in tables, in the order of the tables."""
 CONSTANTS = tuple(name for name, facts in BASELINES.items() if facts.is_constant)
-"""Baselines that predict the same for every sample."""
+"""Baselines that look at no feature: they are neither mixed nor tested against."""
 NEED_DISTANCES = frozenset(name for name, facts in BASELINES.items() if facts.needs_distances)
 """Baselines that look at distances between samples."""
 

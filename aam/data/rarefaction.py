@@ -12,7 +12,8 @@ from aam.util.errors import InputError, first_few, problem
 from aam.util.seeds import generator
 
 MOST_READS = 10**9
-"""NumPy draws from samples with fewer reads than this. The int32 of the sample store holds them."""
+"""A sample has to have fewer reads than this: it is the limit of NumPy's
+`multivariate_hypergeometric`, and such counts fit into the int32 of the sample store."""
 
 
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
@@ -45,7 +46,9 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
         raise too_deep(table.sample_ids, reads, depth)
     _require_drawable(table.sample_ids, reads)
     # Draws follow the order of the feature IDs, so that the order of columns changes nothing.
-    rank = np.argsort(sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__))
+    columns = sorted(range(len(table.feature_ids)), key=table.feature_ids.__getitem__)
+    # The inverse of this order: the rank of each column among the sorted IDs.
+    rank = np.argsort(columns)
     kept = table.counts[rows]
     drawn = np.zeros(kept.nnz, dtype=np.int64)
     for position, row in enumerate(rows):
@@ -53,11 +56,14 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
         order = np.argsort(rank[kept.indices[span]])
         rng = generator("rarefaction", *seed_parts, table.sample_ids[row])
         reads_F = kept.data[span][order]
+        # `drawn[span]` is a view, so that this fills `drawn` in the order of the columns again.
         drawn[span][order] = rng.multivariate_hypergeometric(reads_F, depth, method="marginals")
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
     sample_ids = [table.sample_ids[row] for row in rows]
-    return FeatureTable(sample_ids, table.feature_ids, counts).select_samples(np.arange(len(rows)))
+    with_all_features = FeatureTable(sample_ids, table.feature_ids, counts)
+    # Selecting all samples leaves out the features of which nothing was drawn.
+    return with_all_features.select_samples(np.arange(len(rows)))
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -96,6 +102,7 @@ def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> N
 
 
 def _require_drawable(sample_ids: Sequence[str], reads: NDArray[np.int64]) -> None:
+    """Raise an InputError where a sample has `MOST_READS` or more."""
     number = dict(zip(sample_ids, reads.tolist(), strict=True))
     large = [f"{count} in sample '{name}'" for name, count in number.items() if count >= MOST_READS]
     if large:

@@ -174,7 +174,8 @@ def places_of(
     starts_B = offsets[rows_B]
     number_B = offsets[rows_B + 1] - starts_B
     ends_B = np.cumsum(number_B)
-    # A running number of all entries, moved to where those of its row begin.
+    # Entry n of the result belongs to its row's entry n - (entries of the rows before). Added to
+    # where the row begins, that is its position.
     shift_B = starts_B - (ends_B - number_B)
     places = np.arange(number_B.sum()) + np.repeat(shift_B, number_B)
     return places, number_B

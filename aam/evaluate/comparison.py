@@ -36,11 +36,11 @@ def compare(
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
     fold = first["fold"].to_numpy()
     is_regression = kind == "regression"
-    read = numbers if is_regression else np.asarray
-    first_truth = read(first["observed"])
-    first_guess = read(first["predicted"])
-    second_truth = read(second["observed"])
-    second_guess = read(second["predicted"])
+    convert = numbers if is_regression else np.asarray
+    first_truth = convert(first["observed"])
+    first_guess = convert(first["predicted"])
+    second_truth = convert(second["observed"])
+    second_guess = convert(second["predicted"])
     first_scores = fold_scores(kind, first_truth, first_guess, fold)
     second_scores = fold_scores(kind, second_truth, second_guess, fold)
     difference = first_scores - second_scores

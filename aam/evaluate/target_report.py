@@ -152,7 +152,7 @@ class TargetScoring:
 
     kind: str
     labels: Mapping[str, pd.Series]
-    """Columns of the metadata to score within, by sample ID."""
+    """Columns of the metadata, by sample ID, within whose values is scored too."""
     group: pd.Series
     """Group of each sample, by sample ID."""
     groups_N: NDArray[np.object_]
@@ -228,7 +228,8 @@ def report_target(
     report : dict
         Its keys are those of `metrics.json` in `docs/reference/artifacts.md`.
     leading : pandas.DataFrame
-        The predictions of the method whose score leads: the super learner where there is one.
+        The predictions of the method whose score the page shows first: the super learner where
+        there is one, even if the model's own score is better.
     """
     model = cfg["names"]["model"]
     scoring = _prepare_scoring(cfg, predictions, baselines, labels, group)
@@ -334,10 +335,15 @@ def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
     return predictions[predictions["fold"] >= 0]
 
 
-def _score_unnested(kind: str, nested: pd.DataFrame, unnested: pd.DataFrame) -> dict[str, float]:
-    """Return the headline score with weights whose models saw the fold, and how far it is off."""
+def _score_unnested(
+    kind: str, predictions: pd.DataFrame, unnested: pd.DataFrame
+) -> dict[str, float]:
+    """Return the headline score with weights that rest on models which saw the fold.
+
+    `difference` is this score less that of `predictions`, whose weights rest on no such model.
+    """
     score = _headline(kind, unnested)
-    return {"score": score, "difference": score - _headline(kind, nested)}
+    return {"score": score, "difference": score - _headline(kind, predictions)}
 
 
 def _score_draws(kind: str, predictions: pd.DataFrame) -> dict[str, float] | None:

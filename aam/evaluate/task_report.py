@@ -41,7 +41,10 @@ def report_task(
     metadata: pd.DataFrame,
     further: Mapping[str, Mapping[str, Any]] = {},
 ) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Score one method on a task (its first target, and each in `targets`), with intervals.
+    """Score one method on a task, with intervals.
+
+    The keys of the report are those of the first target; where there are several, `targets` has the
+    report of each.
 
     Parameters
     ----------
@@ -121,6 +124,7 @@ def _add_interval_reports(
     intervals = cross_intervals(predictions, bounds)
     for target, part in by_target(intervals).items():
         reports[target]["intervals"] = report_intervals(part)
+    # Either all targets have a super learner, or none has.
     if "super_learner" not in next(iter(reports.values())):
         return intervals
     intervals = cross_intervals(_join_targets(leading), bounds)
@@ -139,7 +143,7 @@ def _shown_columns(intervals: pd.DataFrame) -> list[str]:
 def _confounders(
     cfg: Mapping[str, Any], predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
 ) -> list[dict[str, Any]]:
-    """Return the metadata columns that tell a target, among the samples that are scored."""
+    """Return the metadata columns that predict a target among the scored samples."""
     target = predictions.set_index("sample-id")["observed"]
     columns = cfg["column"]
     return confounders(

@@ -198,14 +198,19 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
     InputError
         A prediction is not finite.
     """
+    # Models of one group come under one key, every other model under a key of its own.
     points: dict[tuple[Share, int], list[NDArray[np.float64]]] = {}
     for number, (out, share) in enumerate(zip(outputs, shares, strict=True)):
-        points.setdefault((share, -1 if share.group else number), []).append(out.point_NC)
-    scaled = [_scaled(np.mean(parts, axis=0), share) for (share, _), parts in points.items()]
-    weights = [share.weight * len(parts) for (share, _), parts in points.items()]
-    quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
-    each = [share.weight for share in shares]
+        key = (share, -1 if share.group else number)
+        points.setdefault(key, []).append(out.point_NC)
+    scaled = []
+    weights = []
+    for (share, _), group_points in points.items():
+        scaled.append(_scaled(np.mean(group_points, axis=0), share))
+        weights.append(share.weight * len(group_points))
     point_NC = np.average(scaled, axis=0, weights=weights)
+    quantiles = [out.quantile_NCQ for out in outputs if out.quantile_NCQ is not None]
+    model_weights = [share.weight for share in shares]
     if not np.isfinite(point_NC).all():
         raise problem(
             "predictions",
@@ -215,7 +220,7 @@ def mean_outputs(outputs: Sequence[Outputs], shares: Sequence[Share]) -> Outputs
         )
     return Outputs(
         point_NC=point_NC,
-        quantile_NCQ=np.average(quantiles, axis=0, weights=each) if quantiles else None,
+        quantile_NCQ=np.average(quantiles, axis=0, weights=model_weights) if quantiles else None,
     )
 
 

@@ -41,7 +41,7 @@ class Mixture:
         classes: Sequence[str],
         unit: NDArray[Any],
     ) -> "Mixture":
-        """Learn the mixture of least absolute error, or of least log loss with classes balanced.
+        """Learn the mixture of least absolute error, or, for classes, of least balanced log loss.
 
         The weights are pulled towards equal ones, the more so the fewer groups there are.
 
@@ -122,8 +122,9 @@ def _fit_weights(
 ) -> Floats:
     """Return the weights of methods, [M], by least penalized loss on the simplex.
 
-    The loss is the mean absolute error, smooth near 0, or the mean log loss. The penalty is the
-    squared distance from equal weights. SciPy's SLSQP starts from the best single method.
+    The loss is the mean absolute error, smooth near 0, or the mean log loss, in units of the loss
+    of the best single method. The penalty is the squared distance from equal weights, multiplied by
+    the number of methods and the strength. SciPy's SLSQP starts from the best single method.
 
     Parameters
     ----------
@@ -140,28 +141,32 @@ def _fit_weights(
     equal_M = np.full(methods, 1.0 / methods)
     share_N = importance_N / importance_N.sum()
     # The best method sets the scale: one that is far off would hide how the others differ.
-    smooth = SMOOTH * float((share_N @ np.abs(fit_NM)).min()) or 1.0
+    least_error = float((share_N @ np.abs(fit_NM)).min())
+    smooth = SMOOTH * least_error or 1.0
 
     def loss(weight_M: Floats) -> tuple[float, Floats]:
+        """Return the loss of some weights, and its slope [M]."""
         mixed_N = fit_NM @ weight_M
         if are_shares:
-            sure_N = np.maximum(mixed_N, LEAST_SHARE)
-            slope_N = np.where(mixed_N > LEAST_SHARE, -1.0 / sure_N, 0.0)
-            return float(share_N @ -np.log(sure_N)), (share_N * slope_N) @ fit_NM
+            bounded_N = np.maximum(mixed_N, LEAST_SHARE)
+            slope_N = np.where(mixed_N > LEAST_SHARE, -1.0 / bounded_N, 0.0)
+            return float(share_N @ -np.log(bounded_N)), (share_N * slope_N) @ fit_NM
         error_N = np.sqrt(mixed_N**2 + smooth**2)
         return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM
 
-    # From equal weights no step would be short enough where a method is far off.
+    # The search begins with the best method alone: from equal weights, where a method that is far
+    # off has a share, no step would be short enough.
     losses = [loss(alone_M)[0] for alone_M in np.eye(methods)]
     best = int(np.argmin(losses))
     start_M = np.eye(methods)[best]
-    unit = max(losses[best], 1e-12)
+    loss_unit = max(losses[best], 1e-12)
 
     def penalized(weight_M: Floats) -> tuple[float, Floats]:
         value, slope_M = loss(weight_M)
         away_M = weight_M - equal_M
         penalty = strength * methods * float(away_M @ away_M)
-        return value / unit + penalty, slope_M / unit + 2 * strength * methods * away_M
+        penalty_slope_M = 2 * strength * methods * away_M
+        return value / loss_unit + penalty, slope_M / loss_unit + penalty_slope_M
 
     def excess(weight_M: Floats) -> float:
         return weight_M.sum() - 1.0

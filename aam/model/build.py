@@ -46,8 +46,8 @@ def initialize(model: nn.Module) -> None:
     """
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
-            residual = name.endswith((".out", ".ffn_out"))
-            nn.init.normal_(layer.weight, std=0.02 / 2 if residual else 0.05)
+            ends_residual_branch = name.endswith((".out", ".ffn_out"))
+            nn.init.normal_(layer.weight, std=0.02 / 2 if ends_residual_branch else 0.05)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
         elif isinstance(layer, Layer):

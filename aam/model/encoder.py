@@ -36,7 +36,8 @@ class Encoded:
 class SampleEncoder(LayerStack):
     """Transformer over the set of a sample's ASVs, pooled to one vector per sample.
 
-    The vectors of a sample's ASVs, with their reads, go through `entry`, where they can be changed.
+    The vectors of a sample's ASVs, with their reads, go through `entry`. It does nothing by
+    itself: `aam.inference.attribution` changes them there.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class Encoder(nn.Module):
             Embeddings in the order of the batch.
         """
         encoded = [
-            self._block(self.asv, block.tokens_US, block.masked, self.backend)
+            self._run_block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
         ]
         asv_UD = batch.embedded_UD
@@ -153,10 +154,14 @@ class Encoder(nn.Module):
         torch.Tensor
             Embeddings [B, D] in the order of the batch, fp32.
         """
-        parts = [self._block(self.sample, asv_UD, block, self.backend) for block in batch.samples]
+        parts = [
+            self._run_block(self.sample, asv_UD, block, self.backend) for block in batch.samples
+        ]
+        # The blocks sort the samples by richness: this puts them back into the order of the batch.
         return torch.cat(parts)[batch.order_B].float()
 
-    def _block(self, part: Callable[..., Any], *inputs: Any) -> Any:
+    def _run_block(self, part: Callable[..., Any], *inputs: Any) -> Any:
+        """Encode a block of ASVs or samples; the backward pass may compute it again."""
         if self.keeps_blocks or not torch.is_grad_enabled():
             return part(*inputs)
         # Blocks that share the cast of a weight would add up their gradients in that precision.

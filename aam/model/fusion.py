@@ -53,9 +53,12 @@ class Vocabulary:
         Vocabulary
             The categories of each column, sorted.
         """
-        known = [row for row, use in zip(value_LF, is_training, strict=True) if use]
-        categories = (sorted({row[place] for row in known} - {""}) for place in range(len(columns)))
-        return cls(tuple(columns), tuple(map(tuple, categories)))
+        training_rows = [row for row, use in zip(value_LF, is_training, strict=True) if use]
+        categories = []
+        for column in range(len(columns)):
+            names = {row[column] for row in training_rows} - {""}
+            categories.append(tuple(sorted(names)))
+        return cls(tuple(columns), tuple(categories))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -76,9 +79,12 @@ class Vocabulary:
             Numbers [N, F], int64; `UNKNOWN` for categories that the vocabulary lacks.
         """
         value_NF = np.array(value_NF, object).reshape(-1, len(self.columns))
-        pairs = zip(self.categories, value_NF.T, strict=True)
-        place_FN = [pd.Index(names, dtype=object).get_indexer(pd.Index(c)) for names, c in pairs]
-        return np.stack(place_FN, axis=1) + 1
+        numbers = []
+        for names, value_N in zip(self.categories, value_NF.T, strict=True):
+            # pandas gives -1 to what is missing: with 1 added, that is `UNKNOWN`.
+            position_N = pd.Index(names, dtype=object).get_indexer(pd.Index(value_N))
+            numbers.append(position_N + 1)
+        return np.stack(numbers, axis=1)
 
 
 class Fusion(nn.Module):

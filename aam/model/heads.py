@@ -32,7 +32,8 @@ class DistanceHead(nn.Module):
 
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
-        # Training standardizes by the batch, everything else by statistics that are set afterwards.
+        # Training standardizes by the batch. Otherwise the running statistics count, which momentum
+        # 0 leaves alone: `aam.train.batch_norm` sets them after training.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
@@ -83,8 +84,10 @@ class DistanceHead(nn.Module):
         """
         standard_BD = batch_norm(sample_BD.float(), None, None, training=True)
         pairs = torch.pdist(self.project(standard_BD))
+        # The Euclidean distance that the last layer turns into the mean: it inverts 1 - exp(-x).
         wanted = -math.log1p(-min(mean, 0.99)) if self.bounded else mean
-        self.log_scale.fill_(math.log(max(wanted, 1e-6) / max(float(pairs.mean()), 1e-6)))
+        unscaled = float(pairs.mean())
+        self.log_scale.fill_(math.log(max(wanted, 1e-6) / max(unscaled, 1e-6)))
 
     def pairwise_distances(self, a_ND: Tensor, b_MD: Tensor) -> Tensor:
         """Return the distances of two sets of samples.
@@ -202,7 +205,8 @@ class ValueHead(nn.Module):
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        # Training standardizes by the batch, everything else by statistics that are set afterwards.
+        # Training standardizes by the batch. Otherwise the running statistics count, which momentum
+        # 0 leaves alone: `aam.train.batch_norm` sets them after training.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)

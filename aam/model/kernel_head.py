@@ -45,12 +45,18 @@ class KernelHead(nn.Module):
     """
 
     center_F: Tensor
+    """Means of the features."""
     scale_F: Tensor
+    """Factors by which centred features are multiplied."""
     sample_TF: Tensor
+    """The samples of training, centred and scaled."""
     weight_TO: Tensor
+    """What the likeness to each sample of training adds to each output."""
     bias_O: Tensor
     gaussian: Tensor
+    """Whether the likeness is Gaussian: a tensor, to be saved with the others."""
     asv_PS: Tensor
+    """Tokens of the ASVs whose reads are features, in the order of these features."""
 
     def __init__(self, shape: KernelShape, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -101,6 +107,7 @@ class KernelHead(nn.Module):
         if not self.gaussian:
             return product_BT
         square_B1 = scaled_BF.square().sum(dim=1, keepdim=True)
+        # The squared distance d^2 is the sum of both squared norms less twice the product.
         return torch.exp(product_BT - (square_B1 + self._square_T()) / 2)
 
     def _square_T(self) -> Tensor:

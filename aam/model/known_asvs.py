@@ -3,7 +3,7 @@
 The file is in the safetensors format: `bases` [U, ceil(S / 4)], four nucleotides a byte, an
 ambiguous one as A, and `length` [U].
 
-Shape suffixes: U known ASVs, Q other ones, S positions.
+Shape suffixes: U known ASVs, Q ASVs of another study, S positions.
 """
 
 import logging
@@ -188,7 +188,10 @@ class KnownAsvs(KnownSequences):
 
 
 def _bases(tokens_US: NDArray[np.uint8], length_U: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Return tokens as bases; what is no base, or behind the end, is `UNKNOWN`."""
+    """Return tokens as bases; what is no base, or behind the end, is `UNKNOWN`.
+
+    Tokens 1 to 4 are the bases 0 to 3.
+    """
     tokens_US = tokens_US[:, : max(1, int(length_U.max(initial=0)))]
-    is_base_US = (tokens_US >= 1) & (tokens_US <= UNKNOWN)
+    is_base_US = (tokens_US >= 1) & (tokens_US <= 4)
     return np.where(is_base_US, tokens_US - 1, UNKNOWN).astype(np.uint8)

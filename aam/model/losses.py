@@ -94,8 +94,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "ordinal": ordinal_error,
 }
 """Losses of raw outputs [B, O] by encoded values [B, E]; `aam.config.losses` says which fits what.
-The third argument has the levels of quantiles, the weights of classes (None: all are equal), or
-nothing."""
+The third argument is the `constant` of `TargetLoss`: levels of quantiles, weights of classes (None:
+all are equal), or nothing."""
 
 
 class TargetLoss(nn.Module):
@@ -112,6 +112,7 @@ class TargetLoss(nn.Module):
     """
 
     constant: Tensor | None
+    """Levels of the quantiles, or weights of the classes; None: the loss needs neither."""
 
     def __init__(self, target: Target) -> None:
         super().__init__()

@@ -144,8 +144,9 @@ class Predictor(nn.Module):
         standard_BD = self.head.standard(sample_BD)
         if self.fusion is not None:
             if categories_BF is None:
-                shape = len(sample_BD), len(self.fusion.tables)
-                categories_BF = torch.full(shape, UNKNOWN, device=sample_BD.device)
+                samples = len(sample_BD)
+                columns = len(self.fusion.tables)
+                categories_BF = torch.full((samples, columns), UNKNOWN, device=sample_BD.device)
             standard_BD = self.fusion(standard_BD, categories_BF)
         output_BO = self.head.from_standard(standard_BD)
         return output_BO if self.thresholds is None else self.thresholds(output_BO)

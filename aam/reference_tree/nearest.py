@@ -28,11 +28,12 @@ MOST_EDITS = 0.05
 WORD = 8
 """Bases of a word that aligned sequences have in common."""
 COMMON_WORD = 0.05
-"""Fraction of the known sequences from which on a word tells nothing: it is left out."""
+"""Largest fraction of the known sequences that may have a word: a more common one is left out."""
 CANDIDATES = 20
 """Known sequences that a sequence is aligned to."""
 ROOM = 8
-"""Bases at the end of a sequence that are not aligned: a deletion needs as many behind it."""
+"""Bases at the end of a sequence that are not aligned. A sequence that lost bases reaches further
+along the known one, which may end before it: so up to this many lost bases do no harm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +104,15 @@ class KnownSequences:
         bases_QS = bases_QS[:, :length]
         missing = length - bases_QS.shape[1]
         bases_QS = np.pad(bases_QS, ((0, 0), (0, missing)), constant_values=UNKNOWN)
-        row_Q = np.array([self._row.get(row_S.tobytes(), -1) for row_S in bases_QS], np.int64)
+        # A sequence that is a known one is looked up; only the others are compared with all.
+        rows = [self._row_by_bases.get(row_S.tobytes(), -1) for row_S in bases_QS]
+        row_Q = np.array(rows, np.int64)
         row_Q[(bases_QS == UNKNOWN).all(axis=1)] = 0
         other_R = np.flatnonzero(row_Q < 0)
         for first in range(0, len(other_R), QUERIES_AT_ONCE):
             some_R = other_R[first : first + QUERIES_AT_ONCE]
-            matches_RU = _one_hot(bases_QS[some_R]) @ self._one_hot.T
+            # The product of two one-hot rows counts the positions with the same base.
+            matches_RU = _encode_one_hot(bases_QS[some_R]) @ self._one_hot.T
             row_Q[some_R] = matches_RU.argmax(axis=1)
         near_QS = self.bases_US[row_Q]
         is_compared_QS = (bases_QS != UNKNOWN) & (near_QS != UNKNOWN)
@@ -156,7 +160,7 @@ class KnownSequences:
 
     def _candidates(self, bases_RS: NDArray[np.uint8]) -> list[NDArray[np.int64]]:
         """Return the known sequences that share most words with each of some sequences."""
-        words = _words(bases_RS[:, : self.bases_US.shape[1]])
+        words = _count_words(bases_RS[:, : self.bases_US.shape[1]])
         shared = csr_array(words @ self._words.T)
         candidates = []
         for row in range(len(bases_RS)):
@@ -175,7 +179,7 @@ class KnownSequences:
         best_edits = len(text)
         for row in known_rows.tolist():
             known_text = decode(self.bases_US[row : row + 1])[0]
-            # The sequence has to end somewhere within the known one.
+            # Mode SHW: the whole text is aligned, and the known one may go on behind its end.
             edits = edlib.align(text, known_text, mode="SHW", task="distance")["editDistance"]
             if edits < best_edits:
                 best_row = row
@@ -183,7 +187,8 @@ class KnownSequences:
         return best_row, best_edits, len(text) if best_row >= 0 else 0
 
     @cached_property
-    def _row(self) -> dict[bytes, int]:
+    def _row_by_bases(self) -> dict[bytes, int]:
+        """Number of the known sequence with these bases, the first of equals."""
         rows: dict[bytes, int] = {}
         for number, row_S in enumerate(self.bases_US):
             rows.setdefault(row_S.tobytes(), number)
@@ -191,27 +196,28 @@ class KnownSequences:
 
     @cached_property
     def _one_hot(self) -> NDArray[np.float32]:
-        return _one_hot(self.bases_US)
+        return _encode_one_hot(self.bases_US)
 
     @cached_property
     def _words(self) -> csr_array:
-        words = _words(self.bases_US)
-        is_rare = np.bincount(words.indices, minlength=words.shape[1]) <= max(
-            1.0, COMMON_WORD * len(self.bases_US)
-        )
+        """How often each known sequence has each word, without words that many of them have."""
+        words = _count_words(self.bases_US)
+        sequences_per_word = np.bincount(words.indices, minlength=words.shape[1])
+        is_rare = sequences_per_word <= max(1.0, COMMON_WORD * len(self.bases_US))
         is_kept = is_rare[words.indices]
-        kept = np.concatenate([[0], np.cumsum(is_kept)])[words.indptr]
+        # Where each row begins among the entries that are kept.
+        starts = np.concatenate([[0], np.cumsum(is_kept)])[words.indptr]
         data = words.data[is_kept]
-        return csr_array((data, words.indices[is_kept], kept), shape=words.shape)
+        return csr_array((data, words.indices[is_kept], starts), shape=words.shape)
 
 
-def _one_hot(bases_US: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _encode_one_hot(bases_US: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return ones and zeros, [U, 4 S]; nothing matches an unknown base."""
     is_base = bases_US[..., None] == np.arange(UNKNOWN, dtype=np.uint8)
     return is_base.reshape(len(bases_US), -1).astype(np.float32)
 
 
-def _words(bases_US: NDArray[np.uint8]) -> csr_array:
+def _count_words(bases_US: NDArray[np.uint8]) -> csr_array:
     """Return how often each word occurs in some sequences, [U, 4 ** WORD]."""
     positions = bases_US.shape[1] - WORD + 1
     if positions <= 0:

@@ -97,7 +97,7 @@ class ReferencePhylogeny:
         Parameters
         ----------
         sequences
-            As of `place`.
+            As for `place`.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class ReferencePhylogeny:
             Reads that are drawn of every sample first; shallower ones are left out. None: all are
             taken as they are.
         seed
-            Of that draw.
+            Seed of that draw.
         alpha
             Exponent of generalized UniFrac.
         threads
@@ -185,7 +185,7 @@ class ReferencePhylogeny:
         Parameters
         ----------
         table, sequences, depth, seed
-            As of `distances`.
+            As for `distances`.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class ReferencePhylogeny:
         Parameters
         ----------
         table, sequences, depth, seed
-            As of `distances`.
+            As for `distances`.
 
         Returns
         -------
@@ -239,8 +239,9 @@ class ReferencePhylogeny:
         below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
         below_NB.sort_indices()
         reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
-        root_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
-        logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads) * root_B[below_NB.indices]
+        sqrt_length_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
+        logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads)
+        logs = logs * sqrt_length_B[below_NB.indices]
         columns = np.unique(below_NB.indices)
         matrix = csr_array((logs, below_NB.indices, below_NB.indptr), shape=below_NB.shape)
         index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)

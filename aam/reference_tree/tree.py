@@ -39,7 +39,7 @@ PARTS = {
     "branch_length": np.dtype(np.float32),
     "tip": np.dtype(np.int32),
 }
-"""Arrays of a file."""
+"""Arrays of a file, with their types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +178,13 @@ class ReferenceTree:
         """
         kept_U = np.flatnonzero(~is_left_out_U)
         node_M = self._above(self.tip_U[kept_U])
-        row_B = np.full(len(self.parent_B), -1, np.int32)
-        row_B[node_M] = np.arange(len(node_M))
+        new_number_B = np.full(len(self.parent_B), -1, np.int32)
+        new_number_B[node_M] = np.arange(len(node_M))
         parent_M = self.parent_B[node_M]
         return ReferenceTree(
             bases_US=self.bases_US[kept_U],
-            tip_U=row_B[self.tip_U[kept_U]],
-            parent_B=np.where(parent_M < 0, -1, row_B[parent_M]).astype(np.int32),
+            tip_U=new_number_B[self.tip_U[kept_U]],
+            parent_B=np.where(parent_M < 0, -1, new_number_B[parent_M]).astype(np.int32),
             length_B=self.length_B[node_M],
         )
 
@@ -234,7 +234,7 @@ class ReferenceTree:
         for node in reversed(node_M.tolist()):
             # The children were collected in reverse order, too.
             inner = children_of.pop(node, [])[::-1]
-            subtree = _joined([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
+            subtree = _join_nodes([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
             parent = int(self.parent_B[node])
             children_of.setdefault(parent, []).append(subtree)
         return TreeNode(children=children_of[ROOT][::-1])
@@ -264,6 +264,7 @@ class ReferenceTree:
         """
         rows = []
         columns = []
+        # All sequences climb one branch at a time; those that have arrived at the root drop out.
         row = np.arange(len(row_Q))
         node = self.tip_U[row_Q].astype(np.int64)
         while len(row):
@@ -273,11 +274,10 @@ class ReferenceTree:
             row = row[is_below_root]
             node = self.parent_B[node[is_below_root]].astype(np.int64)
         shape = (len(row_Q), len(self.parent_B))
-        places = (
-            np.concatenate([*rows, []]).astype(np.int64),
-            np.concatenate([*columns, []]).astype(np.int64),
-        )
-        return csr_array((np.ones(len(places[0])), places), shape=shape)
+        # The empty list serves a call without sequences.
+        all_rows = np.concatenate([*rows, []]).astype(np.int64)
+        all_columns = np.concatenate([*columns, []]).astype(np.int64)
+        return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=shape)
 
     def _above(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return some nodes and all that lie above them, ascending."""
@@ -291,7 +291,7 @@ class ReferenceTree:
         return np.flatnonzero(is_needed_B)
 
 
-def _joined(children: list[TreeNode], length: float) -> TreeNode:
+def _join_nodes(children: list[TreeNode], length: float) -> TreeNode:
     """Return a node above some others, or the only one with a longer branch."""
     if len(children) == 1:
         children[0].length += length

@@ -33,7 +33,8 @@ def pretrain_encoder(
 ) -> None:
     """Pretrain one encoder on UniFrac distances and masked nucleotides.
 
-    Where several processes do it, this starts them, and each calls it.
+    Where several processes are asked for, the first call starts them and waits. Each of them calls
+    this function again; the first one scores and writes.
 
     Parameters
     ----------
@@ -88,6 +89,8 @@ def pretrain_encoder(
     report = scores(prepared, progress, devices, peak_flops)
     if devices.rank > 0:
         return
+    # The other processes have returned: from here on the first one computes by itself. Embeddings
+    # are in fp32, since other stages read them; the pairs are in the precision of the scores.
     alone = devices.alone()
     write_embeddings(prepared, alone.exact(), embeddings_out, asvs_out, provenance)
     write_pairs(prepared, alone, settings.pretraining.seed, pairs_out, provenance)

@@ -12,8 +12,7 @@ from aam.util.atomic import write_tsv
 from aam.util.seeds import seed_of
 
 MAX_SAMPLES = 2000
-"""Samples that have a curve at most: of a larger table so many are chosen by a digest of their
-IDs."""
+"""Most samples that have a curve; those of a larger table are chosen by a digest of their IDs."""
 DEPTHS = 20
 """Depths from one read to the reads of the deepest sample, evenly spaced in their logarithm."""
 
@@ -26,7 +25,7 @@ def compute_rarefaction_curves(*, table: Path, curve_out: Path) -> None:
     Parameters
     ----------
     table
-        BIOM file of an imported table. Of more than `MAX_SAMPLES` samples so many are chosen.
+        BIOM file of an imported table; at most `MAX_SAMPLES` of its samples have a curve.
     curve_out
         TSV file to write, with a row per sample and depth.
     """

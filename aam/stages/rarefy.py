@@ -53,13 +53,16 @@ def rarefy_table(
     """
     whole = read_biom(table)
     if tree is not None:
-        # Not above: scikit-bio takes half of this stage's time, and few tables need it.
+        # These are imported here: importing scikit-bio takes half of this stage's time, and few
+        # tables need it.
         from aam.data.trees.newick import read_newick
         from aam.data.trees.rooting import set_apart
 
-        apart = {name for names, _ in set_apart(read_newick(tree)) for name in names}
-        whole = whole.without_features(apart)
-        logger.info("%d features behind long branches left out", len(apart))
+        behind_long_branches: set[str] = set()
+        for names, _ in set_apart(read_newick(tree)):
+            behind_long_branches.update(names)
+        whole = whole.without_features(behind_long_branches)
+        logger.info("%d features behind long branches left out", len(behind_long_branches))
     drawn = rarefy(whole, depth, seed, view)
     reads = pd.Series(whole.reads, index=pd.Index(whole.sample_ids, name="sample-id"))
     dropped = pd.DataFrame({"reads": reads[reads < depth], "depth": depth})

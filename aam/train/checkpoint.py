@@ -37,7 +37,7 @@ SHARDED = ".sharded"
 DAMAGED = "damaged-"
 """Begins the name of a checkpoint that could not be read."""
 UNWRITTEN = (OSError, RuntimeError, CheckpointException)
-"""What writing to a full disk raises: torch's own writers know no OSError."""
+"""What writing to a full disk raises: torch's own writers raise a RuntimeError there."""
 UNREADABLE = (
     *UNWRITTEN,
     EOFError,
@@ -274,6 +274,7 @@ class Checkpoints:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _put(self, name: str, step: int, state: dict[str, Any]) -> None:
+        """Copy a state for the thread to write, or write it here, after the write before it."""
         if self._folder is None or not self._writes:
             return
         content = {"fingerprint": self.fingerprint, "step": step, **state}
@@ -281,7 +282,7 @@ class Checkpoints:
         if self._copy is None:
             self._write(name, content)
             return
-        # A thread that starts takes Python's lock for milliseconds: one serves all saves.
+        # A thread holds Python's lock for milliseconds while it starts: one serves all saves.
         self._thread = self._thread or futures.ThreadPoolExecutor(1, "checkpoint")
         self._writing = self._thread.submit(self._write, name, self._copy.copy(content))
 
@@ -292,6 +293,7 @@ class Checkpoints:
             path.mkdir(parents=True)
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
+        """Write a file, then delete the older checkpoints."""
         failed: Exception | None = None
         try:
             with atomic_path(self._run / name) as partial:
@@ -305,6 +307,7 @@ class Checkpoints:
         self._prune()
 
     def _prune(self) -> None:
+        """Delete all but the newest checkpoints of this run, and all but the newest other run."""
         for old in [*self._steps()[:-KEPT], *self._run.glob(".partial-*")]:
             remove(old)
         for run in self._other_runs()[:-1]:

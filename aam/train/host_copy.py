@@ -48,7 +48,7 @@ class HostCopy:
         if isinstance(value, Tensor):
             return self._copy_tensor(value, path)
         if isinstance(value, dict):
-            # A shallow copy keeps the attributes that the state of a module has, too.
+            # The state of a module is a dictionary with attributes, which a shallow copy keeps.
             twin = value.copy() if type(value) is dict else copy.copy(value)
             for key, item in value.items():
                 if type(item) not in PLAIN:
@@ -68,12 +68,13 @@ class HostCopy:
             buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
             self._buffers[path] = buffer
         if value.is_cpu and value.is_contiguous():
-            # Torch would share the work out and, on a busy machine, wait for each other thread.
+            # Torch would divide the copy among threads, and wait for the slowest of them on a busy
+            # machine.
             ctypes.memmove(buffer.data_ptr(), value.data_ptr(), buffer.nbytes)
             return buffer
         return buffer.copy_(value, non_blocking=value.is_cuda)
 
 
 def _words(path: Any) -> str:
-    """Return the keys that lead to a value: a path is its parent's path and a key."""
+    """Return the keys that lead to a value, joined by dots; a path is a pair (parent path, key)."""
     return f"{_words(path[0])}.{path[1]}" if path[0] else str(path[1])

@@ -123,7 +123,7 @@ class _Clock:
         return self._elapsed_before_s + self._now - self._t_start
 
     def is_save_due(self) -> bool:
-        """Return whether the last checkpoint was old when the clock was read."""
+        """Return whether the last checkpoint was too old when the clock was read."""
         return self._now - self._t_saved >= self._checkpoint_every_s
 
     def is_late(self) -> bool:
@@ -151,6 +151,7 @@ class _Run:
         name: str,
         validation: Validation | None,
     ) -> None:
+        # The model as it was given is scored in validations, and has the final weights.
         self.model = model
         self.dataset = dataset.for_device(devices.device)
         self.settings = settings
@@ -164,6 +165,7 @@ class _Run:
         self.validated_steps = set() if validation is None else validation.steps(self.total)
 
         compile_cache = None if runtime.work is None else runtime.work / CACHE
+        # `wrapped` is the model as `Devices.setup_model` returns it, which the steps compute with.
         self.wrapped, self.optimizer, _ = set_up(model, settings, options, devices, compile_cache)
         self.guard = NonFiniteGuard(options, self.dataset, devices)
         self.memory = StepMemory(
@@ -193,7 +195,10 @@ class _Run:
         self.precision.make(self.model, self.wrapped, self.dataset, self.memory)
 
     def choose_micro_batches(self) -> None:
-        """Find micro-batches that fit into the memory, unless the checkpoint has them."""
+        """Find micro-batches that fit into the memory, unless the checkpoint has them.
+
+        The report has the memory of these first ones, even if a step needs smaller ones later.
+        """
         self.first_micro_batches = self.memory.prepare(self.dataset)
 
     def train(self) -> None:
@@ -345,13 +350,17 @@ class _Run:
         The first process decides for all, whose clocks differ.
         """
         is_save_due = clock.is_save_due()
-        # A return to an earlier step would leave the best weights of steps that never were.
+        # A rollback to a step before the best one would undo the steps that made the best weights,
+        # which stay on the disk. So the run must not go back behind them.
         is_save_due |= is_best and self.guard.policy == "restore"
         is_time_up = clock.is_late() and not self._is_over()
         return self.devices.broadcast((is_save_due, is_time_up))
 
     def _save(self, watch: Watch, clock: _Clock) -> bool:
-        """Write a checkpoint, and return whether it seems to be written."""
+        """Write a checkpoint, and return whether that has not failed so far.
+
+        A background thread writes the file, whose failure the next save reports.
+        """
         self.guard.look(self.progress.sums.values)
         with watch.monitor.pause():
             is_saved = self.saver.save()

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 BATCHES = 64
 """Batches of the first epoch whose sizes are compared."""
 PART = 8
-"""A batch's samples in units of those of the part that is run before it."""
+"""How many times as many samples a batch has as the small part that is run before it."""
 
 
 def fit_to_memory(
@@ -75,7 +75,8 @@ def fit_to_memory(
         if smaller is None:
             raise heaviest.shortage(proposal, trial)
         if proposal.recompute == "layers":
-            # A block that is computed again as a whole keeps the inside of its layers.
+            # From here on whole blocks are computed again, and not each layer: while a block is,
+            # the insides of all of its layers are in memory.
             MicroBatches().apply(model.module)
             activations_mb = heaviest.measure_activations_mb()
         proposal = smaller
@@ -147,10 +148,11 @@ class _HeaviestBatch:
 
     def _estimate_mb(self, proposal: MicroBatches, activations_mb: float) -> float:
         """Estimate the peak memory of a step in micro-batches."""
+        # Fraction of the activations that is in memory at a time.
         alive = 1.0
         if proposal.recompute == "micro-batches":
-            largest = max(block_sizes(proposal.split(self.batch)), default=0)
-            alive = largest / size(self.batch)
+            largest_block = max(block_sizes(proposal.split(self.batch)), default=0)
+            alive = largest_block / size(self.batch)
         # The gradients are as large as the weights, and so is each of AdamW's two moments, which
         # come with the first update.
         states_mb = 3 * self.weights_mb

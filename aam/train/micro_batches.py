@@ -81,6 +81,7 @@ class MicroBatches:
         """
 
         def half(limit: int | None, sizes: list[int], fewest: int) -> int | None:
+            """Return half of the largest block that there is, or the limit if that is small."""
             largest = max(sizes, default=0)
             if limit is not None:
                 largest = min(largest, limit)
@@ -104,7 +105,7 @@ class MicroBatches:
 
 
 def _bounds(number: int, limit: int | None) -> list[int]:
-    """Return the first row of each part of `number` rows, and the number."""
+    """Return where parts of at most `limit` rows begin, and where the last one ends."""
     parts = 1 if limit is None else max(1, -(-number // limit))
     size, larger = divmod(number, parts)
     return [part * size + min(part, larger) for part in range(parts + 1)]
@@ -140,6 +141,7 @@ def _split_samples(block: SampleBlock, limit: int | None) -> list[SampleBlock]:
     parts = []
     for first, last in pairwise(bounds):
         width = bucket(max(1, *richness_B[first:last]))
-        part = (slice(first, last), slice(0, width))
-        parts.append(map_tensors(block, operator.itemgetter(part)))
+        # All tensors of a block are [B, A].
+        rows_and_columns = (slice(first, last), slice(0, width))
+        parts.append(map_tensors(block, operator.itemgetter(rows_and_columns)))
     return parts

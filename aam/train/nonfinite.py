@@ -15,11 +15,12 @@ from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
 NAMED = 64
-"""Samples of a batch that a message names at most."""
+"""Most samples of a batch that a message names."""
 NO_STEP = 2**62
 """Stands for a step that was not bad."""
 KEPT = ("skipped", "in_row", "restored", "overflowed")
-"""Counts of updates left out, the latest of them in a row, rollbacks, and fp16's overflows."""
+"""Attributes that a checkpoint keeps: how many updates were left out, how many of these in a row at
+the end, how often the run went back, and how many gradients overflowed in fp16."""
 LEAST_SCALE = 2.0**-14
 """Scale of fp16's gradients below which it is not the scale that makes them overflow."""
 
@@ -59,7 +60,7 @@ class NonFiniteGuard:
         self._is_scaled = devices.precision == "fp16"
         is_alone_on_cpu = devices.device.type == "cpu" and devices.processes == 1
         self._at_once = is_alone_on_cpu or self.policy == "skip"
-        self._first: Tensor | int = NO_STEP
+        self._first_bad_step: Tensor | int = NO_STEP
         self._overflows: Tensor | int = 0
         self._buffers: list[tuple[Tensor, Tensor]] = []
 
@@ -95,12 +96,17 @@ class NonFiniteGuard:
             The policy allows no more bad steps.
         """
         total = losses["loss"].detach()
-        finite = torch.isfinite(total if self._is_scaled else total + norm)
+        # In fp16 a gradient that overflows is no fault: the scaler lowers its scale.
+        checked = total if self._is_scaled else total + norm
+        finite = torch.isfinite(checked)
         if self._is_scaled:
             self._overflows = self._overflows + ~torch.isfinite(norm)
         if not self._at_once:
-            bad = torch.where(finite, NO_STEP, step)
-            self._first = bad if isinstance(self._first, int) else self._first.minimum(bad)
+            bad_step = torch.where(finite, NO_STEP, step)
+            if isinstance(self._first_bad_step, int):
+                self._first_bad_step = bad_step
+            else:
+                self._first_bad_step = self._first_bad_step.minimum(bad_step)
             return True
         if self._devices.all_reduce_min(int(finite)):
             self.in_row = 0
@@ -109,23 +115,23 @@ class NonFiniteGuard:
         return False
 
     def keep(self, model: nn.Module) -> None:
-        """Note before a step what its forward pass may change, where it may be left out."""
+        """Copy the buffers before a step that may be left out, so that `undo` can restore them."""
         if self.policy == "skip":
             self._buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
 
     def undo(self) -> None:
-        """Leave nothing of a step whose update is left out."""
+        """Restore the buffers, and tell the scaler of fp16, after an update was left out."""
         for buffer, value in self._buffers:
             buffer.copy_(value)
         self._devices.leave_out()
 
     def look(self, sums: Mapping[str, Tensor]) -> None:
-        """Read what was noted on the device since the last look, and act on it.
+        """Read the first bad step since the last call from the device, and act on it.
 
         Parameters
         ----------
         sums
-            Sums of losses since the last look; they say which of them were not finite.
+            Sums of the losses since the last call; they say which losses were not finite.
 
         Raises
         ------
@@ -134,10 +140,10 @@ class NonFiniteGuard:
         InputError
             See `passes`, or fp16 overflows at any scale.
         """
-        first = self._first
-        self._first = NO_STEP
+        first_bad_step = self._first_bad_step
+        self._first_bad_step = NO_STEP
         if not self._at_once:
-            step = self._devices.all_reduce_min(int(first))
+            step = self._devices.all_reduce_min(int(first_bad_step))
             if step != NO_STEP:
                 self._act(step, _bad_names(sums))
         if self._is_scaled:
@@ -176,7 +182,7 @@ class NonFiniteGuard:
         restored = self.restored
         vars(self).update({name: state[name] for name in KEPT})
         self.restored = max(self.restored, restored)
-        self._first = NO_STEP
+        self._first_bad_step = NO_STEP
         self._overflows = 0
 
     def error(self, step: int | None, names: list[str], reason: str = "") -> InputError:
@@ -241,7 +247,8 @@ class NonFiniteGuard:
             for name, value in tensors.items():
                 bad_B = (~torch.isfinite(value.flatten(1))).sum(dim=1).numpy()
                 if bad_B.any():
-                    # A bad sample makes one distance of each other one bad.
+                    # A bad sample makes its distance to every other sample bad, too: the samples
+                    # with the most bad distances are to blame.
                     worst = count_names("sample", ids[bad_B == bad_B.max()])
                     text += f"; the {kind} '{name}' of {worst} are not finite"
         return text

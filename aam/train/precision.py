@@ -23,11 +23,12 @@ from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)
 WORTH_IT = 0.9
-"""Fraction of the exact precision's time that a step has to stay below in the other one: where they
-are nearly as fast, the more exact one is better."""
+"""Another precision is chosen if its step takes less than this fraction of the time in the most
+exact one: where they are nearly as fast, the more exact one is better."""
 TURNS = 5
-"""Batches that are timed, each in every precision."""
+"""Most batches that are timed, each in every precision."""
 FEWEST_TURNS = 3
+"""Fewest batches that are timed."""
 ENOUGH_S = 2.0
 """No further batch is timed after so many seconds, once `FEWEST_TURNS` are."""
 

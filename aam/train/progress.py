@@ -131,7 +131,10 @@ class Saver:
     _warned: bool = False
 
     def save(self) -> bool:
-        """Write a checkpoint, and return whether it seems to be written."""
+        """Write a checkpoint, and return whether that has not failed so far.
+
+        A background thread writes the file, whose failure the next save reports.
+        """
         # A failure of the write before this one is reported here, and does not prevent this one.
         self.attempt(self.checkpoints.join)
         state = {
@@ -158,7 +161,9 @@ class Saver:
             self.devices.barrier()
         state = self.checkpoints.load(self.model)
         step = -1 if state is None else int(state["step"])
-        if self.devices.all_reduce_min(step) != -self.devices.all_reduce_min(-step):
+        earliest = self.devices.all_reduce_min(step)
+        latest = -self.devices.all_reduce_min(-step)
+        if earliest != latest:
             raise RuntimeError(
                 "the processes found different checkpoints: a file system that lags? Run again"
             )
@@ -187,7 +192,7 @@ class Saver:
         self.optimizer.zero_grad(set_to_none=True)
         self.attempt(self.checkpoints.wait)
         self.devices.barrier()
-        # The steps that were summed since are done again.
+        # The steps since that checkpoint are done again, and their losses summed again.
         self.progress.sums = Sums()
         if not self.resume():
             raise InputError(

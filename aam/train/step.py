@@ -83,7 +83,7 @@ def train_step(
         See `NonFiniteGuard.passes`.
     """
     if options.compile != "off":
-        # CUDA graphs may overwrite the results of the step before, which nothing needs again.
+        # This allows CUDA graphs to overwrite the results of the step before: nothing needs them.
         torch.compiler.cudagraph_mark_step_begin()
     set_rate(optimizer, rate)
     torch.manual_seed(seed_of("dropout", seed, step))
@@ -98,7 +98,8 @@ def train_step(
         guard.undo()
     optimizer.zero_grad(set_to_none=True)
     if devices.precision == "fp16":
-        # The scaler has left out a step that overflowed, and goes on with a smaller scale.
+        # The scaler has left out a step that overflowed, and goes on with a smaller scale. Its norm
+        # counts as 0, so that the mean in the curves stays finite.
         norm = norm.nan_to_num(nan=0.0, posinf=0.0)
     return {name: value.detach() for name, value in losses.items()}, norm.detach()
 

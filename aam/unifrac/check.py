@@ -58,9 +58,14 @@ def check(
     chosen = draw_checked(len(table.sample_ids), count, metric)
     if not len(chosen[0]):
         return
+    # Each item is a sample, or a pair: the row to read, and the column in it.
     items = list(zip(*chosen, strict=True))
-    given = np.array([values[row : row + 1][0, *rest] for row, *rest in items], dtype=np.float64)
-    labels = [" and ".join(table.sample_ids[row] for row in item) for item in items]
+    given_values = []
+    labels = []
+    for row, *columns in items:
+        given_values.append(values[row : row + 1][0, *columns])
+        labels.append(" and ".join(table.sample_ids[sample] for sample in (row, *columns)))
+    given = np.array(given_values, dtype=np.float64)
     rows = np.unique(chosen)
     positions = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
     part = table.select_samples(rows)

@@ -24,6 +24,7 @@ LOG = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
 INSTALL_PACKAGE = "Debian, Ubuntu: bash workflow/install_unifrac.sh; conda: unifrac of bioconda"
 OR_AUTO = "set it to auto"
+"""End of a hint: what helps without an installation."""
 Setting = Literal["auto", "unifrac", "ssu", "products", "scikit-bio"]
 """The key `unifrac.engine` of the configuration."""
 
@@ -142,6 +143,8 @@ def choose(
         return _installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
     if setting == "unifrac":
         return _importable_package(threads, scratch), ScikitBio()
+    # What is left is `scikit-bio`, which a fast engine checks, `auto`, and `products` for a metric
+    # that `Products` does not compute: there it means the same as `auto`.
     fast = _fast_engines(samples, threads, scratch)
     if setting == "scikit-bio":
         return ScikitBio(), fast[0] if fast else None
@@ -163,7 +166,7 @@ def choose_for_jobs(
     Parameters
     ----------
     setting, samples, metric, threads, scratch
-        As of `choose`.
+        As for `choose`.
 
     Raises
     ------
@@ -178,6 +181,7 @@ def choose_for_jobs(
 
 
 def _are_products(setting: Setting, metric: str, samples: int) -> bool:
+    """Return whether `Products` computes a metric, by the setting or, with `auto`, by its size."""
     if metric != UNWEIGHTED:
         return False
     return setting == "products" or (setting == "auto" and _is_large(samples))

@@ -127,6 +127,7 @@ def all_generalized(p_NE: csr_array, length_E: Floats, alpha: float) -> Floats:
         span = slice(p_NE.indptr[row], p_NE.indptr[row + 1])
         columns = p_NE.indices[span]
         mine = p_NE.data[span]
+        # What each other sample has outside of this sample's branches, in both sums alike.
         inside_E[columns] = 1.0
         outside = alone_N[others] - (alone_NE @ inside_E)[others]
         inside_E[columns] = 0.0
@@ -215,7 +216,7 @@ class Formula:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of that function."""
     rows: Callable[[csr_array], Rows] | None = None
-    """The matrix of counts [N, F], where no tree is needed."""
+    """Makes the matrix of distances from counts [N, F]; None: the metric needs a tree."""
 
 
 FORMULAS = {

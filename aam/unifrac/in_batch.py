@@ -25,11 +25,13 @@ class BatchDistances:
     """What computes some metrics of rows of reads, by the formulas of `aam.unifrac.formulas`."""
 
     metrics: Sequence[str]
+    """Keys of `aam.config.metrics.METRICS`."""
     alpha: float
     """Exponent of generalized UniFrac."""
     above_FE: csr_array
     """1 where a branch lies above a feature; no branches where no metric needs the tree."""
     length_E: Floats
+    """Lengths of the branches."""
     faith_pd_scale: tuple[float, float] = (0.0, 1.0)
     """Mean and standard deviation that Faith's PD is standardized by."""
 
@@ -71,44 +73,56 @@ class BatchDistances:
         """
         values: dict[str, NDArray[np.float64]] = {}
         if self.length_E.size:
-            reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
-            present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
-            column_E = np.zeros(len(self.length_E), np.int64)
-            column_E[present] = np.arange(len(present))
-            columns = column_E[reads_BE.indices]
-            total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
-            fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
-            shape = (counts_BF.shape[0], len(present))
-            p_BK = csr_array((fractions, columns, reads_BE.indptr), shape)
-            values = self._tree_metrics(p_BK, self.length_E[present])
+            p_BK, length_K = self._fractions_below(counts_BF)
+            values = self._tree_metrics(p_BK, length_K)
         for metric in self.metrics:
-            rows = FORMULAS[metric].rows
-            if rows is not None:
-                values[metric] = np.asarray(rows(counts_BF)[:])
+            make_matrix = FORMULAS[metric].rows
+            if make_matrix is not None:
+                values[metric] = np.asarray(make_matrix(counts_BF)[:])
         if FAITH_PD in self.metrics:
             mean, deviation = self.faith_pd_scale
             values[FAITH_PD] = (values[FAITH_PD] - mean) / deviation
         return {metric: values[metric] for metric in self.metrics}
 
+    def _fractions_below(self, counts_BF: csr_array) -> tuple[csr_array, Floats]:
+        """Return the fractions of each row's reads below the K branches with reads, and lengths."""
+        reads_BE = csr_array(counts_BF.astype(np.float64) @ self.above_FE)
+        present = np.flatnonzero(np.bincount(reads_BE.indices, minlength=len(self.length_E)))
+        # The branches with reads are numbered again, and become the columns.
+        column_E = np.zeros(len(self.length_E), np.int64)
+        column_E[present] = np.arange(len(present))
+        columns = column_E[reads_BE.indices]
+        total_B = np.asarray(counts_BF.sum(axis=1)).ravel()
+        fractions = reads_BE.data / np.repeat(total_B, np.diff(reads_BE.indptr))
+        shape = (counts_BF.shape[0], len(present))
+        p_BK = csr_array((fractions, columns, reads_BE.indptr), shape)
+        return p_BK, self.length_E[present]
+
     def _tree_metrics(self, p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+        """Return the metrics that need the tree, and maybe others that come with them."""
         values = {}
         if {"unweighted", FAITH_PD} & {*self.metrics}:
             # The products are sparse: NumPy's threads for dense ones would compete with training.
             has_BK = csr_array((np.ones_like(p_BK.data), p_BK.indices, p_BK.indptr), p_BK.shape)
             long_BK = csr_array((length_K[p_BK.indices], p_BK.indices, p_BK.indptr), p_BK.shape)
+            # Lengths that two rows share; with itself a row shares all of its branches.
             shared_BB = (long_BK @ has_BK.T).toarray()
             branch_length_B = np.diag(shared_BB)
             values[FAITH_PD] = branch_length_B[:, None]
             either_BB = branch_length_B[:, None] + branch_length_B - shared_BB
             values["unweighted"] = 1.0 - shared_BB / either_BB
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
-            values |= _weighted(p_BK, length_K)
+            values |= _weighted_metrics(p_BK, length_K)
         if "generalized" in self.metrics:
             values["generalized"] = all_generalized(p_BK, length_K, self.alpha)
         return values
 
 
-def _weighted(p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+def _weighted_metrics(p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64]]:
+    """Return weighted UniFrac of all pairs, normalized and not.
+
+    The normalizing sum b (p + q) over branches of length b is the sum of two mean heights.
+    """
     height_B = p_BK @ length_K
     both_BB = height_B[:, None] + height_B
     if len(height_B) > FEW_ROWS:
@@ -117,7 +131,7 @@ def _weighted(p_BK: csr_array, length_K: Floats) -> dict[str, NDArray[np.float64
             "weighted_normalized": normalized_BB,
             "weighted_unnormalized": normalized_BB * both_BB,
         }
-    # Lengths are not negative: they may stand inside of the difference.
+    # Lengths are not negative, so that b |p - q| is |b p - b q|: a city-block distance.
     differing_BB = squareform(pdist(p_BK.toarray() * length_K, "cityblock"))
     return {
         "weighted_normalized": differing_BB / np.where(both_BB > 0, both_BB, 1.0),

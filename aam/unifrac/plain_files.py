@@ -45,9 +45,10 @@ def plain_files(table: FeatureTable, tree: TreeNode | None, scratch: Path | None
 
 @contextmanager
 def scratch_folder(scratch: Path | None) -> Iterator[Path]:
-    """Make a temporary folder in `scratch`, None: where the system has them; remove it at the end.
+    """Make a temporary folder, and remove it at the end.
 
-    What a killed job left there is removed first.
+    It lies in `scratch` or, without that, where the system has such folders. What a killed job left
+    in `scratch` is removed first.
     """
     if scratch is not None:
         scratch.mkdir(parents=True, exist_ok=True)

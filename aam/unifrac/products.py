@@ -48,6 +48,7 @@ ROWS = 512
 COLUMNS = 2048
 """Samples of a block of distances that a thread computes at a time."""
 BYTES_PER_DISTANCE = 4
+"""Memory of a distance in a stripe."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class Presence:
     """Whether a sample has the branches that many have: K bits per row."""
     common_length_K: Floats
     rare_NE: csr_array
-    """1 where a sample has one of the other branches, int8."""
+    """1 where a sample has one of the other branches that two samples or more have, int8."""
     rare_length_E: Floats
 
     @classmethod
@@ -110,23 +111,25 @@ class Presence:
 
     def distances(self, row_R: NDArray[np.int64], column_C: NDArray[np.int64]) -> Floats:
         """Return the distances [R, C] of some samples to others."""
-        common_RK = self._common(row_R) * self.common_length_K
+        common_RK = self._unpack_common(row_R) * self.common_length_K
         rare_RE = self.rare_NE[row_R].astype(np.float64)
         rare_RE.data *= self.rare_length_E[rare_RE.indices]
         distance_RC = np.empty((len(row_R), len(column_C)))
         for first in range(0, len(column_C), COLUMNS):
             part = slice(first, first + COLUMNS)
             others = column_C[part]
-            shared_RC = common_RK @ self._common(others).T
+            shared_RC = common_RK @ self._unpack_common(others).T
             shared_RC += (rare_RE @ self.rare_NE[others].T).toarray()
             present_RC = self.total_N[row_R, None] + self.total_N[others]
             present_RC -= shared_RC
+            # In place, to save memory: with s subtracted once more this is t_i + t_j - 2 s.
             np.subtract(present_RC, shared_RC, out=shared_RC)
             np.divide(shared_RC, present_RC, out=distance_RC[:, part])
         return distance_RC
 
-    def _common(self, numbers: NDArray[np.int64]) -> Floats:
-        bits = np.unpackbits(self.common_bits[numbers], axis=1, count=len(self.common_length_K))
+    def _unpack_common(self, samples: NDArray[np.int64]) -> Floats:
+        """Return 1 where some samples have one of the K common branches, else 0."""
+        bits = np.unpackbits(self.common_bits[samples], axis=1, count=len(self.common_length_K))
         return bits.astype(np.float64)
 
 
@@ -215,6 +218,7 @@ class Products:
 
         def compute_rows(first: int) -> None:
             row_R = np.arange(first, min(first + ROWS, samples))
+            # What the stripes of the first row begin with, up to where those of the last row end.
             column_C = np.arange(first + start + 1, first + stop + len(row_R)) % samples
             striped.put_rows(first, presence.distances(row_R, column_C))
 

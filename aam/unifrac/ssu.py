@@ -27,6 +27,7 @@ PROGRAMS = ("ssu", "faithpd")
 BYTES_PER_DISTANCE = 32
 """Memory of `ssu` for each distance of a stripe; measured with unifrac-tools 1.2."""
 _OPTIONS = {"alpha": "-a"}
+"""Option of `ssu` by parameter of a metric."""
 
 
 @dataclass(frozen=True)
@@ -136,5 +137,5 @@ class Ssu:
             command, env=os.environ | environment, capture_output=True, text=True, check=False
         )
         if done.returncode != 0 or not result.exists():
-            said = (done.stdout + done.stderr).strip()[-2000:] or "nothing"
-            raise RuntimeError(f"{program} ended with code {done.returncode}; it said: {said}")
+            output = (done.stdout + done.stderr).strip()[-2000:] or "nothing"
+            raise RuntimeError(f"{program} ended with code {done.returncode}; it said: {output}")

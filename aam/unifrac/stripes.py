@@ -78,10 +78,10 @@ class Stripes:
             distance_N[rows] = distance_RC.diagonal(row)
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples."""
+        """Return the distances of some samples: see `Striped.sides`."""
         stripe_S = np.arange(self.stop - self.start)[:, None]
         number_R = np.arange(*rows.indices(self.samples))
-        # Negative numbers count from the end, as samples do.
+        # A negative number counts from the end, just as samples are counted modulo N.
         earlier_SR = number_R - (self.start + 1 + stripe_S)
         return self._behind_SN[:, rows].T, self._behind_SN[stripe_S, earlier_SR].T
 
@@ -97,7 +97,7 @@ class Joined:
         self.samples = parts[0].samples
 
     def sides(self, rows: slice) -> Sides:
-        """Return the distances of some samples."""
+        """Return the distances of some samples: see `Striped.sides`."""
         behind, before = zip(*(part.sides(rows) for part in self.parts), strict=True)
         return np.hstack(behind), np.hstack(before)
 
@@ -113,15 +113,18 @@ class StripeMatrix:
     def __getitem__(self, rows: slice) -> NDArray[np.float32]:
         samples = self.shape[0]
         behind_RS, before_RS = self.whole.sides(rows)
-        # With an even N, the last stripe holds its pairs twice.
+        # Around the circle, from the sample behind a row to the one before it. With an even N the
+        # last stripe holds its pairs twice, so that one column of the other side is left out.
         farthest_first_RS = before_RS[:, : samples - 1 - behind_RS.shape[1]][:, ::-1]
         around_RN = np.hstack([behind_RS, farthest_first_RS])
         block_RN = np.zeros((len(around_RN), samples), dtype=np.float32)
         for block_N, others_N, row in zip(
             block_RN, around_RN, range(*rows.indices(samples)), strict=True
         ):
-            block_N[row + 1 :] = others_N[: samples - 1 - row]
-            block_N[:row] = others_N[samples - 1 - row :]
+            # After the last sample the circle goes on with the first one.
+            samples_behind = samples - 1 - row
+            block_N[row + 1 :] = others_N[:samples_behind]
+            block_N[:row] = others_N[samples_behind:]
         return block_RN
 
 

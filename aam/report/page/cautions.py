@@ -72,10 +72,10 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
     report
         The metrics of its pretraining.
     """
-    r = report.get("unifrac_pearson")
-    if r is None or r >= WEAK_ENCODER:
+    correlation = report.get("unifrac_pearson")
+    if correlation is None or correlation >= WEAK_ENCODER:
         return []
-    return [Caution("care", sentences.warn_of_weak_encoder(model, r))]
+    return [Caution("care", sentences.warn_of_weak_encoder(model, correlation))]
 
 
 def list_rarefaction_cautions(dropped: int, kept: int) -> list[Caution]:
@@ -125,10 +125,13 @@ def _explain(report: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def _find_confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
-    """Yield a red light for the columns that tell the target, the exact ones first."""
+    """Yield a red light for the columns that predict the target, the exact ones first."""
     what, _ = target_and_unit(report)
     for kind in ("exact", "nearly"):
-        columns = [one["column"] for one in report["confounders"] if one["kind"] == kind]
+        columns = []
+        for confounder in report["confounders"]:
+            if confounder["kind"] == kind:
+                columns.append(confounder["column"])
         if columns:
             text = sentences.warn_of_confounders(columns, what, exactly=kind == "exact")
             yield Caution("stop", text)

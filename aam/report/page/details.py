@@ -157,8 +157,10 @@ def _describe_model(report: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield training.describe_transductive()
     if len(report["recipes"]) > 1:
-        recipes = {key: (one["weight"], one["score"]) for key, one in report["recipes"].items()}
-        yield comparisons.describe_recipes(model, recipes)
+        weights_and_scores = {
+            name: (recipe["weight"], recipe["score"]) for name, recipe in report["recipes"].items()
+        }
+        yield comparisons.describe_recipes(model, weights_and_scores)
     unnested = report.get("unnested")
     if unnested is not None:
         yield comparisons.compare_unnested_weights(

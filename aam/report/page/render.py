@@ -48,12 +48,18 @@ class TaskSection:
     """What one model found in one task, or in one target of it."""
 
     name: str
+    """Name of the task, with the column where it has several targets."""
     model: str
+    """What the section calls the model; empty where the task has one alone."""
     answer: str
     cautions: Sequence[Caution]
+    """Lights, the red ones first."""
     sentences: Sequence[str] = ()
+    """Details below the answer."""
     figures: Sequence[PageFigure] = ()
+    """Figures that stand open."""
     training: Sequence[PageFigure] = ()
+    """Training curves, which the page folds away."""
     tables: Sequence[Table] = ()
     commands: Sequence[Commands] = ()
 
@@ -75,6 +81,7 @@ class Results:
     tasks: Sequence[TaskSection]
     encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
+    """Lights of the whole dataset: encoders, rarefaction, and predictions for other tables."""
     networks: Sequence[str] = ()
     """What a page without networks says about them: what they add, and how long they take."""
     left_out: Sequence[str] = ()

@@ -36,7 +36,10 @@ def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def leading_scores(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the scores that come first: those of the super learner, where there is one."""
+    """Return the scores that the page shows first: those of the super learner, if there is one.
+
+    They need not be the best ones. Without a super learner they are the model's.
+    """
     return report.get("super_learner", report)
 
 
@@ -80,7 +83,8 @@ def target_and_unit(report: Mapping[str, Any]) -> tuple[str, str | None]:
 def best_baseline(report: Mapping[str, Any]) -> str | None:
     """Return the baseline with the best headline score, or None where there is none.
 
-    Constants are no candidates: what guessing reaches is compared separately.
+    Constants are no candidates: what guessing reaches is compared separately, so that
+    `comparisons` lacks them.
     """
     name = HEADLINE[report["kind"]]
     rivals = list(leading_scores(report)["comparisons"])

@@ -83,9 +83,9 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
     reports
         The reports of a task, one per model.
     """
-    regression = reports[0]["kind"] == "regression"
-    name = "mae" if regression else "accuracy"
-    label = "MAE" if regression else "Accuracy"
+    is_regression = reports[0]["kind"] == "regression"
+    name = "mae" if is_regression else "accuracy"
+    label = "MAE" if is_regression else "Accuracy"
     key = f"{name}_by"
     for column, values in reports[0][key].items():
         across = {model_label(report): report[key][column] for report in reports}
@@ -93,7 +93,7 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
             across[row_label(baseline, "baseline")] = scores[key][column]
         rows = []
         for value, scores in values.items():
-            cells = [format_score(part[value][name]) for part in across.values()]
+            cells = [format_score(by_value[value][name]) for by_value in across.values()]
             rows.append([value, str(scores["n"]), *cells])
         title = f"{label} within each {column}"
         header = [column, "n", *across]

@@ -57,8 +57,11 @@ def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
     all_files
         What was written of each task and model of the page.
     """
-    files = {(one.report["model"], one.report["task"]): one for one in all_files}
-    for task in group_by_task([one.report for one in files.values()]):
+    files = {}
+    for task_files in all_files:
+        files[task_files.report["model"], task_files.report["task"]] = task_files
+    for task in group_by_task([task_files.report for task_files in files.values()]):
+        # A task of several targets has a section for each, named `task, column`.
         config_name, _, column = task.name.partition(", ")
         tables = [
             score_table(task.scores, task.reports[0]["kind"], task.reports),

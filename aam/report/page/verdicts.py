@@ -87,6 +87,6 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     """
     guess = leading_scores(report)["guessing"]
     p = guess["corrected_t_p"]
-    # The correction decides between "works" and "doubtful" alone: any value does.
+    # The correction only decides between "works" and "doubtful", so that any value serves here.
     outcome = judge(report["kind"], guess["difference"], p, corrected_p=p)
     return outcome == "does not work" or bool(report["confounders"])

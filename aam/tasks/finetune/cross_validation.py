@@ -43,7 +43,7 @@ class CrossValidation:
 
     @cached_property
     def networks(self) -> dict[str, int]:
-        """Models per fold by recipe: as the settings say, or what their budget allows."""
+        """Number of models per fold, by recipe: as the settings say, or what the budget allows."""
         settings = self.setup.settings
         if settings.encoder == "auto" and settings.start == "pretrained":
             return affordable_recipes(self.setup)
@@ -54,7 +54,7 @@ class CrossValidation:
 
     @property
     def recipes(self) -> list[str]:
-        """What is trained in every fold."""
+        """Names of the recipes that are trained in every fold."""
         return list(self.networks)
 
     @cached_property
@@ -144,7 +144,7 @@ class CrossValidation:
         predictor: Predictor,
         records: Sequence[Record],
     ) -> None:
-        """Add what a trained model of a fold leaves.
+        """Add predictions, curves and directory of a trained model of a fold.
 
         Parameters
         ----------
@@ -188,15 +188,19 @@ class CrossValidation:
     def _folds(self) -> list[int]:
         return sorted(set(self.setup.labelled.fold.tolist()) - {TEST})
 
-    def _rows(self, part: int) -> NDArray[np.intp]:
-        return np.flatnonzero(self.setup.labelled.fold == part)
+    def _rows(self, fold: int) -> NDArray[np.intp]:
+        """Return the positions of a fold's samples among the labelled ones."""
+        return np.flatnonzero(self.setup.labelled.fold == fold)
 
     def _fold_models(self, models: Sequence[ModelKey]) -> Iterator[tuple[ModelKey, FoldModel]]:
-        """Yield each model with what it shares with others of its encoder."""
+        """Yield each model, ready for training, with its key.
+
+        Models that start from the same encoder share the embeddings that they leave as they are.
+        """
         embeddings = None
         embedded_fold = None
         for key in models:
-            fold, fit = self._part(key)
+            fold, fit = self._find_fold(key)
             # Each inductive fold has an encoder of its own; other folds have the same.
             if embeddings is None or (self.setup.settings.inductive and fold != embedded_fold):
                 embeddings = self._frozen(fold)
@@ -212,11 +216,12 @@ class CrossValidation:
             settings = self._settings(key.recipe, int(model.is_training.sum()))
             yield key, replace(model, setup=replace(self.setup, settings=settings))
 
-    def _part(self, key: ModelKey) -> tuple[int, InnerFit | None]:
-        """Return the fold whose encoder a model begins with, and its nested fit, if it is one."""
+    def _find_fold(self, key: ModelKey) -> tuple[int, InnerFit | None]:
+        """Return the fold whose encoder a model starts from, and the model's nested fit, if any."""
         for fit in self.inner_fits[key.recipe]:
             if key.part == f"without{fit.name}":
-                # An inductive encoder is that of a fold which the fit has not seen.
+                # An inductive encoder has not seen its own fold, which has to be one that the fit
+                # leaves out.
                 block = min(fit.predicted)
                 blocks = blocks_of_folds(self.setup.labelled.fold)
                 return min(fold for fold in blocks if blocks[fold] == block), fit
@@ -242,17 +247,19 @@ class CrossValidation:
         encoder = setup.make_encoder(fold, 0)
         devices = setup.devices.exact()
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
-        if not {"frozen", "kernel"} & set(self.recipes):
+        if not set(UNCHANGED) & set(self.recipes):
             return FrozenEmbeddings(asv_UD)
-        views = setup.store.views * len(setup.store.sample_ids)
-        rows = np.arange(len(setup.store.row_view) if "frozen" in self.recipes else views)
+        # A kernel machine is fitted to views; a frozen encoder's head sees augmented rows, too.
+        rows_of_views = setup.store.views * len(setup.store.sample_ids)
+        all_rows = len(setup.store.row_view)
+        rows = np.arange(all_rows if "frozen" in self.recipes else rows_of_views)
         embedding_RD = embed_samples(encoder, setup.store, setup.tokens, rows, devices, asv_UD)
         return FrozenEmbeddings(asv_UD, embedding_RD)
 
 
 @dataclass(eq=False)
 class _Collected:
-    """What the models of a task leave, one after the other."""
+    """What is collected from the models of a task while they are trained one after the other."""
 
     outer: dict[ModelKey, Outputs] = field(default_factory=dict)
     """What the models of a fold predict for the fold."""
@@ -272,7 +279,7 @@ class _Collected:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """What cross-validation leaves."""
+    """What cross-validation returns: predictions, curves, and the trained models."""
 
     mixed: MixedRecipes
     """What the recipes predict, and what each counts for."""
@@ -287,6 +294,6 @@ class Finished:
     trained_on: list[str]
     """IDs of the samples that any model was trained on."""
     reference_ND: torch.Tensor
-    """Embeddings of their view 0, by the encoder of `reference_model`."""
+    """Embeddings of the samples `trained_on` in view 0, by the encoder of `reference_model`."""
     reference_model: str
     """Name of a model whose encoder is the pretrained one, or of the first, where none is."""

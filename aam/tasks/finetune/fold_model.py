@@ -42,7 +42,7 @@ class FrozenEmbeddings:
     """Embeddings of all rows of the sample store, where nothing of the encoder is trained."""
 
     def kept_by(self, encoder: str) -> "FrozenEmbeddings":
-        """Return those that training an encoder as the setting says leaves as they are."""
+        """Return those that stay as they are in a training with this setting `encoder`."""
         if encoder == "full":
             return FrozenEmbeddings()
         return FrozenEmbeddings(self.asv_UD) if encoder == "partial" else self

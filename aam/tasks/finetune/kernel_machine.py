@@ -32,6 +32,7 @@ WEIGHTS = (0.5, 0.1, 0.9)
 COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Candidate weights of the data against the penalty; the strongest penalty first."""
 CANDIDATES = len(WEIGHTS) * 2 * len(COSTS)
+"""Settings that are tried: each weight and cost with both kernels."""
 MOST_SAMPLES = 5000
 """Training samples up to which a machine is fitted: memory grows with the square, time faster."""
 ADDED_VARIANCE = 1e-5
@@ -175,9 +176,11 @@ def _temperature(held_out_TO: Floats, samples: TrainingSamples) -> float:
 def _set_features(
     head: KernelHead, samples: TrainingSamples, weight: float, *, gaussian: bool
 ) -> None:
-    """Centre and scale: the mean squared distance of two samples is 2, `weight` of it embeddings'.
+    """Set the features of the head: centred, and scaled to a mean squared distance of 2.
 
-    The numbers of an embedding count alike; of the reads, those that vary more do more.
+    The embeddings make up the fraction `weight` of that distance, the reads the rest. All numbers
+    of an embedding count alike. The reads share one factor, so that ASVs whose reads vary more
+    count more.
     """
     embedding_TD = samples.embedding_TD
     log_TP = samples.log_TP
@@ -235,6 +238,7 @@ def _fit_support_vectors(
             fitted = SVC(kernel="precomputed", class_weight="balanced", C=cost)
             fitted.fit(likeness_TT, value_T > 0)
         else:
+            # All samples are of one class: it gets the largest logit, and every other the least.
             bias_O[number] = -UNSEEN if value_T.any() else UNSEEN
             continue
         weight_TO[fitted.support_, number] = deviation * fitted.dual_coef_[0]

@@ -24,9 +24,10 @@ class NestedPrediction:
     Attributes
     ----------
     is_row_L
-        The labelled samples that all recipes predicted without the block and without themselves.
+        Whether every recipe has a prediction of a labelled sample from a model that saw neither the
+        block nor the sample.
     outputs
-        Outputs for all labelled samples, not a number outside of these rows.
+        Outputs for all labelled samples, NaN where `is_row_L` is false.
     """
 
     is_row_L: NDArray[np.bool_]
@@ -92,32 +93,34 @@ class RecipeMixer:
 
     def mix(self) -> MixedRecipes:
         """Return the predictions mixed by nested weights, and what they are compared with."""
-        by_recipe = {recipe: self._alone(recipe) for recipe in self.networks}
-        nested = {block: self._nested_outputs(block) for block in self._blocks()}
-        by_fold = self._mixtures(by_recipe, nested)
+        by_recipe = {recipe: self._average_recipe(recipe) for recipe in self.networks}
+        # What the weights of each fold rest on, by the block that the fold belongs to.
+        nested = {block: self._collect_nested(block) for block in self._blocks()}
+        by_fold = self._fit_mixtures(by_recipe, nested)
         final = recipe_mixture(self.setup, self._is_training(TEST), by_recipe)
         unnested = None
         if len(self.networks) > 1:
-            reused = {
+            # These weights are fitted to predictions by models of other folds, which saw the fold.
+            unnested_by_fold = {
                 fold: recipe_mixture(self.setup, self._is_training(fold), by_recipe)
                 for fold in self._folds()
             }
-            unnested = self._mixed(self.outer, reused, final)
+            unnested = self._mix_folds(self.outer, unnested_by_fold, final)
         weights = {}
         for recipe in self.networks:
             weights[recipe] = {fold: mixture.weights[recipe] for fold, mixture in by_fold.items()}
             weights[recipe][TEST] = final.weights[recipe]
         return MixedRecipes(
-            outputs=self._mixed(self.outer, by_fold, final),
+            outputs=self._mix_folds(self.outer, by_fold, final),
             unnested=unnested,
-            draws=self._draws(by_fold, final),
+            draws=self._mix_single_networks(by_fold, final),
             nested={
                 block: self._mix_nested(is_row_L, outputs)
                 for block, (is_row_L, outputs) in nested.items()
             },
             by_recipe=by_recipe,
             weights=weights,
-            shares=_shares(self.outer, dict.fromkeys(self._folds(), final)),
+            shares=_divide_weights(self.outer, dict.fromkeys(self._folds(), final)),
         )
 
     def _folds(self) -> list[int]:
@@ -133,12 +136,12 @@ class RecipeMixer:
         settings = self.setup.settings
         return self.setup.labelled.training(fold, settings.labels, settings.seed)
 
-    def _alone(self, recipe: str) -> Outputs:
+    def _average_recipe(self, recipe: str) -> Outputs:
         """Return the outputs of the models of one recipe, which count alike."""
         shares = {key: Share() for key in self.outer if key.recipe == recipe}
-        return self._joined(shares, shares)
+        return self._join_folds(shares, shares)
 
-    def _nested_outputs(self, block: int) -> tuple[NDArray[np.bool_], dict[str, Outputs]]:
+    def _collect_nested(self, block: int) -> tuple[NDArray[np.bool_], dict[str, Outputs]]:
         """Return the rows that all recipes predicted without a block, and their outputs."""
         labels = len(self.setup.labelled.fold)
         columns = next(iter(self.nested.values())).point_NC.shape[1]
@@ -163,14 +166,14 @@ class RecipeMixer:
     ) -> NestedPrediction:
         """Return the nested predictions of the mixture of recipes, for a super learner."""
         mixture = recipe_mixture(self.setup, is_row_L & self._is_training(TEST), by_recipe)
-        outputs = [Outputs(one.point_NC[is_row_L]) for one in by_recipe.values()]
+        outputs = [Outputs(predicted.point_NC[is_row_L]) for predicted in by_recipe.values()]
         shares = [Share(mixture.weights[name], mixture.temperatures[name]) for name in by_recipe]
         mixed = mean_outputs(outputs, shares)
         point_LC = np.full((len(is_row_L), mixed.point_NC.shape[1]), np.nan)
         point_LC[is_row_L] = mixed.point_NC
         return NestedPrediction(is_row_L, Outputs(point_LC))
 
-    def _mixtures(
+    def _fit_mixtures(
         self,
         by_recipe: Mapping[str, Outputs],
         nested: Mapping[int, tuple[NDArray[np.bool_], dict[str, Outputs]]],
@@ -187,16 +190,16 @@ class RecipeMixer:
                 mixtures[fold] = Mixture.equal(list(by_recipe))
         return mixtures
 
-    def _mixed(
+    def _mix_folds(
         self, models: Iterable[ModelKey], by_fold: Mapping[int, Mixture], final: Mixture
     ) -> Outputs:
         """Return outputs mixed by the weights of each fold, of the test set by the final ones."""
         keys = list(models)
-        shares = _shares(keys, by_fold)
-        final_shares = _shares(keys, dict.fromkeys(self._folds(), final))
-        return self._joined(shares, final_shares)
+        shares = _divide_weights(keys, by_fold)
+        final_shares = _divide_weights(keys, dict.fromkeys(self._folds(), final))
+        return self._join_folds(shares, final_shares)
 
-    def _draws(self, by_fold: Mapping[int, Mixture], final: Mixture) -> list[Outputs]:
+    def _mix_single_networks(self, by_fold: Mapping[int, Mixture], final: Mixture) -> list[Outputs]:
         """Return the mixed outputs with one network of each recipe, for every draw of weights.
 
         There are as many draws as every recipe has networks; none where that is one.
@@ -205,10 +208,10 @@ class RecipeMixer:
         draws = []
         for number in range(min(numbers, default=1)):
             keys = [key for key in self.outer if key.recipe == "kernel" or key.number == number]
-            draws.append(self._mixed(keys, by_fold, final))
+            draws.append(self._mix_folds(keys, by_fold, final))
         return draws if len(draws) > 1 else []
 
-    def _joined(
+    def _join_folds(
         self, shares: Mapping[ModelKey, Share], test_shares: Mapping[ModelKey, Share]
     ) -> Outputs:
         """Return the outputs of all labelled samples, each the mean over its models."""
@@ -217,10 +220,12 @@ class RecipeMixer:
         for fold in self._folds():
             name = f"fold{fold}"
             fold_shares = {key: share for key, share in shares.items() if key.part == name}
-            parts[fold] = _mean(self.outer, fold_shares)
+            parts[fold] = _average(self.outer, fold_shares)
         if self.test:
-            parts[TEST] = _mean(self.test, test_shares)
-        order = np.argsort(np.concatenate([np.flatnonzero(fold_L == part) for part in parts]))
+            parts[TEST] = _average(self.test, test_shares)
+        # Fold after fold to the order of the labelled samples.
+        rows = np.concatenate([np.flatnonzero(fold_L == fold) for fold in parts])
+        order = np.argsort(rows)
         quantiles = [mean.quantile_NCQ for mean in parts.values() if mean.quantile_NCQ is not None]
         return Outputs(
             point_NC=np.concatenate([mean.point_NC for mean in parts.values()])[order],
@@ -228,22 +233,25 @@ class RecipeMixer:
         )
 
 
-def _shares(models: Iterable[ModelKey], mixtures: Mapping[int, Mixture]) -> dict[ModelKey, Share]:
+def _divide_weights(
+    models: Iterable[ModelKey], mixtures: Mapping[int, Mixture]
+) -> dict[ModelKey, Share]:
     """Return what each model of the folds counts for, by the mixture of its fold."""
     keys = list(models)
     shares = {}
     for key in keys:
         mixture = mixtures[int(key.part.removeprefix("fold"))]
-        equals = sum(other[:2] == key[:2] for other in keys)
+        # The networks of a recipe in a fold divide its weight.
+        networks = sum(other.part == key.part and other.recipe == key.recipe for other in keys)
         shares[key] = Share(
-            weight=mixture.weights[key.recipe] / equals,
+            weight=mixture.weights[key.recipe] / networks,
             temperature=mixture.temperatures[key.recipe],
-            group=f"{key.part}-{key.recipe}" if equals > 1 else "",
+            group=f"{key.part}-{key.recipe}" if networks > 1 else "",
         )
     return shares
 
 
-def _mean(outputs: Mapping[ModelKey, Outputs], shares: Mapping[ModelKey, Share]) -> Outputs:
+def _average(outputs: Mapping[ModelKey, Outputs], shares: Mapping[ModelKey, Share]) -> Outputs:
     return mean_outputs([outputs[key] for key in shares], [*shares.values()])
 
 

@@ -20,17 +20,19 @@ STEPS = 200
 """Steps that a model is trained for, within bounds of the passes over its samples."""
 LEAST_EPOCHS = 6
 MOST_EPOCHS = 60
+"""Bounds of the passes over the samples."""
 MOST_NETWORKS = 3
 """Networks of a recipe that a budget pays for in each fold."""
 LEAST_SAMPLES = 2
 """Training samples of a fit."""
 COMMON: dict[str, Any] = {"batch_size": 32, "optimizer": "muon", "class_weights": True}
+"""Settings that all recipes with steps share."""
 RECIPES: dict[str, dict[str, Any]] = {
     "kernel": {"encoder": "kernel"},
     "partial": {"encoder": "partial", "learning_rate": 5e-4, "asv_dropout": 0.3, **COMMON},
     "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
-"""Changes of the settings."""
+"""By name, the settings of the task that a recipe replaces."""
 # The estimates of seconds rest on the next four, which were measured on the mackerels, infant guts
 # and oral samples of the leaderboard.
 SPEED = 1.3e11
@@ -46,8 +48,8 @@ FIT_SECONDS = 3e-11
 def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     """Return the recipes that the budget allows to train in all folds, the cheapest first.
 
-    There is one at least. Estimates decide alone, not the time that anything takes: the same files
-    and settings give the same recipes on every machine. The models of the nested cross-validation
+    There is one at least. Only estimates decide, never a measured time: the same files and settings
+    give the same recipes on every machine. The models of the nested cross-validation
     are part of the cost. What is left of the budget goes to further networks of other initial
     weights, because one draw of these may be far from the usual one.
 
@@ -81,7 +83,8 @@ def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
         if cost[name] <= left or not chosen:
             left -= cost[name]
             chosen[name] = 1 if name == "kernel" else settings.models
-    for name in [name for name in chosen if name != "kernel"]:
+    networks = [name for name in chosen if name != "kernel"]
+    for name in networks:
         while chosen[name] < MOST_NETWORKS and cost_of_folds[name] <= left:
             left -= cost_of_folds[name]
             chosen[name] += 1
@@ -138,8 +141,9 @@ def possible_recipes(setup: FinetuneSetup) -> list[str]:
     """Return the recipes that can learn the target."""
     task = setup.task
     obstacle = setup.settings.kernel_obstacle(task.kind, task.columns, task.condition)
-    few = (setup.labelled.fold != TEST).sum() <= MOST_SAMPLES
-    return [name for name in RECIPES if (obstacle is None and few) or name != "kernel"]
+    are_few = (setup.labelled.fold != TEST).sum() <= MOST_SAMPLES
+    fits_kernel = obstacle is None and are_few
+    return [name for name in RECIPES if name != "kernel" or fits_kernel]
 
 
 def recipe_settings(
@@ -191,13 +195,18 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
         Seconds.
     """
     if settings.encoder == "kernel":
-        outputs = (
-            len(set(setup.labelled.observed_LC[:, 0])) if setup.task.kind != "regression" else 1
-        )
-        return outputs * CANDIDATES * PARTS * FIT_SECONDS * samples**3
+        machines = 1
+        if setup.task.kind != "regression":
+            # Each class has a machine against all others.
+            machines = len(set(setup.labelled.observed_LC[:, 0]))
+        return machines * CANDIDATES * PARTS * FIT_SECONDS * samples**3
     # The first rows are those of the first view.
-    asvs = setup.store.offsets[len(setup.store.sample_ids)] / len(setup.store.sample_ids)
-    tokens = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
-    asv_blocks = shape.asv_layers * tokens if settings.encoder == "full" else 0.0
-    operations = 6.0 * 12 * shape.width**2 * (SAMPLE_BLOCK * shape.sample_layers + asv_blocks)
-    return settings.epochs * samples * asvs * operations / SPEED
+    store = setup.store
+    asvs_per_sample = store.offsets[len(store.sample_ids)] / len(store.sample_ids)
+    patches = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
+    asv_blocks = shape.asv_layers * patches if settings.encoder == "full" else 0.0
+    blocks = SAMPLE_BLOCK * shape.sample_layers + asv_blocks
+    # A block has about 12 D^2 weights, each of which takes 6 operations: 2 in the forward pass and
+    # 4 in the backward pass.
+    operations_per_asv = 6.0 * 12 * shape.width**2 * blocks
+    return settings.epochs * samples * asvs_per_sample * operations_per_asv / SPEED

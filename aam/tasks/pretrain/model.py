@@ -117,9 +117,9 @@ class PretrainingModel(nn.Module):
 
     @torch.no_grad()
     def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
-        """Start distance heads at the mean distance of a batch, then set the dropout.
+        """Scale distance heads to the mean distance of a batch, then set the dropout.
 
-        Without this the first hundred steps find the scale.
+        Without this a run would spend its first hundred steps on finding the scale.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class PretrainingModel(nn.Module):
         dropout
             Fraction that is dropped.
         learned
-            Distances whose heads know their scale.
+            Distances whose heads are pretrained: their scale stays as it is.
         """
         # Without gradients the memory of a block is freed before the next one: a large batch takes
         # no more of it.
@@ -159,17 +159,16 @@ class PretrainingModel(nn.Module):
         dict
             Losses; `loss` is their weighted sum.
         """
-        masked = [block.masked for block in batch.asvs if block.masked is not None]
+        masked_blocks = [block.masked for block in batch.asvs if block.masked is not None]
         if isinstance(batch, BatchShard):
             encoded = encode_sharded(self.encoder, batch)
         else:
             encoded = self.encoder(batch)
-        losses = {
-            f"{metric}_loss": pairwise_error(
-                head(encoded.sample_BD), batch.distances[metric], self.variances[metric]
-            )
-            for metric, head in self.distances.items()
-        }
+        losses = {}
+        for metric, head in self.distances.items():
+            predicted_BB = head(encoded.sample_BD)
+            true_BB = batch.distances[metric]
+            losses[f"{metric}_loss"] = pairwise_error(predicted_BB, true_BB, self.variances[metric])
         if self.faith_pd is not None:
             predicted_B = self.faith_pd(encoded.sample_BD).squeeze(-1)
             error_B = predicted_B - batch.values[FAITH_PD].squeeze(-1)
@@ -177,17 +176,19 @@ class PretrainingModel(nn.Module):
         weighted = [
             self.weights[name.removesuffix("_loss")] * loss for name, loss in losses.items()
         ]
-        if masked:
-            pairs = zip(encoded.nucleotides, masked, strict=True)
-            logits_M4 = torch.cat([self.nucleotides(h, m) for h, m in pairs])
-            base_M = torch.cat([m.base_M for m in masked])
-            losses["nucleotide_loss"] = _mean_error(logits_M4, base_M, batch)
+        if masked_blocks:
+            logits = []
+            for hidden_MD, masked in zip(encoded.nucleotides, masked_blocks, strict=True):
+                logits.append(self.nucleotides(hidden_MD, masked))
+            logits_M4 = torch.cat(logits)
+            base_M = torch.cat([masked.base_M for masked in masked_blocks])
+            losses["nucleotide_loss"] = _nucleotide_error(logits_M4, base_M, batch)
             weighted.append(self.nucleotide_weight * losses["nucleotide_loss"])
         losses["loss"] = torch.stack(weighted).sum()
         return losses
 
 
-def _mean_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
+def _nucleotide_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
     """Return the cross-entropy of the masked nucleotides, their mean over all processes."""
     if not isinstance(batch, BatchShard):
         return nn.functional.cross_entropy(logits_M4, base_M)

@@ -1,4 +1,7 @@
-"""Inputs and settings of pretraining to dataset, validation and model."""
+"""What pretraining builds from its inputs and settings: batches, validation and model.
+
+Shape suffixes: N samples.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -27,11 +30,16 @@ class Prepared:
 
     store: SampleStore
     tokens: TokenStore
+    """The whole sequences. Those of `dataset` and `validation` are cut to what the model reads."""
     is_held_out: NDArray[np.bool_]
+    """Which samples of the store the model is validated on, [N]."""
     dataset: BatchDataset
+    """Batches of the training samples."""
     validation: HeldOut
     model: PretrainingModel
+    """The model, with its first weights until it is trained in place."""
     start: StartingModel | None = None
+    """What the model started from; None: from the weights of its seed."""
 
 
 def prepare(
@@ -76,10 +84,10 @@ def prepare(
     held_out_samples = np.flatnonzero(is_held_out)
     if training.targets == "batch":
         assert inputs.tree is not None, "distances are computed on a tree"
-        true = batch_targets(settings, inputs.tree, store, tokens, training_samples)
+        true_distances = batch_targets(settings, inputs.tree, store, tokens, training_samples)
     else:
         assert inputs.distances is not None, "stored distances are read from files"
-        true = stored_targets(
+        true_distances = stored_targets(
             settings.metrics,
             inputs.distances,
             store,
@@ -89,46 +97,59 @@ def prepare(
         )
     start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
-    model = PretrainingModel.from_settings(settings, length_bp, true.variances)
+    model = PretrainingModel.from_settings(settings, length_bp, true_distances.variances)
     # The model reads the sequences cut to its own length.
-    read = tokens.cut(length_bp)
-    masker = Masker(training.mask, training.seed, training.masking, model.encoder.shape.patch_bp)
-    dataset = _batches(training, store, read, training_samples, masker, true)
-    learned = take_start(model, start, dataset)
-    model.start(dataset[0], training.dropout, learned)
+    cut_tokens = tokens.cut(length_bp)
+    masker = Masker(
+        fraction=training.mask,
+        seed=training.seed,
+        masking=training.masking,
+        patch_bp=model.encoder.shape.patch_bp,
+    )
+    dataset = _make_dataset(training, store, cut_tokens, training_samples, masker, true_distances)
+    scaled_metrics = take_start(model, start, dataset)
+    model.start(dataset[0], training.dropout, learned=scaled_metrics)
     validation = HeldOut(
         store=store,
-        tokens=read,
+        tokens=cut_tokens,
         samples=held_out_samples,
         training_samples=training_samples,
-        distances=true.distances,
-        values=true.values,
+        distances=true_distances.distances,
+        values=true_distances.values,
         masker=replace(masker, seed=seed_of("validation", training.seed)),
-        exact=true.exact,
+        exact=true_distances.exact,
         plotted_pairs=training.plotted_pairs,
     )
-    return Prepared(store, tokens, is_held_out, dataset, validation, model, start)
+    return Prepared(
+        store=store,
+        tokens=tokens,
+        is_held_out=is_held_out,
+        dataset=dataset,
+        validation=validation,
+        model=model,
+        start=start,
+    )
 
 
-def _batches(
+def _make_dataset(
     settings: Pretraining,
     store: SampleStore,
     tokens: TokenStore,
     samples: NDArray[np.int64],
     masker: Masker,
-    true: TrueDistances,
+    true_distances: TrueDistances,
 ) -> BatchDataset:
     """Return the batches of the training samples, with nucleotides masked where that is learned."""
     epochs = settings.passes(number_of_batches(len(samples), settings.batch_size))
     return BatchDataset(
-        store,
-        tokens,
-        samples,
-        settings.batch_size,
-        epochs,
-        settings.seed,
+        store=store,
+        tokens=tokens,
+        samples=samples,
+        batch_size=settings.batch_size,
+        epochs=epochs,
+        seed=settings.seed,
         masker=masker if settings.nucleotide_weight > 0 else None,
-        distances=true.distances,
-        values=true.values,
-        exact=true.exact,
+        distances=true_distances.distances,
+        values=true_distances.values,
+        exact=true_distances.exact,
     )

@@ -1,6 +1,6 @@
-"""What pretraining leaves: scores, what it took, the model, embeddings and pairs.
+"""What pretraining writes: scores, time and memory of the run, the model, embeddings and pairs.
 
-Shape suffixes: N samples, U ASVs, D width.
+Shape suffixes: N samples, U ASVs, D width, P pairs.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,7 +68,10 @@ def scores(
 def _facts(
     prepared: Prepared, progress: Progress, devices: Devices, peak_flops: PeakFlops
 ) -> dict[str, Any]:
-    """Return what a run took; rates are those of its last start, without validations."""
+    """Return time, memory and size of a run.
+
+    Rates are those since its last start, without the time of validations.
+    """
     rate = progress.summary.get("samples_per_s")
     return {
         **_near_known_reads(prepared),
@@ -105,10 +108,12 @@ def _utilisation(
     if rate is None:
         return None
     dataset = prepared.dataset
-    some = [dataset[step] for step in range(min(BATCHES_COUNTED, dataset.steps_per_epoch))]
-    flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in some)
-    per_sample = flops / sum(batch.size for batch in some)
-    return rate * per_sample / (devices.processes * peak_flops(devices.precision, devices.device))
+    steps = range(min(BATCHES_COUNTED, dataset.steps_per_epoch))
+    batches = [dataset[step] for step in steps]
+    flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in batches)
+    flops_per_sample = flops / sum(batch.size for batch in batches)
+    possible_flops = devices.processes * peak_flops(devices.precision, devices.device)
+    return rate * flops_per_sample / possible_flops
 
 
 def save(
@@ -167,6 +172,7 @@ def write_embeddings(
     tokens = prepared.tokens
     asv_UD = embed_asvs_cached(encoder, tokens, devices, None)
     digest = encoder_digest(encoder, devices.precision)
+    # The keys in the file are those of the sequences that the encoder read, cut to its length.
     AsvEmbeddings.write(asvs, prepared.dataset.tokens, asv_UD, digest, origin)
     rows = np.arange(len(store.sample_ids))
     embedding_ND = embed_samples(encoder, store, tokens, rows, devices, asv_UD).numpy()
@@ -199,8 +205,12 @@ def write_pairs(
         Provenance that is written with them.
     """
     recorded = prepared.validation.recorded_pairs(prepared.model, devices, seed)
-    names = [metric for metric, pairs in recorded.items() for _ in range(pairs.shape[1])]
-    true, predicted = np.concatenate([np.empty((2, 0), np.float32), *recorded.values()], axis=1)
+    names: list[str] = []
+    for metric, pairs_2P in recorded.items():
+        names += [metric] * pairs_2P.shape[1]
+    # The empty array serves a model that learns no distance.
+    nothing_2P = np.empty((2, 0), np.float32)
+    true, predicted = np.concatenate([nothing_2P, *recorded.values()], axis=1)
     columns = {
         "metric": pa.array(names, pa.string()),
         "observed": pa.array(true, pa.float32()),

@@ -83,12 +83,15 @@ class PretrainSettings:
         dict
             What `read` takes, equal to the slice: JSON can hold it.
         """
-        optional = {"alpha": self.alpha, "start": self.start, "studies": self.studies}
-        given = {name: value for name, value in optional.items() if value is not None}
-        return {
-            **{name: given[name] for name in ("alpha",) if name in given},
-            "model": dict(self.architecture),
-            **{name: given[name] for name in ("start", "studies") if name in given},
-            "pretraining": self.pretraining.plain(),
-            "optimization": self.optimization.plain(),
-        }
+        # Keys without a value are left out, and the order is that of the slice.
+        settings: dict[str, Any] = {}
+        if self.alpha is not None:
+            settings["alpha"] = self.alpha
+        settings["model"] = dict(self.architecture)
+        if self.start is not None:
+            settings["start"] = self.start
+        if self.studies is not None:
+            settings["studies"] = self.studies
+        settings["pretraining"] = self.pretraining.plain()
+        settings["optimization"] = self.optimization.plain()
+        return settings

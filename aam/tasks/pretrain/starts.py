@@ -1,4 +1,4 @@
-"""What a pretraining begins with in place of weights of the seed."""
+"""A pretraining that starts from the weights of another model, not from those of its seed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -79,13 +79,15 @@ class StartingModel:
             A distance has no head, and the model is not trained any more; or a weight is not
             finite.
         """
-        drawn = model.state_dict()
-        state = read_weights(self.directory)
-        shared = {name: weight for name, weight in state.items() if name in drawn}
-        encoder = {name for name in drawn if name.startswith("encoder.")}
+        seed_weights = model.state_dict()
+        start_weights = read_weights(self.directory)
+        shared = {name: weight for name, weight in start_weights.items() if name in seed_weights}
+        encoder = {name for name in seed_weights if name.startswith("encoder.")}
         assert encoder <= shared.keys(), f"{self.directory} lacks weights of the encoder"
-        model.load_state_dict({**drawn, **shared})
-        lacking = [metric for metric in model.weights if not _has_head(metric, drawn, state)]
+        model.load_state_dict({**seed_weights, **shared})
+        lacking = [
+            metric for metric in model.weights if not _has_head(metric, seed_weights, start_weights)
+        ]
         if lacking and not trains:
             learned = load_config(self.directory).get("distances", [])
             raise problem(
@@ -114,7 +116,7 @@ def take_start(
     Returns
     -------
     list of str
-        The distances whose heads know their scale.
+        The distances whose heads are pretrained, and so have their scale already.
 
     Raises
     ------
@@ -131,7 +133,7 @@ def take_start(
 
 
 def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: bool) -> KnownAsvs:
-    """Return the ASVs that a model and what it started with have learned from.
+    """Return the ASVs that a model was trained on, with those of the model that it started from.
 
     Parameters
     ----------
@@ -148,10 +150,10 @@ def known_asvs(dataset: BatchDataset, start: StartingModel | None, *, trained: b
         Those of the training samples, and those of the start.
     """
     learned = KnownAsvs.from_tokens(dataset.tokens, learned_asvs(dataset))
-    before = None if start is None else start.known_asvs
-    if before is None:
+    learned_before = None if start is None else start.known_asvs
+    if learned_before is None:
         return learned
-    return before.join(learned) if trained else before
+    return learned_before.join(learned) if trained else learned_before
 
 
 def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
@@ -162,6 +164,9 @@ def learned_asvs(dataset: BatchDataset) -> NDArray[np.int64]:
 
 
 def _has_head(metric: str, names: Collection[str], state: Collection[str]) -> bool:
-    """Return whether a state has all weights of the head of a metric."""
+    """Return whether a state has all weights of the head of a metric.
+
+    `names` are those of the weights that the model has.
+    """
     prefix = FAITH_PD if metric == FAITH_PD else f"distances.{metric}."
     return all(name in state for name in names if name.startswith(prefix))

@@ -1,4 +1,7 @@
-"""What pretraining learns to predict: distances that were stored, or are computed in the batch."""
+"""What pretraining learns to predict: distances that were stored, or are computed in the batch.
+
+Shape suffixes: V views, N samples, F features, E branches.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,8 +32,11 @@ class TrueDistances:
     variances: Mapping[str, float]
     """Variance of each distance over pairs of training samples."""
     distances: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Per metric the stored matrices [V, N, N] of all views; none where `exact` is given."""
     values: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    """Faith's PD of all samples by its name, standardized, [N, 1]; none where `exact` is given."""
     exact: BatchDistances | None = None
+    """What computes distances and Faith's PD batch by batch; None: they are stored."""
 
 
 def stored_targets(
@@ -98,7 +104,7 @@ def batch_targets(
     Returns
     -------
     TrueDistances
-        With what computes distances in place of any.
+        With `exact`, and no stored distances.
 
     Raises
     ------
@@ -111,16 +117,18 @@ def batch_targets(
     exact = BatchDistances.from_tree(metrics, tree, tokens.feature_ids, alpha)
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
-        check_lengths(store.sample_ids, counts_NF, exact.above_FE @ exact.length_E, tree)
+        height_F = exact.above_FE @ exact.length_E
+        check_lengths(store.sample_ids, counts_NF, height_F, tree)
     some_N = select_evenly(training)
     computed = exact(store.counts_of(some_N, len(tokens.lengths)))
     if FAITH_PD in computed:
         value_N1 = computed.pop(FAITH_PD)
         scale = (float(value_N1.mean()), float(value_N1.std()) or 1.0)
         exact = replace(exact, faith_pd_scale=scale)
+    # The computed matrices have rows for the selected samples only, all of which count here.
     one_view = {name: matrix_NN[None] for name, matrix_NN in computed.items()}
-    every_N = np.arange(len(some_N))
-    return TrueDistances(pair_variances(one_view, every_N), exact=exact)
+    variances = pair_variances(one_view, np.arange(len(some_N)))
+    return TrueDistances(variances, exact=exact)
 
 
 def room(max_memory_gb: float | None, processes: int) -> float:

@@ -26,8 +26,11 @@ from aam.util.seeds import generator
 SAMPLES_PER_BLOCK = 1024
 """Held-out samples of which all pairs are scored."""
 ROWS_AT_ONCE = 128
+"""Samples of a block whose distances to the whole block are predicted at a time."""
 ASVS_SCORED = 4096
+"""Most ASVs whose masked nucleotides are scored."""
 ASVS_COUNTED_AT_ONCE = 4096
+"""ASVs whose bases are counted at a time."""
 
 
 @dataclass
@@ -188,16 +191,16 @@ class HeldOut:
         moments = {metric: PairMoments() for metric in model.distances}
         faith_pd = PairMoments()
         for block_B, sample_BD in self._embedded_blocks(model, devices):
-            for metric, merged in moments.items():
+            for metric, pair_moments in moments.items():
                 for true, predicted in self._pairs(model, metric, block_B, sample_BD, devices):
-                    merged.add(true, predicted)
+                    pair_moments.add(true, predicted)
             if model.faith_pd is not None:
                 predicted_B = self._predicted_faith_pd(model, sample_BD, devices)
                 faith_pd.add(self._true(FAITH_PD, block_B)[:, 0], predicted_B)
         values = {}
-        for metric, merged in moments.items():
-            values[f"{metric}_pearson"] = merged.pearson
-            values[f"{metric}_mae"] = merged.mean_absolute_error
+        for metric, pair_moments in moments.items():
+            values[f"{metric}_pearson"] = pair_moments.pearson
+            values[f"{metric}_mae"] = pair_moments.mean_absolute_error
         if model.faith_pd is not None:
             values[f"{FAITH_PD}_pearson"] = faith_pd.pearson
         if model.nucleotide_weight > 0:
@@ -229,17 +232,18 @@ class HeldOut:
         blocks = self.blocks()
         rng = generator("pairs", seed)
         pairs = np.array([len(block_B) * (len(block_B) - 1) // 2 for block_B in blocks])
-        # `drawn` counts the pairs of all blocks up to each one; a block gives the difference.
-        ends = np.cumsum(pairs)
-        drawn = np.minimum(ends, ends * self.plotted_pairs // max(ends[-1], 1))
-        quotas = np.diff(drawn, prepend=0)
+        # Rounding the running sum, and not each block's part, makes the quotas add up exactly.
+        pairs_so_far = np.cumsum(pairs)
+        all_pairs = max(pairs_so_far[-1], 1)
+        drawn_so_far = np.minimum(pairs_so_far, pairs_so_far * self.plotted_pairs // all_pairs)
+        quotas = np.diff(drawn_so_far, prepend=0)
         parts: dict[str, list[NDArray[np.float32]]] = {metric: [] for metric in model.distances}
         for block_B, number, quota in zip(blocks, pairs, quotas, strict=True):
             chosen_P = np.sort(rng.choice(number, quota, replace=False))
             sample_BD = self._embed(model, block_B, devices)
             for metric, part in parts.items():
-                all_pairs = self._pairs(model, metric, block_B, sample_BD, devices)
-                part += _chosen_pairs(all_pairs, chosen_P)
+                pairs_of_block = self._pairs(model, metric, block_B, sample_BD, devices)
+                part += _chosen_pairs(pairs_of_block, chosen_P)
         return {metric: np.concatenate(part, axis=1) for metric, part in parts.items()}
 
     def _embedded_blocks(
@@ -292,10 +296,15 @@ class HeldOut:
             rows = slice(first, first + ROWS_AT_ONCE)
             with torch.inference_mode():
                 predicted = head.pairwise_distances(z_BD[rows], z_BD).cpu().numpy()
-            above = np.triu(np.ones(predicted.shape, bool), first + 1)
-            yield true_BB[rows][above], predicted[above]
+            # Above the diagonal every pair is met once. Row 0 of these is row `first` of the block.
+            is_above = np.triu(np.ones(predicted.shape, bool), first + 1)
+            yield true_BB[rows][is_above], predicted[is_above]
 
     def _true(self, metric: str, block_B: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the true distances [B, B] of a block, or its values [B, 1] of Faith's PD.
+
+        Computed ones are kept, since a block is scored in every validation.
+        """
         if self.exact is None and metric == FAITH_PD:
             return self.values[FAITH_PD][block_B]
         if self.exact is None:
@@ -326,10 +335,10 @@ class HeldOut:
         with devices.inference(model):
             for members in asv_batches(self.tokens, asvs_U, patch_bp, devices.device):
                 blocks, number = asv_blocks(self.tokens, asvs_U[members], masker=self.masker)
-                # The blocks have the ASVs in another order.
+                # The blocks sort the ASVs by length: `number` is where each one went.
                 is_new = np.empty(len(members), bool)
                 is_new[number] = is_new_U[members]
-                done = 0
+                rows_before = 0
                 for block in blocks:
                     masked = block.masked
                     assert masked is not None
@@ -338,9 +347,9 @@ class HeldOut:
                     counts.add(
                         is_right_M=guess_M == base_M,
                         is_baseline_right_M=common_S[masked.position_M.numpy()] == base_M,
-                        is_new_M=is_new[done + masked.asv_M.numpy()],
+                        is_new_M=is_new[rows_before + masked.asv_M.numpy()],
                     )
-                    done += len(block.tokens_US)
+                    rows_before += len(block.tokens_US)
         return counts.accuracies(devices)
 
     def _scored_asvs(self) -> NDArray[np.int64]:
@@ -365,12 +374,12 @@ def _chosen_pairs(
     chosen_P: NDArray[np.int64],
 ) -> Iterator[NDArray[np.float32]]:
     """Yield the chosen ones of the true and predicted distances that come in parts, [2, P]."""
-    done = 0
+    pairs_before = 0
     for true, predicted in all_pairs:
-        is_here_P = (chosen_P >= done) & (chosen_P < done + len(true))
-        here = chosen_P[is_here_P] - done
-        yield np.stack([true[here], predicted[here]])
-        done += len(true)
+        is_here_P = (chosen_P >= pairs_before) & (chosen_P < pairs_before + len(true))
+        positions = chosen_P[is_here_P] - pairs_before
+        yield np.stack([true[positions], predicted[positions]])
+        pairs_before += len(true)
 
 
 def most_frequent_bases(tokens: TokenStore, asvs_U: NDArray[np.int64]) -> NDArray[np.int64]:
