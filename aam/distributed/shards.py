@@ -213,13 +213,13 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
     encoded = [
-        encoder._block(encoder.asv, block.tokens_US, block.masked, encoder.backend)
+        encoder.run_block(encoder.asv, block.tokens_US, block.masked, encoder.backend)
         for block in shard.asvs
     ]
-    own_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
-    asv_UD = _Gathered.apply(own_UD)[shard.asv_U]
-    own_BD = encoder.encode_samples(asv_UD, shard)
-    sample_BD = _Gathered.apply(own_BD)[shard.sample_B]
+    local_UD = torch.cat([asv_UD for asv_UD, _ in encoded])
+    asv_UD = _Gathered.apply(local_UD)[shard.asv_U]
+    local_BD = encoder.encode_samples(asv_UD, shard)
+    sample_BD = _Gathered.apply(local_BD)[shard.sample_B]
     # Every process computes what follows in the same way.
     torch.manual_seed(seed)
     nucleotides = [hidden_MD for _, hidden_MD in encoded if hidden_MD is not None]

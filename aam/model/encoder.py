@@ -130,7 +130,7 @@ class Encoder(nn.Module):
             Embeddings in the order of the batch.
         """
         encoded = [
-            self._run_block(self.asv, block.tokens_US, block.masked, self.backend)
+            self.run_block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
         ]
         asv_UD = batch.embedded_UD
@@ -155,13 +155,26 @@ class Encoder(nn.Module):
             Embeddings [B, D] in the order of the batch, fp32.
         """
         parts = [
-            self._run_block(self.sample, asv_UD, block, self.backend) for block in batch.samples
+            self.run_block(self.sample, asv_UD, block, self.backend) for block in batch.samples
         ]
         # The blocks sort the samples by richness: this puts them back into the order of the batch.
         return torch.cat(parts)[batch.order_B].float()
 
-    def _run_block(self, part: Callable[..., Any], *inputs: Any) -> Any:
-        """Encode a block of ASVs or samples; the backward pass may compute it again."""
+    def run_block(self, part: Callable[..., Any], *inputs: Any) -> Any:
+        """Encode a block of ASVs or samples; the backward pass may compute it again.
+
+        Parameters
+        ----------
+        part
+            `asv` or `sample`, which encodes a block.
+        *inputs
+            What it is called with.
+
+        Returns
+        -------
+        Any
+            What it returned.
+        """
         if self.keeps_blocks or not torch.is_grad_enabled():
             return part(*inputs)
         # Blocks that share the cast of a weight would add up their gradients in that precision.
