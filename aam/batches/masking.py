@@ -86,7 +86,10 @@ class Masker:
         epoch of each number, so that other ASVs of the batch change nothing.
         """
         epoch_key = seed_of("mask", self.seed, epoch)
-        key_US = (asvs_U.astype(np.uint64)[:, None] << 20) + np.arange(length, dtype=np.uint64)
+        asv_U1 = asvs_U.astype(np.uint64)[:, None]
+        position_S = np.arange(length, dtype=np.uint64)
+        # An ASV has fewer than 2**20 positions, so that no two keys are the same.
+        key_US = (asv_U1 << 20) + position_S
         bits = key_US * np.uint64(0x9E3779B97F4A7C15) + np.uint64(epoch_key)
         for shift, factor in ((30, _MIX[0]), (27, _MIX[1])):
             bits = (bits ^ np.right_shift(bits, np.uint64(shift))) * factor

@@ -213,9 +213,14 @@ class Work:
             Rows of a step.
         """
         steps = passes * math.ceil(rows / batch_size)
-        distinct = (1 - (1 - self.prevalence_F) ** min(batch_size, rows)).sum() * steps
-        tokens = shape["asv_layers"] * math.ceil(self.length_bp / shape["patch_bp"]) * distinct
-        tokens += shape["sample_layers"] * self.prevalence_F.sum() * passes * rows
+        # An ASV is encoded once per step if any row of the batch has it.
+        share_of_steps_F = 1 - (1 - self.prevalence_F) ** min(batch_size, rows)
+        encoded_asvs = share_of_steps_F.sum() * steps
+        tokens_per_asv = math.ceil(self.length_bp / shape["patch_bp"])
+        asvs_of_rows = self.prevalence_F.sum() * passes * rows
+        tokens = shape["asv_layers"] * tokens_per_asv * encoded_asvs
+        tokens += shape["sample_layers"] * asvs_of_rows
+        # A block has 12 weights per unit of width squared; a token costs six operations for each.
         operations = 6.0 * 12 * shape["width"] ** 2 * tokens
         return float(STEP * steps + OPERATION * operations) / self.cores
 

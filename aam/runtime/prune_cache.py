@@ -82,7 +82,25 @@ def expired(
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
-    None is no limit. Entries stay that were just used, or have a file that is named in `kept`.
+    Entries stay that were just used.
+
+    Parameters
+    ----------
+    all_entries
+        Entries of the cache.
+    now_s
+        Time that ages are counted from, in seconds since 1970.
+    max_age_s
+        Age beyond which an entry goes; None: no limit.
+    max_bytes
+        Size of the cache beyond which the oldest entries go; None: no limit.
+    kept
+        Names of files whose entries stay.
+
+    Returns
+    -------
+    list of Entry
+        Entries to remove, in that order.
     """
     size_bytes = sum(entry.size_bytes for entry in all_entries)
     going = []

@@ -165,7 +165,21 @@ class _Records:
         dropped: Sequence[Path],
         figures: Mapping[str, PageFigure],
     ) -> "_Records":
-        """Read the files of `write_summary`; figures are read already."""
+        """Read what the stages wrote.
+
+        Parameters
+        ----------
+        root
+            Folder of the dataset's results.
+        pretrain
+            `metrics.json` of each encoder.
+        finetune
+            `metrics.json` of each task, or of its first answer.
+        predictions, dropped
+            Tables of predictions for other tables, and of samples that were left out.
+        figures
+            Figures by their path below `figures/`, without its ending.
+        """
         return cls(
             root=root,
             encoder_files={path: read_json(path) for path in pretrain},
