@@ -182,7 +182,7 @@ LOGIC: dict[str, Counter[str]] = {
     "tasks/finetune/fold_model.py": FINETUNED,
     "bench/batches.py": Counter(),
     # A prediction for another table has intervals too.
-    "evaluate/conformal.py": times(4, SCORED)
+    "learners/conformal.py": times(4, SCORED)
     + FIRSTS
     + TABLES
     + times(2, Counter(predict=1, predict_super_learner=1)),

@@ -16,7 +16,6 @@ from stage_calls import as_outputs
 from aam.config.figures import PLOTS
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate import coverage
 from aam.evaluate.coverage import report_intervals
 from aam.evaluate.target_report import score_method
 from aam.learners import conformal
@@ -111,8 +110,7 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the results of one model and two tasks, and the table of their accuracy."""
     # So few samples have no intervals of the usual level.
-    for module in (conformal, coverage):
-        monkeypatch.setattr(module, "LEVEL", 0.6)
+    monkeypatch.setattr(conformal, "LEVEL", 0.6)
     root = tmp_path / "results" / "mouth"
     pretraining = {
         "unifrac_pearson": 0.91,
