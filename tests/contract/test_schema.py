@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from aam.config.configuration import load
+from aam.config.losses import LOSSES
 from workflow.schemas import config_schema as schema
 
 CONFIGS = sorted((schema.REPOSITORY / "config").glob("*.yaml"))
@@ -28,6 +29,17 @@ def test_every_key_is_explained() -> None:
         if not node.get("description") and "$ref" not in node
     ]
     assert unexplained == []
+
+
+def test_the_page_of_tasks_names_the_losses_of_each_kind() -> None:
+    page = (schema.REPOSITORY / "docs" / "how-to" / "tasks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE)
+    named = {kind: tuple(re.findall(r"`(\w+)`", losses)) for kind, losses in rows}
+    # The ordered thresholds are the default of their kind, and no value of the key.
+    may_be_named = {
+        kind: tuple(n for n in names if n != "ordinal") for kind, names in LOSSES.items()
+    }
+    assert {kind: named.get(kind) for kind in LOSSES} == may_be_named
 
 
 class Yaml12(yaml.SafeLoader):

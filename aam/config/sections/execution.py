@@ -98,7 +98,8 @@ class Runtime(Section):
     """Memory that a training step may take; a larger batch is split. Null: what is free when a job
     starts; set it where several jobs train in parallel on a CPU."""
     memory_threshold: float = Field(0.8, gt=0, le=1)
-    """Fraction of a GPU's memory that a step may take."""
+    """Largest fraction of a GPU's memory that a training step may take; a batch that needs more is
+    split into micro-batches."""
     devices: int = Field(1, ge=1, le=1024)
     """Processes per node that pretrain one encoder and, on GPUs, fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)

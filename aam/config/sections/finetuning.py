@@ -35,7 +35,8 @@ class Finetuning(Training):
     encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """What is trained. full: everything; partial: the top of the sample encoder; frozen: a head on
     the pretrained embeddings; kernel: support vectors on these embeddings and on the reads; auto:
-    kernel, partial and full mixed, as far as the budget allows, and full from scratch."""
+    kernel, partial and full are trained as far as `budget_minutes` allows, and their predictions
+    averaged with weights; with `start: scratch` it is full."""
     budget_minutes: float = Field(5.0, gt=0)
     """Estimated minutes of auto on two cores, for five folds of up to 500 samples, in proportion
     for more: they decide how many recipes and networks are trained."""

@@ -17,8 +17,8 @@ class Folds(Section):
     """Number of folds to draw."""
     groups: str | Literal[False] | None = None
     """Metadata column whose samples stay together, such as the host; each group lies in one fold.
-    `false`: every sample is from another person. Null: with `column` the folds are the groups; with
-    `k` the page warns."""
+    `false`: no two samples share a person, an animal or a site. Null: with `column` the folds are
+    the groups; with `k` groups are unknown, and the page warns."""
     stratified: bool = False
     """Give all folds the same class frequencies."""
     test: float = Field(0.0, ge=0, lt=1)
