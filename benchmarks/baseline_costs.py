@@ -1,9 +1,9 @@
 """What each baseline reaches on the development studies, and what it costs.
 
 `python -m benchmarks.baseline_costs RESULTS` fits every baseline to each fold of the development
-tasks of `config/leaderboard.yaml`, one at a time on one core, and prints its score over all folds
-and the processor time of one fit. RESULTS is a folder of results with the folds, sample store, tree
-and unweighted UniFrac of these studies; `--draw` chooses the draw of the folds.
+tasks of `benchmarks/config/leaderboard.yaml`, one at a time on one core, and prints its score over
+all folds and the processor time of one fit. RESULTS is a folder of results with the folds, sample
+store, tree and unweighted UniFrac of these studies; `--draw` chooses the draw of the folds.
 """
 
 import argparse

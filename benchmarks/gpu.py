@@ -40,7 +40,7 @@ from benchmarks.kept import KeptResults
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]
-SPECIFICATION = ROOT / "config" / "accelerator.json"
+SPECIFICATION = ROOT / "benchmarks" / "config" / "accelerator.json"
 SIZES = [64 * 2**doubling for doubling in range(12)]
 """Samples per step, tried until memory or samples end."""
 CONFIGURED = "as configured"

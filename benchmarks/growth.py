@@ -1,7 +1,7 @@
 """How time and memory of every stage grow with a study, and where that leads.
 
 Run the stages on studies of several sizes, then `python -m benchmarks.growth results/<study> ...`
-(see `config/growth.yaml`): it reads their logs and writes tables, a page and a figure.
+(see `benchmarks/config/growth.yaml`): it reads their logs and writes tables, a page and a figure.
 """
 
 import argparse

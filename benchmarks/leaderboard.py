@@ -1,7 +1,7 @@
 """Every learner on every labelled study, all with default settings.
 
 `python -m benchmarks.leaderboard prepare ../shared/data leaderboard` writes a folder per study with
-the labels of `config/leaderboard.yaml`; Snakemake then makes the reports,
+the labels of `benchmarks/config/leaderboard.yaml`; Snakemake then makes the reports,
 `python -m benchmarks.leaderboard scores results TABLE` puts their scores into a table, in which
 draws that were run elsewhere stay, and `python -m benchmarks.leaderboard report TABLE PAGE FIGURE`
 makes ranks of it. Settings and defaults are judged by the tasks of `DEVELOPMENT` alone.

@@ -27,8 +27,8 @@ LAUNCH_S = 5e-6
 OF_PEAK, OF_BANDWIDTH = 0.4, 0.7
 """Parts of a data sheet's products and bytes per second that a step is taken to reach."""
 NOTES = f"""**Predicted, not measured.** One step of the first model of
-`config/accelerator.json`, which learns one distance, is run on a CPU, and its operators are
-counted as an accelerator has them: with `attention: flash`, and samples in one block.
+`benchmarks/config/accelerator.json`, which learns one distance, is run on a CPU, and its operators
+are counted as an accelerator has them: with `attention: flash`, and samples in one block.
 The step takes the longest of three times:
 
 - launches: starting each kernel takes {1e6 * LAUNCH_S:.0f} µs;

@@ -1,8 +1,8 @@
 """How to combine learners where labels are few, compared on studies set apart for development.
 
 `python -m benchmarks.small_studies predict RESULTS FOLDER` cuts the tasks of
-`config/leaderboard.yaml` that settings may be chosen on down to some numbers of samples, whole
-groups as long as they last, divides these into five folds, and writes the predictions of all
+`benchmarks/config/leaderboard.yaml` that settings may be chosen on down to some numbers of samples,
+whole groups as long as they last, divides these into five folds, and writes the predictions of all
 baselines, nested too, into FOLDER. RESULTS is a folder of results with the folds, sample store,
 tree and unweighted UniFrac of these studies. `python -m benchmarks.small_studies compare FOLDER`
 then prints how far each rule lies behind the best single learner, which nobody can know

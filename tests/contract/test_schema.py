@@ -11,7 +11,11 @@ from aam.config.configuration import load
 from aam.config.losses import LOSSES
 from workflow.schemas import config_schema as schema
 
-CONFIGS = sorted((schema.REPOSITORY / "config").glob("*.yaml"))
+CONFIGS = [
+    path
+    for folder in ("config", "benchmarks/config")
+    for path in sorted((schema.REPOSITORY / folder).glob("*.yaml"))
+]
 WHOLE = schema.schema()
 
 
