@@ -279,8 +279,11 @@ def page(folder: Path, models: Sequence[str]) -> str:
     for model in models:
         batches = f"batches-{model}.tsv"
         timed[f"Batches of {model}"] = table(batches, _batches(folder / batches))
-        for group, words in ((ORDER, "from naive to configured"), (OPTION, "one option changed"),
-                             (ALONE, "each change alone")):  # fmt: skip
+        for group, words in (
+            (ORDER, "from naive to configured"),
+            (OPTION, "one option changed"),
+            (ALONE, "each change alone"),
+        ):
             text = table(f"{model}-{group}/speed.md", _speed(folder / f"{model}-{group}"))
             if model == models[0] and group == ORDER and (folder / f"{model}-{ORDER}").is_dir():
                 text += "\n\n![Samples per second of each mode](images/gpu.png)"

@@ -49,8 +49,11 @@ def import_table(
     sequence_of = feature_sequences(kept, table, sequences)
     log.info(
         "%d samples, %d features, %d reads; %d samples and features without reads left out",
-        len(kept.sample_ids), len(kept.feature_ids), int(kept.counts.sum()), len(dropped),
-    )  # fmt: skip
+        len(kept.sample_ids),
+        len(kept.feature_ids),
+        int(kept.counts.sum()),
+        len(dropped),
+    )
     about, *odd = sequence_sentences(kept, sequence_of)
     log.info("%s", about)
     for sentence in odd:

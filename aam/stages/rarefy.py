@@ -68,8 +68,12 @@ def rarefy_table(
     dropped = pd.DataFrame({"reads": reads[reads < depth], "depth": depth})
     logger.info(
         "view %d at %d reads: %d of %d samples, %d of %d features",
-        view, depth, len(drawn.sample_ids), len(whole.sample_ids), len(drawn.feature_ids),
+        view,
+        depth,
+        len(drawn.sample_ids),
+        len(whole.sample_ids),
+        len(drawn.feature_ids),
         len(whole.feature_ids),
-    )  # fmt: skip
+    )
     write_tsv(dropped_out, dropped, index=True)
     write_biom(table_out, drawn, provenance)

@@ -205,8 +205,9 @@ class Products:
         samples = len(table.sample_ids)
         LOG.info(
             "%d branches of many samples, %d of few",
-            len(presence.common_length_K), len(presence.rare_length_E),
-        )  # fmt: skip
+            len(presence.common_length_K),
+            len(presence.rare_length_E),
+        )
         ranges = steps(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
         step = partial(self._step, presence)
         with scratch_folder(self.scratch) as folder, in_steps(ranges, step, folder) as striped:
