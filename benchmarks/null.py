@@ -107,7 +107,7 @@ def claims(task: Problem) -> dict[str, Any]:
     model = learners.pop(MODEL)
     baselines = {name: parts[""] for name, parts in by_baseline(predictions).items()}
     del baselines[MODEL]
-    cfg = {
+    settings = {
         "kind": task.kind,
         "names": {"dataset": "null", "model": "base", "task": "noise"},
         "labels": 1.0,
@@ -117,7 +117,7 @@ def claims(task: Problem) -> dict[str, Any]:
     }
     group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
     report, _ = report_target(
-        cfg,
+        settings,
         model.predictions,
         baselines,
         {},

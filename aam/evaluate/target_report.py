@@ -199,7 +199,7 @@ class TargetScoring:
 
 
 def report_target(
-    cfg: Mapping[str, Any],
+    settings: Mapping[str, Any],
     predictions: pd.DataFrame,
     baselines: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
@@ -212,7 +212,7 @@ def report_target(
 
     Parameters
     ----------
-    cfg
+    settings
         The slice `score`.
     predictions, baselines
         Cross-validated predictions of the model, and of every baseline by its name.
@@ -231,8 +231,8 @@ def report_target(
         The predictions of the method whose score the page shows first: the super learner where
         there is one, even if the model's own score is better.
     """
-    model = cfg["names"]["model"]
-    scoring = _prepare_scoring(cfg, predictions, baselines, labels, group)
+    model = settings["names"]["model"]
+    scoring = _prepare_scoring(settings, predictions, baselines, labels, group)
     report = scoring.score_and_compare(model, predictions)
     report["structure"] = scoring.structure.plain()
     if UNNESTED in predictions:
@@ -241,7 +241,7 @@ def report_target(
     report["draws"] = _score_draws(scoring.kind, predictions)
     report["baselines"] = _score_baselines(scoring, baselines, guess=report["guessing"]["score"])
     # Baselines that know all labels would hide what the model does with few.
-    if not learners or cfg["labels"] < 1:
+    if not learners or settings["labels"] < 1:
         return report, predictions
     report["super_learner"], mixed = _score_super_learner(
         scoring, model, Learner(predictions, nested), learners
@@ -250,7 +250,7 @@ def report_target(
 
 
 def _prepare_scoring(
-    cfg: Mapping[str, Any],
+    settings: Mapping[str, Any],
     predictions: pd.DataFrame,
     baselines: Mapping[str, pd.DataFrame],
     labels: Mapping[str, pd.Series],
@@ -259,14 +259,14 @@ def _prepare_scoring(
     """Return how the methods of a target are scored; the parameters are `report_target`'s."""
     groups_N = group.loc[_scored(predictions)["sample-id"]].to_numpy()
     return TargetScoring(
-        kind=cfg["kind"],
+        kind=settings["kind"],
         labels=labels,
         group=group,
         groups_N=groups_N,
-        structure=Structure.read(groups_N, cfg["structure"]),
+        structure=Structure.read(groups_N, settings["structure"]),
         rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
         # The seed names no model: all models of a task are resampled alike.
-        seed=seed_of("bootstrap", cfg["names"]["dataset"], cfg["names"]["task"]),
+        seed=seed_of("bootstrap", settings["names"]["dataset"], settings["names"]["task"]),
     )
 
 

@@ -31,7 +31,7 @@ INTERVALS = (
 
 
 def report_task(
-    cfg: Mapping[str, Any],
+    settings: Mapping[str, Any],
     predictions: pd.DataFrame,
     nested: pd.DataFrame,
     *,
@@ -48,7 +48,7 @@ def report_task(
 
     Parameters
     ----------
-    cfg
+    settings
         The slice `score` or `first`, with the name of the method in `names.model` and in `labels`
         the share of the labels that it learned from.
     predictions, nested
@@ -70,18 +70,18 @@ def report_task(
         Predictions of the leading method with intervals: those of the super learner where there is
         one, else those of the method itself.
     """
-    labels = {name: metadata_column(metadata, name) for name in cfg["report_by"]}
+    labels = {name: metadata_column(metadata, name) for name in settings["report_by"]}
     units = units_of(group).loc[predictions["sample-id"]].to_numpy()
-    predictions = _order_classes(predictions, cfg["classes"]).assign(**{GROUP: units})
-    baselines = _order_classes(baselines, cfg["classes"])
-    nested_by_target = by_target(_order_classes(nested, cfg["classes"]))
-    learners = learners_by_target(baselines, _order_classes(nested_baselines, cfg["classes"]))
+    predictions = _order_classes(predictions, settings["classes"]).assign(**{GROUP: units})
+    baselines = _order_classes(baselines, settings["classes"])
+    nested_by_target = by_target(_order_classes(nested, settings["classes"]))
+    learners = learners_by_target(baselines, _order_classes(nested_baselines, settings["classes"]))
     baseline_tables = by_baseline(baselines)
     reports: dict[str, dict[str, Any]] = {}
     leading: dict[str, pd.DataFrame] = {}
     for target, rows in by_target(predictions).items():
         reports[target], leading[target] = report_target(
-            cfg,
+            settings,
             rows,
             {name: tables[target] for name, tables in baseline_tables.items()},
             labels,
@@ -90,12 +90,14 @@ def report_task(
             learners=learners.get(target, {}),
         )
         reports[target] |= further.get(target, {})
-        reports[target]["confounders"] = _confounders(cfg, rows[rows["fold"] >= 0], metadata, group)
-    intervals = _add_interval_reports(reports, predictions, leading, cfg["bounds"])
+        reports[target]["confounders"] = _confounders(
+            settings, rows[rows["fold"] >= 0], metadata, group
+        )
+    intervals = _add_interval_reports(reports, predictions, leading, settings["bounds"])
     content = {
         **next(iter(reports.values())),
-        "model": cfg["names"]["model"],
-        "task": cfg["names"]["task"],
+        "model": settings["names"]["model"],
+        "task": settings["names"]["task"],
     }
     if "" not in reports:
         content["targets"] = reports
@@ -141,17 +143,17 @@ def _shown_columns(intervals: pd.DataFrame) -> list[str]:
 
 
 def _confounders(
-    cfg: Mapping[str, Any], predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
+    settings: Mapping[str, Any], predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
 ) -> list[dict[str, Any]]:
     """Return the metadata columns that predict a target among the scored samples."""
     target = predictions.set_index("sample-id")["observed"]
-    columns = cfg["column"]
+    columns = settings["column"]
     return confounders(
-        pd.to_numeric(target) if cfg["kind"] == "regression" else target,
+        pd.to_numeric(target) if settings["kind"] == "regression" else target,
         metadata.loc[target.index],
-        kind=cfg["kind"],
+        kind=settings["kind"],
         exclude=[columns] if isinstance(columns, str) else columns,
-        seed=seed_of("confounders", cfg["names"]["dataset"], cfg["names"]["task"]),
+        seed=seed_of("confounders", settings["names"]["dataset"], settings["names"]["task"]),
         groups=group.loc[target.index],
     )
 

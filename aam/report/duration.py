@@ -72,13 +72,13 @@ def core_speed() -> float:
 
 
 def expected_parts(
-    cfg: Mapping[str, Any], work: "Work", labels: Mapping[str, tuple[int, int]]
+    plan: Mapping[str, Any], work: "Work", labels: Mapping[str, tuple[int, int]]
 ) -> list[Part]:
     """Return the parts of a run, from the one that takes longest on.
 
     Parameters
     ----------
-    cfg
+    plan
         The slice `aam.config.slices.describe`.
     work
         What the table and this machine make of it.
@@ -89,11 +89,11 @@ def expected_parts(
     for task, (labelled, folds) in labels.items():
         seconds = START + BASELINES * labelled * folds / BASELINE_FOLDS
         parts.append(Part("baselines", f"baselines of {task}", seconds))
-    labels_of_models = name_models(cfg["models"])
-    for name, model in cfg["models"].items():
+    labels_of_models = name_models(plan["models"])
+    for name, model in plan["models"].items():
         label = labels_of_models[name]
         parts.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
-        for task, section in cfg["tasks"].items():
+        for task, section in plan["tasks"].items():
             named = f"{task} with {label}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
             parts.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
@@ -103,12 +103,12 @@ def expected_parts(
     return sorted(parts, key=lambda part: -part.seconds)
 
 
-def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
+def propose_faster(plan: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
     """Return lines of configuration that make a run faster, and the slice that they lead to.
 
     Parameters
     ----------
-    cfg
+    plan
         The slice `aam.config.slices.describe`.
     work
         What the table and this machine make of it.
@@ -118,10 +118,10 @@ def propose_faster(cfg: Mapping[str, Any], work: "Work") -> tuple[list[str], dic
     lines : list of str
         Lines of YAML, none where nothing would be faster.
     changed : dict
-        The slice `cfg` with these changes.
+        The slice `plan` with these changes.
     """
     lines = []
-    changed = copy.deepcopy(dict(cfg))
+    changed = copy.deepcopy(dict(plan))
     lasting = [
         model["pretraining"]
         for model in changed["models"].values()
@@ -175,12 +175,12 @@ class Work:
     """Cores in those of the machine of reference."""
 
     @classmethod
-    def from_table(cls, cfg: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
+    def from_table(cls, plan: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
         """Return the work that a table makes on this machine, whose speed is measured.
 
         Parameters
         ----------
-        cfg
+        plan
             The slice `aam.config.slices.describe`.
         table
             Raw counts, before rarefaction.
@@ -192,8 +192,8 @@ class Work:
         InputError
             No sample has as many reads as the rarefaction depth.
         """
-        prevalence_F, samples = _prevalence(table, cfg["depth"])
-        length_bp = min(longest_bp, cfg["max_length_bp"])
+        prevalence_F, samples = _prevalence(table, plan["depth"])
+        length_bp = min(longest_bp, plan["max_length_bp"])
         return cls(prevalence_F, samples, length_bp, BUDGET_CORES * core_speed())
 
     def training_s(

@@ -70,24 +70,22 @@ def fit_baselines(
         Metadata of the Parquet file (`aam.util.provenance`).
     """
     fold_table = read_folds(folds)
-    tables = align_features(map(read_biom, views), [*fold_table.index])
-    feature_ids = tables[0].feature_ids
-    counts = sum(table.counts / len(tables) for table in tables)
+    sample_ids = fold_table.index
+    counts, feature_ids = _mean_counts(views, sample_ids)
     above, lengths = branches(read_tree(tree, feature_ids), feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
-    mean_distances = _mean_distances(distances, fold_table.index, landmarks)
+    mean_distances = _mean_distances(distances, sample_ids, landmarks)
     is_regression = kind == "regression"
-    targets = _targets(fold_table)
-    parts = []
-    nested_parts = []
-    for name, observed in targets.items():
+    predictions: dict[str, pd.DataFrame] = {}
+    nested: dict[str, pd.DataFrame] = {}
+    for name, observed in _targets(fold_table).items():
         task = Problem(
             kind=kind,
             target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
             classes=[] if is_regression else classes or sorted(set(observed)),
             fold=fold_table["fold"].to_numpy(),
             group=fold_table["group"].to_numpy(dtype=np.str_),
-            counts=csr_array(counts),
+            counts=counts,
             distances=mean_distances,
             above=above,
             lengths=lengths,
@@ -96,11 +94,17 @@ def fit_baselines(
             asked=baselines,
             landmarks=landmarks,
         )
-        sample_ids = fold_table.index
-        parts.append(_named(predict_baselines(task, threads), sample_ids, name))
-        nested_parts.append(_named(predict_nested(task, threads), sample_ids, name))
-    write_predictions(predictions_out, pd.concat(parts, ignore_index=True))
-    write_table(nested_out, pd.concat(nested_parts, ignore_index=True), provenance)
+        predictions[name] = predict_baselines(task, threads)
+        nested[name] = predict_nested(task, threads)
+    write_predictions(predictions_out, _join_targets(predictions, sample_ids))
+    write_table(nested_out, _join_targets(nested, sample_ids), provenance)
+
+
+def _mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str]]:
+    """Return the mean reads of some samples over all views, and the IDs of the features."""
+    tables = align_features(map(read_biom, views), [*sample_ids])
+    counts = sum(table.counts / len(tables) for table in tables)
+    return csr_array(counts), tables[0].feature_ids
 
 
 def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
@@ -109,6 +113,12 @@ def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
     if not several:
         return {"": fold_table["observed"]}
     return {column.removeprefix(OBSERVED): fold_table[column] for column in several}
+
+
+def _join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:
+    """Return the predictions of all targets, by their names, in one table."""
+    parts = [_named(table, sample_ids, name) for name, table in predictions.items()]
+    return pd.concat(parts, ignore_index=True)
 
 
 def _named(predictions: pd.DataFrame, sample_ids: pd.Index, target: str) -> pd.DataFrame:

@@ -112,7 +112,6 @@ def write_summary(
     }
     shown = dict(_figures(captions, settings, root, figures))
     records = _Records.read(root, pretrain, finetune, predictions, dropped, shown)
-    tables = [*([] if accuracy is None else [accuracy]), *dropped, *predictions]
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(_task_files(records, intervals, importance))),
@@ -122,20 +121,11 @@ def write_summary(
         left_out=_left_out_sentences(records),
         data_figures=_below(records.figures, "rarefaction"),
         methods=_methods(settings, records),
-        files=[_link(root, path) for path in [*tables, *records.scored]],
+        files=_linked_files(records, accuracy),
         made_from=_made_from(records),
     )
     write_text(report_out, render_page(results))
-    markdown = summary_page(
-        root.name,
-        records.encoders,
-        records.reports,
-        results.cautions,
-        results.left_out,
-        networks=results.networks,
-        page=report_out.name,
-    )
-    write_text(summary_out, markdown)
+    write_text(summary_out, _summary_markdown(results, records, page=report_out.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,6 +413,13 @@ def _link(root: Path, path: Path) -> str:
     return Path(os.path.relpath(path, root)).as_posix()
 
 
+def _linked_files(records: _Records, accuracy: Path | None) -> list[str]:
+    """Return the links to all tables and scores, that of the accuracy of all methods first."""
+    paths = [] if accuracy is None else [accuracy]
+    paths += [*records.left_out, *records.predictions, *records.scored]
+    return [_link(records.root, path) for path in paths]
+
+
 def _methods(settings: Report, records: _Records) -> MethodsText:
     """Return the methods, by settings and by what was counted."""
     packages = [*(["torch"] if records.encoders else []), *PACKAGES]
@@ -442,6 +439,19 @@ def _made_from(records: _Records) -> Table:
         digest = made.get("aam.settings", "")[:16]
         rows.append([_link(records.root, path), made.get("aam.version", "")[:16], digest])
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)
+
+
+def _summary_markdown(results: Results, records: _Records, *, page: str) -> str:
+    """Return the answers that the page begins with as Markdown; `page` is the page's file name."""
+    return summary_page(
+        results.dataset,
+        records.encoders,
+        records.reports,
+        results.cautions,
+        results.left_out,
+        networks=results.networks,
+        page=page,
+    )
 
 
 if __name__ == "__main__":

@@ -98,8 +98,9 @@ class Runtime(Section):
     """Memory that a training step may take; a larger batch is split. Null: what is free when a job
     starts; set it where several jobs train in parallel on a CPU."""
     memory_threshold: float = Field(0.8, gt=0, le=1)
-    """Largest fraction of a GPU's memory that a training step may take; a batch that needs more is
-    split into micro-batches."""
+    """Largest fraction of a GPU's free memory that a training step may take, where `max_memory_gb`
+    is null; a batch that needs more is split into micro-batches. On a CPU, too, a run above this
+    fraction of all memory frees what it can between two steps, and warns."""
     devices: int = Field(1, ge=1, le=1024)
     """Processes per node that pretrain one encoder and, on GPUs, fine-tune one task."""
     nodes: int = Field(1, ge=1, le=10_000)

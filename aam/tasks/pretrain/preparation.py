@@ -82,19 +82,16 @@ def prepare(
     is_in, is_held_out = divide_samples(settings, inputs.metadata, store.sample_ids, without)
     training_samples = np.flatnonzero(~is_held_out & is_in)
     held_out_samples = np.flatnonzero(is_held_out)
-    if training.targets == "batch":
-        assert inputs.tree is not None, "distances are computed on a tree"
-        true_distances = batch_targets(settings, inputs.tree, store, tokens, training_samples)
-    else:
-        assert inputs.distances is not None, "stored distances are read from files"
-        true_distances = stored_targets(
-            settings.metrics,
-            inputs.distances,
-            store,
-            is_in,
-            training_samples,
-            room_bytes=room(max_memory_gb, processes),
-        )
+    true_distances = _read_true_distances(
+        settings,
+        inputs,
+        store,
+        tokens,
+        is_in,
+        training_samples,
+        max_memory_gb=max_memory_gb,
+        processes=processes,
+    )
     start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
     model = PretrainingModel.from_settings(settings, length_bp, true_distances.variances)
@@ -109,16 +106,8 @@ def prepare(
     dataset = _make_dataset(training, store, cut_tokens, training_samples, masker, true_distances)
     scaled_metrics = take_start(model, start, dataset)
     model.start(dataset[0], training.dropout, learned=scaled_metrics)
-    validation = HeldOut(
-        store=store,
-        tokens=cut_tokens,
-        samples=held_out_samples,
-        training_samples=training_samples,
-        distances=true_distances.distances,
-        values=true_distances.values,
-        masker=replace(masker, seed=seed_of("validation", training.seed)),
-        exact=true_distances.exact,
-        plotted_pairs=training.plotted_pairs,
+    validation = _make_validation(
+        training, store, cut_tokens, held_out_samples, training_samples, masker, true_distances
     )
     return Prepared(
         store=store,
@@ -128,6 +117,49 @@ def prepare(
         validation=validation,
         model=model,
         start=start,
+    )
+
+
+def _read_true_distances(
+    settings: PretrainSettings,
+    inputs: PretrainInputs,
+    store: SampleStore,
+    tokens: TokenStore,
+    is_in: NDArray[np.bool_],
+    training_samples: NDArray[np.int64],
+    *,
+    max_memory_gb: float | None,
+    processes: int,
+) -> TrueDistances:
+    """Return what the model learns: computed in the batch, or stored, as the settings say.
+
+    Parameters
+    ----------
+    settings, inputs, max_memory_gb, processes
+        As for `prepare`.
+    store, tokens
+        The samples and their ASVs.
+    is_in
+        Samples that have a part in the pretraining, [N].
+    training_samples
+        Positions of the training samples in the store.
+
+    Raises
+    ------
+    InputError
+        The memory has no room for stored distances, or an input is damaged.
+    """
+    if settings.pretraining.targets == "batch":
+        assert inputs.tree is not None, "distances are computed on a tree"
+        return batch_targets(settings, inputs.tree, store, tokens, training_samples)
+    assert inputs.distances is not None, "stored distances are read from files"
+    return stored_targets(
+        settings.metrics,
+        inputs.distances,
+        store,
+        is_in,
+        training_samples,
+        room_bytes=room(max_memory_gb, processes),
     )
 
 
@@ -152,4 +184,27 @@ def _make_dataset(
         distances=true_distances.distances,
         values=true_distances.values,
         exact=true_distances.exact,
+    )
+
+
+def _make_validation(
+    settings: Pretraining,
+    store: SampleStore,
+    tokens: TokenStore,
+    held_out_samples: NDArray[np.int64],
+    training_samples: NDArray[np.int64],
+    masker: Masker,
+    true_distances: TrueDistances,
+) -> HeldOut:
+    """Return what the model is validated on, with nucleotides masked by a seed of its own."""
+    return HeldOut(
+        store=store,
+        tokens=tokens,
+        samples=held_out_samples,
+        training_samples=training_samples,
+        distances=true_distances.distances,
+        values=true_distances.values,
+        masker=replace(masker, seed=seed_of("validation", settings.seed)),
+        exact=true_distances.exact,
+        plotted_pairs=settings.plotted_pairs,
     )

@@ -23,11 +23,11 @@ def timed(samples=SAMPLES, folds=5, **changes):
     """Return a task's configuration, its work, and the parts of its run by kind, in seconds."""
     task = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 5}}
     sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"age": task}, **changes}
-    cfg = describe(load(sections), "d")
-    work = duration.Work.from_table(cfg, equal_table(), longest_bp=100)
-    parts = duration.expected_parts(cfg, work, {"age": (samples, folds)})
+    plan = describe(load(sections), "d")
+    work = duration.Work.from_table(plan, equal_table(), longest_bp=100)
+    parts = duration.expected_parts(plan, work, {"age": (samples, folds)})
     assert [part.seconds for part in parts] == sorted((p.seconds for p in parts), reverse=True)
-    return cfg, work, {part.kind: part.seconds - duration.START for part in parts}
+    return plan, work, {part.kind: part.seconds - duration.START for part in parts}
 
 
 def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
@@ -66,8 +66,8 @@ def test_explaining_takes_as_long_as_the_samples_that_are_explained(monkeypatch)
 def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
     shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {encoder: kernel}"
-    cfg, work, parts = timed()
-    lines, changed = duration.propose_faster(cfg, work)
+    plan, work, parts = timed()
+    lines, changed = duration.propose_faster(plan, work)
     assert lines == [shorter, kernel]
     # They can be laid over the configuration, and lead to what was timed.
     followed, work, faster_parts = timed(**yaml.safe_load("\n".join(lines)))
@@ -75,8 +75,8 @@ def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     assert duration.propose_faster(followed, work)[0] == []
     assert sum(faster_parts.values()) < sum(parts.values()) / 2
     for settings in ({"loss": "quantile"}, {"start": "scratch"}, {"encoder": "full"}):
-        cfg, work, _ = timed(finetuning=settings, pretraining={"epochs": 30})
-        assert duration.propose_faster(cfg, work)[0] == [], settings
+        plan, work, _ = timed(finetuning=settings, pretraining={"epochs": 30})
+        assert duration.propose_faster(plan, work)[0] == [], settings
 
 
 @pytest.mark.parametrize(
