@@ -200,13 +200,20 @@ def _cell(table: pd.DataFrame, stage: str, size: int) -> str:
 
 
 def _leads(stage: str, powers: Powers) -> list[str]:
-    seconds, memory = powers[stage, SECONDS], powers[stage, MEMORY]
-    return [
-        to_words(stage),
-        *(str(powers[stage, name]) for name in FITTED),
-        *(f"{duration(seconds.at(n))}; {duration(seconds.with_squares(n))}" for n in TARGETS),
-        *(f"{memory.at(n) / 1024:.3g}; {memory.with_squares(n) / 1024:.3g} GiB" for n in TARGETS),
-    ]
+    """Return the row of a stage: its fits, and by them the seconds and memory of larger studies."""
+    cells = [to_words(stage)]
+    cells += [str(powers[stage, name]) for name in FITTED]
+    seconds = powers[stage, SECONDS]
+    for samples in TARGETS:
+        by_fit = duration(seconds.at(samples))
+        by_squares = duration(seconds.with_squares(samples))
+        cells.append(f"{by_fit}; {by_squares}")
+    memory_mb = powers[stage, MEMORY]
+    for samples in TARGETS:
+        by_fit_gib = memory_mb.at(samples) / 1024
+        by_squares_gib = memory_mb.with_squares(samples) / 1024
+        cells.append(f"{by_fit_gib:.3g}; {by_squares_gib:.3g} GiB")
+    return cells
 
 
 def duration(seconds: float) -> str:
@@ -240,18 +247,26 @@ def _draw(
     column = FITTED[name][0]
     others = table[~table["stage"].isin(stages)]
     axes.plot(others["samples"], others[column] * unit, ".", color=GREY, label="all others")
-    sizes = np.geomspace(table["samples"].min(), 2 * table["samples"].max(), 50)
+    largest = table["samples"].max()
+    sizes = np.geomspace(table["samples"].min(), 2 * largest, 50)
     for stage, color, marker in zip(stages, colors(len(stages)), MARKERS, strict=False):
-        part, power = table[table["stage"] == stage], powers[stage, name]
+        rows = table[table["stage"] == stage]
+        power = powers[stage, name]
         label = f"{to_words(stage)} {power.exponent:.2f}"
-        points = part[column].to_numpy(dtype=float) * unit
-        axes.plot(part["samples"], points, marker, color=color, markersize=4, label=label)
-        axes.plot(sizes, [power.at(size) * unit for size in sizes], color=color, linewidth=1.0)
+        points = rows[column].to_numpy(dtype=float) * unit
+        axes.plot(rows["samples"], points, marker, color=color, markersize=4, label=label)
+        fitted = [power.at(size) * unit for size in sizes]
+        axes.plot(sizes, fitted, color=color, linewidth=1.0)
     axes.set(xscale="log", yscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda v, _: f"{v / 1000:g}k" if v >= 1000 else f"{v:g}")
+    axes.xaxis.set_major_formatter(_format_tick)
+    axes.yaxis.set_major_formatter(_format_tick)
     axes.minorticks_off()
+
+
+def _format_tick(value: float, _: int) -> str:
+    """Return a number as it stands at an axis, thousands as `k`."""
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -259,14 +259,19 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     """Draw the mean ranks on the quoted tasks, with a bar as long as the critical difference."""
     quoted = table[~table["dataset"].isin(DEVELOPMENT)]
     learners, rank_TL, _ = ranked(quoted if len(quoted) else table)
+    tasks = len(rank_TL)
     mean_L = rank_TL.mean(axis=0)
-    order = np.argsort(-mean_L, kind="stable")
-    figure, axes = plt.subplots(figsize=(7, 0.35 * len(learners) + 1.2), layout="constrained")
-    axes.plot(mean_L[order], np.arange(len(learners)), "o", color="#20639b")
-    axes.set_yticks(np.arange(len(learners)), [learners[i] for i in order])
-    wide = critical_difference(len(learners), len(rank_TL))
-    axes.plot([mean_L.min(), mean_L.min() + wide], [len(learners) - 0.4] * 2, color="#888888", lw=3)
-    axes.set(xlabel=f"mean rank on {len(rank_TL)} tasks; the bar: critical difference")
+    worst_first_L = np.argsort(-mean_L, kind="stable")
+    height = 0.35 * len(learners) + 1.2
+    figure, axes = plt.subplots(figsize=(7, height), layout="constrained")
+    rows = np.arange(len(learners))
+    axes.plot(mean_L[worst_first_L], rows, "o", color="#20639b")
+    axes.set_yticks(rows, [learners[index] for index in worst_first_L])
+    bar_start = mean_L.min()
+    bar_end = bar_start + critical_difference(len(learners), tasks)
+    above_rows = len(learners) - 0.4
+    axes.plot([bar_start, bar_end], [above_rows, above_rows], color="#888888", lw=3)
+    axes.set_xlabel(f"mean rank on {tasks} tasks; the bar: critical difference")
     with atomic_path(path) as partial:
         figure.savefig(partial, format="png", dpi=150)
     plt.close(figure)

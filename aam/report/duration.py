@@ -276,8 +276,13 @@ def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], i
     rows = np.flatnonzero(table.reads >= depth)
     if not rows.size:
         raise too_deep(table.sample_ids, table.reads, depth)
-    kept = table.counts[rows].astype(np.float64)
-    # This is the prevalence as if reads were put back after each draw, which is near enough.
-    reads = np.repeat(kept.sum(axis=1), np.diff(kept.indptr))
-    kept.data = 1 - np.exp(-depth * kept.data / reads)
-    return np.asarray(kept.sum(axis=0)) / len(rows), len(rows)
+    samples = len(rows)
+    counts_RF = table.counts[rows].astype(np.float64)
+    reads_R = counts_RF.sum(axis=1)
+    entries_R = np.diff(counts_RF.indptr)
+    reads_of_entries = np.repeat(reads_R, entries_R)
+    # The probability that a rarefied sample has the ASV, as if reads were put back after each
+    # draw, which is near enough.
+    counts_RF.data = 1 - np.exp(-depth * counts_RF.data / reads_of_entries)
+    prevalence_F = np.asarray(counts_RF.sum(axis=0)) / samples
+    return prevalence_F, samples

@@ -26,8 +26,10 @@ def timed(samples=SAMPLES, folds=5, **changes):
     plan = describe(load(sections), "d")
     work = duration.Work.from_table(plan, equal_table(), longest_bp=100)
     parts = duration.expected_parts(plan, work, {"age": (samples, folds)})
-    assert [part.seconds for part in parts] == sorted((p.seconds for p in parts), reverse=True)
-    return plan, work, {part.kind: part.seconds - duration.START for part in parts}
+    seconds = [part.seconds for part in parts]
+    assert seconds == sorted(seconds, reverse=True)
+    seconds_by_kind = {part.kind: part.seconds - duration.START for part in parts}
+    return plan, work, seconds_by_kind
 
 
 def test_the_time_that_trainings_take_follows_their_work(monkeypatch):

@@ -35,25 +35,45 @@ SAMPLES, FEATURES = 24, 6
 def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
     """Return stores of two views, and distances, in other orders than the folds."""
     rng = np.random.default_rng(0)
-    ids, asvs = [f"{i:04d}" for i in range(SAMPLES)], [f"asv{i}" for i in range(FEATURES)]
-    paths: dict[str, Any] = {name: tmp_path / "in" / name for name in ("tree", "folds")}
-    paths["folds"].parent.mkdir()
-    for name in ("views", "distances"):
-        paths[name] = [tmp_path / "in" / f"{name}{view}" for view in range(2)]
-    # Reads tell nothing in view 0, and distances nothing in view 1.
-    counts = rng.integers(1, 50, (SAMPLES, FEATURES))
-    counts[:, 0] = np.arange(SAMPLES) + 1
-    same = csr_array(np.ones((SAMPLES, FEATURES - 1), np.int64))
-    write_biom(paths["views"][0], FeatureTable(ids, asvs[1:], same), {})
-    write_biom(paths["views"][1], FeatureTable(ids[::-1], asvs, csr_array(counts[::-1])), {})
-    paths["tree"].write_text(f"({','.join(f'{name}:1.0' for name in asvs)});")
-    place = np.arange(SAMPLES, dtype=np.float64)
-    write_distances(paths["distances"][0], ids, np.abs(place[:, None] - place) / SAMPLES, {})
-    write_distances(paths["distances"][1], ids[::-1], 0.5 * (1 - np.eye(SAMPLES)), {})
+    folder = tmp_path / "in"
+    folder.mkdir()
+    paths: dict[str, Any] = {
+        "tree": folder / "tree",
+        "folds": folder / "folds",
+        "views": [folder / "views0", folder / "views1"],
+        "distances": [folder / "distances0", folder / "distances1"],
+    }
+    ids = [f"{number:04d}" for number in range(SAMPLES)]
+    ids_backwards = ids[::-1]
+    asvs = [f"asv{number}" for number in range(FEATURES)]
+
+    # Reads tell nothing in view 0.
+    same_reads = np.ones((SAMPLES, FEATURES - 1), np.int64)
+    write_biom(paths["views"][0], FeatureTable(ids, asvs[1:], csr_array(same_reads)), {})
+    telling_reads = rng.integers(1, 50, (SAMPLES, FEATURES))
+    telling_reads[:, 0] = np.arange(SAMPLES) + 1
+    reads_backwards = csr_array(telling_reads[::-1])
+    write_biom(paths["views"][1], FeatureTable(ids_backwards, asvs, reads_backwards), {})
+
+    # Distances tell nothing in view 1.
+    number = np.arange(SAMPLES, dtype=np.float64)
+    telling_distances = np.abs(number[:, None] - number) / SAMPLES
+    write_distances(paths["distances"][0], ids, telling_distances, {})
+    same_distances = 0.5 * (1 - np.eye(SAMPLES))
+    write_distances(paths["distances"][1], ids_backwards, same_distances, {})
+
+    tips = ",".join(f"{name}:1.0" for name in asvs)
+    paths["tree"].write_text(f"({tips});")
     labelled = rng.permutation(SAMPLES)[:-2]
-    names, observed = [ids[i] for i in labelled], [f"{10.0 * i}" for i in labelled]
-    folds = {"sample-id": names, "fold": labelled % 3, "observed": observed, "group": ""}
-    pd.DataFrame(folds).to_csv(paths["folds"], sep="\t", index=False)
+    folds = pd.DataFrame(
+        {
+            "sample-id": [ids[number] for number in labelled],
+            "fold": labelled % 3,
+            "observed": [f"{10.0 * number}" for number in labelled],
+            "group": "",
+        }
+    )
+    folds.to_csv(paths["folds"], sep="\t", index=False)
     return paths
 
 
@@ -66,22 +86,28 @@ def run_baselines(path: Path, inputs: dict[str, Any]) -> Path:
 
 
 def test_baselines_join_stores_by_sample_see_all_views_and_give_the_same_bytes(tmp_path, inputs):
-    first, second = (run_baselines(tmp_path / name, inputs) for name in ("first", "second"))
+    first = run_baselines(tmp_path / "first", inputs)
+    second = run_baselines(tmp_path / "second", inputs)
     assert first.read_bytes() == second.read_bytes()
-    nested = [pd.read_parquet(path.with_suffix(".nested")) for path in (first, second)]
-    pd.testing.assert_frame_equal(*nested)
-    assert set(nested[0]["baseline"]) == set(read_predictions(first)["baseline"]) - {"median"}
+    nested = pd.read_parquet(first.with_suffix(".nested"))
+    pd.testing.assert_frame_equal(nested, pd.read_parquet(second.with_suffix(".nested")))
+
     table = read_predictions(first)
+    assert set(nested["baseline"]) == set(table["baseline"]) - {"median"}
     folds = pd.read_csv(inputs["folds"], sep="\t", dtype=str)
-    for _, part in table.groupby("baseline"):
-        assert part["sample-id"].tolist() == folds["sample-id"].tolist()
-    assert (pd.to_numeric(table["observed"]) == (10.0 * table["sample-id"].astype(float))).all()
-    error = (pd.to_numeric(table["observed"]) - pd.to_numeric(table["predicted"])).abs()
-    mae = error.groupby(table["baseline"]).mean()
-    # The ID is the target, a place in view 0 and a count in view 1: a wrong join is far off.
+    for _, rows in table.groupby("baseline"):
+        assert rows["sample-id"].tolist() == folds["sample-id"].tolist()
+    observed = pd.to_numeric(table["observed"])
+    predicted = pd.to_numeric(table["predicted"])
+    # The number in the ID is the target, divided by ten.
+    assert (observed == 10.0 * table["sample-id"].astype(float)).all()
+    absolute_error = (observed - predicted).abs()
+    mae = absolute_error.groupby(table["baseline"]).mean()
+    # It is also a position in the distances of view 0 and a count in view 1: a wrong join is far
+    # off.
     assert mae["knn_unifrac"] < 25 < mae["median"]
     assert mae["random_forest"] < 0.9 * mae["median"]
-    assert pd.to_numeric(table["predicted"]).max() == 215
+    assert predicted.max() == 215
 
 
 def described(headline: str, predictions: pd.DataFrame) -> dict:
