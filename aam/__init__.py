@@ -29,7 +29,8 @@ def load(directory: str | Path) -> "Model | FirstAnswer":
     Raises
     ------
     InputError
-        The directory is none of these, or a part is missing, damaged or of another version.
+        The directory holds no model, or one of its files is missing, damaged or of a version that
+        this package cannot read.
     """
     # Here, because it takes long: the workflow and the importers do without it.
     from aam.inference.first_answer import FirstAnswer

@@ -45,7 +45,8 @@ class Model:
         Raises
         ------
         InputError
-            The folder is none of these, or a part is missing, damaged or of another version.
+            The folder holds no model, or one of its files is missing, damaged or of a version that
+            this package cannot read.
         """
         folder = Path(directory)
         mixed = SuperLearner.load(folder)
@@ -168,7 +169,7 @@ class PretrainedEncoder(TableEmbedder):
         depth: int | None = None,
         threads: int | None = None,
     ) -> pd.DataFrame:
-        """Predict the distances of all pairs of samples, without a tree.
+        """Predict the distance between every two samples. No tree is needed.
 
         Parameters
         ----------

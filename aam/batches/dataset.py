@@ -195,7 +195,8 @@ class BatchDataset(Dataset[Batch]):
         view_row_B = view * len(self.store.sample_ids) + members_B
         if not number_B.any():
             return view_row_B, view
-        # Draws below a sample's number of augmented rows choose one of them, the last one the view.
+        # A sample has one choice for each of its augmented rows, and a last one for its row of the
+        # view.
         draw_B = generator("row", self.seed, step).integers(0, number_B + 1)
         # The bound keeps the index valid where the view is chosen and the value is not used.
         index_B = np.minimum(starts[members_B] + draw_B, len(augmented) - 1)
@@ -284,7 +285,7 @@ def augmented_rows(
     Returns
     -------
     starts : numpy.ndarray
-        Start of each sample's rows in `rows`, and the end of all, [N + 1].
+        Where the rows of each sample begin in `rows`; the last number is their total, [N + 1].
     rows : numpy.ndarray
         Augmented rows, sample after sample.
     """

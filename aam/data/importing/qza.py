@@ -22,6 +22,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     EOFError,
+    # An archive with a compression that zipfile does not know.
     NotImplementedError,
     RuntimeError,
     OSError,
