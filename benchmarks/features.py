@@ -141,7 +141,7 @@ def scores(
         ways = [*((way,) for way in features), *combinations(features, 2)]
         for way in ways:
             for kernel, matrix_NN in kernels(part, [features[block] for block in way]).items():
-                predicted = support_vectors(part, [matrix_NN])[0]
+                predicted = support_vectors(part, [matrix_NN.__getitem__])[0]
                 value = score(part, predicted)
                 rows.append([name, labels, draw, " + ".join(way), kernel, value])
     return pd.DataFrame(rows, columns=[*KEYS, "score"])

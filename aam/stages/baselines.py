@@ -146,4 +146,6 @@ def _mean_distances(
             row_R = sample_ids.get_indexer(pd.Index(names))
             is_wanted_R = row_R >= 0
             mean_NL[row_R[is_wanted_R]] += distances_RN[is_wanted_R][:, column_N[columns]]
-    return mean_NL / np.float32(len(paths))
+    # In place, since with landmarks the matrix takes gigabytes.
+    mean_NL /= np.float32(len(paths))
+    return mean_NL

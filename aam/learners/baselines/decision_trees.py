@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from aam.learners.baselines.inner import leave_each_part_out, search
 from aam.learners.baselines.problem import (
+    LANDMARKS,
     Prediction,
     Problem,
     fit_predict,
@@ -80,8 +81,8 @@ def random_forest_median(task: Problem) -> Prediction:
 def extra_trees(task: Problem) -> Prediction:
     """Predict with trees that are split at random: the median of their leaves, or their votes.
 
-    All trees see all training samples. Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely
-    randomized trees. Machine Learning 63:3-42.
+    All trees see all training samples, or a part of many (`_drawn_samples`). Geurts, P., Ernst, D.,
+    & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning 63:3-42.
     """
     reads = _trees_reads(task)
     train = reads[task.train]
@@ -92,6 +93,7 @@ def extra_trees(task: Problem) -> Prediction:
         "max_features": 0.33,
         "min_samples_leaf": 2,
         "random_state": task.random_state("extra_trees"),
+        **_drawn_samples(task),
     }
     if not task.regression:
         forest = ExtraTreesClassifier(class_weight="balanced", **settings)
@@ -147,7 +149,8 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
     """Return what a forest predicts: the mean of its trees, and the medians of its leaves.
 
     Classes have one prediction, which is returned twice. Two baselines need the same forest, so it
-    is fitted once per fold. The fraction of features of a split is chosen with fewer trees.
+    is fitted once per fold. The fraction of features of a split is chosen with fewer trees. A tree
+    sees as many samples as the fold has, or a part of many (`_drawn_samples`).
     """
     if "forest" in task.shared:
         return task.shared["forest"]
@@ -160,6 +163,7 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
         "max_features": FOREST["max_features"][0],
         "min_samples_leaf": 2,
         "random_state": task.random_state("random_forest"),
+        **_drawn_samples(task),
     }
     forest = (
         RandomForestRegressor(**settings)
@@ -179,6 +183,19 @@ def _forest(task: Problem) -> tuple[Prediction, Prediction]:
         median = leaf_medians(forest, train, target, test), no_probabilities
     task.shared["forest"] = (mean, median)
     return task.shared["forest"]
+
+
+def _drawn_samples(task: Problem) -> dict[str, Any]:
+    """Return how many samples a forest of a large study draws for each of its trees.
+
+    The time of a tree grows with its samples. So in a study with landmarks every tree draws as many
+    samples as there are landmarks, with replacement and from all training samples.
+    """
+    samples = len(task.train)
+    if task.landmarks is None or samples <= LANDMARKS:
+        return {}
+    # A fraction, because the search for settings fits trees to parts of the training samples.
+    return {"bootstrap": True, "max_samples": LANDMARKS / samples}
 
 
 def _trees_reads(task: Problem) -> csr_array:

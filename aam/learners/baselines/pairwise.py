@@ -3,7 +3,7 @@
 The baselines are functions of the type `aam.learners.baselines.problem.Predictor`.
 
 Shape suffixes: N samples, L samples that pairs are taken with (all, or landmarks), P features, T
-training samples, R rows at a time.
+training samples, R rows that are asked for.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,16 +21,18 @@ from sklearn.svm import SVC, SVR
 
 from aam.learners.baselines.inner import Split, leave_each_part_out, leave_parts_out, search
 from aam.learners.baselines.log_ratios import centred_log_ratios, clade_logs
-from aam.learners.baselines.problem import Prediction, Problem, fit_predict, prevalent_reads
+from aam.learners.baselines.problem import Prediction, Problem, predict, prevalent_reads
 
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
 ROWS_AT_ONCE = 4096
-"""Samples whose features are made at a time where all would not fit into memory."""
+"""Samples that are predicted at a time: with landmarks, all pairs would not fit into memory."""
 NEIGHBOURS = (1, 3, 5, 10, 20, 40)
 """Candidate numbers of neighbours; the smallest of equals is taken."""
 
 Floats = NDArray[np.float64]
+PairsOfRows = Callable[[NDArray[np.intp]], Floats]
+"""Distances or kernel of some rows: takes R rows of the task, and returns [R, L]."""
 
 
 def svm_unifrac(task: Problem) -> Prediction:
@@ -62,12 +64,12 @@ def knn_unifrac(task: Problem) -> Prediction:
     smallest = min((len(inner) for inner, _ in splits), default=1)
     grid = {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]}
     model = kind(n_neighbors=1, weights="distance", metric="precomputed")
-    return fit_predict(task, search(task, model, grid, splits), task.distances, pairwise=True)
+    return _fit_predict(task, search(task, model, grid, splits), task.distances.__getitem__)
 
 
 def laplacian(
     distances_NL: NDArray[np.float32], train: NDArray[np.intp], columns: NDArray[np.intp]
-) -> Floats:
+) -> PairsOfRows:
     """Return the kernel exp(-gamma d) of distances.
 
     gamma is one over the median distance of the training pairs.
@@ -83,23 +85,22 @@ def laplacian(
 
     Returns
     -------
-    numpy.ndarray
-        The kernel, [N, L]: float64 where all samples are columns, else float32.
+    callable
+        Takes rows, and returns their kernel, float64 [R, L].
     """
     distances_TT = distances_NL[np.ix_(train, columns)].astype(np.float64)
     pairs = distances_TT[np.triu_indices(len(train), 1)]
     gamma = 1.0 / float(np.median(pairs) or pairs.mean() or 1.0)
-    # All pairs are few enough for double precision; those with landmarks are not.
-    is_square = len(distances_NL) == distances_NL.shape[1]
-    kernel_NL: Floats = distances_NL.astype(np.float64 if is_square else np.float32)
-    # The steps are done in place, since with landmarks the matrix takes gigabytes.
-    np.multiply(kernel_NL, -gamma, out=kernel_NL)
-    return np.exp(kernel_NL, out=kernel_NL)
+
+    def kernel(rows: NDArray[np.intp]) -> Floats:
+        return np.exp(-gamma * distances_NL[rows].astype(np.float64))
+
+    return kernel
 
 
 def _kernels(
     task: Problem, reads_NF: csr_array, features: Callable[[csr_array], Floats]
-) -> list[Floats]:
+) -> list[PairsOfRows]:
     """Return a linear and a Gaussian kernel of features of the reads.
 
     Features are centred and scaled as a whole, so that those that vary more count more; the mean
@@ -116,8 +117,8 @@ def _kernels(
 
     Returns
     -------
-    list of numpy.ndarray
-        The linear and the Gaussian kernel, [N, L] each.
+    list of callable
+        The linear and the Gaussian kernel.
     """
     features_LP = features(reads_NF if task.landmarks is None else reads_NF[task.landmarks])
     train_TP = features_LP[task.columns]
@@ -125,43 +126,36 @@ def _kernels(
     scale = np.sqrt(train_TP.var(axis=0).sum()) or 1.0
     scaled_LP = (features_LP - center_P) / scale
     if task.landmarks is None:
+        # All pairs are computed once, and both kernels take their rows.
         linear_NL = scaled_LP @ scaled_LP.T
         square_N = np.diag(linear_NL)
-        square_L = square_N
-    else:
+        gaussian_NL = _gaussian(linear_NL, square_N, square_N)
+        return [linear_NL.__getitem__, gaussian_NL.__getitem__]
 
-        def scaled_features(reads_RF: csr_array) -> Floats:
-            return (features(reads_RF) - center_P) / scale
+    scaled_LP = scaled_LP.astype(np.float32)
+    square_L = np.square(scaled_LP).sum(axis=1)
 
-        scaled_LP = scaled_LP.astype(np.float32)
-        square_L = np.square(scaled_LP).sum(axis=1)
-        linear_NL, square_N = _products_with_landmarks(reads_NF, scaled_LP, scaled_features)
-    # The exponent is -|x - y|^2 / 2, written as x y - (|x|^2 + |y|^2) / 2.
-    gaussian_NL = np.exp(linear_NL - (square_N[:, None] + square_L) / 2)
-    return [linear_NL, gaussian_NL]
+    def scaled_features(rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        scaled_RP = (features(reads_NF[rows]) - center_P) / scale
+        return scaled_RP.astype(np.float32)
 
+    def linear(rows: NDArray[np.intp]) -> Floats:
+        return scaled_features(rows) @ scaled_LP.T
 
-def _products_with_landmarks(
-    reads_NF: csr_array,
-    scaled_LP: NDArray[np.float32],
-    scaled_features: Callable[[csr_array], Floats],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return products of all samples with the landmarks, [N, L], and their squared lengths, [N].
+    def gaussian(rows: NDArray[np.intp]) -> Floats:
+        scaled_RP = scaled_features(rows)
+        square_R = np.square(scaled_RP).sum(axis=1)
+        return _gaussian(scaled_RP @ scaled_LP.T, square_R, square_L)
 
-    The features of all samples would not fit into memory: some rows are made at a time.
-    """
-    samples = reads_NF.shape[0]
-    linear_NL = np.empty((samples, len(scaled_LP)), np.float32)
-    square_N = np.empty(samples, np.float32)
-    for first in range(0, samples, ROWS_AT_ONCE):
-        rows = slice(first, first + ROWS_AT_ONCE)
-        scaled_RP = scaled_features(reads_NF[rows]).astype(np.float32)
-        linear_NL[rows] = scaled_RP @ scaled_LP.T
-        square_N[rows] = np.square(scaled_RP).sum(axis=1)
-    return linear_NL, square_N
+    return [linear, gaussian]
 
 
-def support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
+def _gaussian(product_RL: Floats, square_R: Floats, square_L: Floats) -> Floats:
+    """Return exp(-|x - y|^2 / 2) by the product of x and y, and their squared lengths."""
+    return np.exp(product_RL - (square_R[:, None] + square_L) / 2)
+
+
+def support_vectors(task: Problem, kernels: Sequence[PairsOfRows]) -> Prediction:
     """Predict with the kernel and the cost that are best on parts of the training folds.
 
     Probabilities are the softmax of the decision values, divided by the temperature of least log
@@ -172,25 +166,24 @@ def support_vectors(task: Problem, kernels: Sequence[Floats]) -> Prediction:
     task
         The samples and the fold to predict.
     kernels
-        Kernels of all samples with all, or with the landmarks, [N, L] each; the first of equals is
-        taken.
+        Kernels of some rows with all samples, or with the landmarks; the first of equals is taken.
 
     Returns
     -------
     tuple
         The `Prediction` of the held-out fold.
     """
-    model, kernel_NL = _best_kernel(task, kernels)
+    model, kernel = _best_kernel(task, kernels)
     if task.regression:
         scaled = TransformedTargetRegressor(model, transformer=StandardScaler())
-        return fit_predict(task, scaled, kernel_NL, pairwise=True)
+        return _fit_predict(task, scaled, kernel)
     every = np.arange(len(task.train))
     splits = _complete_splits(task) or [(every, every)]
     calibrated = CalibratedClassifierCV(model, method="temperature", cv=splits, ensemble=False)
-    return fit_predict(task, calibrated, kernel_NL, pairwise=True)
+    return _fit_predict(task, calibrated, kernel)
 
 
-def _best_kernel(task: Problem, kernels: Sequence[Floats]) -> tuple[Any, Floats]:
+def _best_kernel(task: Problem, kernels: Sequence[PairsOfRows]) -> tuple[Any, PairsOfRows]:
     """Return a support vector machine with the cost that is best, and the kernel it is best on."""
     target = task.target[task.train]
     machine = SVC(kernel="precomputed", class_weight="balanced")
@@ -199,14 +192,25 @@ def _best_kernel(task: Problem, kernels: Sequence[Floats]) -> tuple[Any, Floats]
         machine = SVR(kernel="precomputed", epsilon=0.0)
     splits = leave_each_part_out(task)
     fitted = []
-    for kernel_NL in kernels:
+    for kernel in kernels:
         model = search(task, clone(machine), COSTS, splits)
-        fitted.append(model.fit(kernel_NL[np.ix_(task.train, task.columns)], target))
+        fitted.append(model.fit(kernel(task.train)[:, task.columns], target))
     # Without a part to leave out there is no score, and the first kernel is taken.
     scores = [getattr(model, "best_score_", 0.0) for model in fitted]
     # Where scores are equal, the first kernel is taken.
     best = scores.index(max(scores))
     return getattr(fitted[best], "best_estimator_", fitted[best]), kernels[best]
+
+
+def _fit_predict(task: Problem, model: Any, pairs: PairsOfRows) -> Prediction:
+    """Fit a model to the pairs of the training samples, and predict the held-out fold."""
+    model.fit(pairs(task.train)[:, task.columns], task.target[task.train])
+    predictions = [
+        predict(task, model, pairs(task.test[first : first + ROWS_AT_ONCE])[:, task.columns])
+        for first in range(0, len(task.test), ROWS_AT_ONCE)
+    ]
+    values, probabilities = zip(*predictions, strict=True)
+    return np.concatenate(values), np.concatenate(probabilities)
 
 
 def _complete_splits(task: Problem) -> list[Split]:

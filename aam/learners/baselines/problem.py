@@ -166,11 +166,7 @@ def _reads_in(task: Problem, least_samples: float) -> scipy.sparse.csr_array:
 
 
 def fit_predict(
-    task: Problem,
-    model: Any,
-    features: NDArray[Any] | scipy.sparse.csr_array,
-    *,
-    pairwise: bool = False,
+    task: Problem, model: Any, features: NDArray[Any] | scipy.sparse.csr_array
 ) -> Prediction:
     """Fit a model to the training samples, and predict the held-out fold.
 
@@ -181,18 +177,15 @@ def fit_predict(
     model
         A regressor, or a classifier with probabilities, of scikit-learn.
     features
-        A row per sample, [N, P], or of pairs [N, L].
-    pairwise
-        Whether the columns are samples, or landmarks: distances, or a kernel.
+        A row per sample, [N, P].
 
     Returns
     -------
     tuple
         The `Prediction` of the held-out fold.
     """
-    columns = task.columns if pairwise else slice(None)
-    model.fit(features[task.train][:, columns], task.target[task.train])
-    return predict(task, model, features[task.test][:, columns])
+    model.fit(features[task.train], task.target[task.train])
+    return predict(task, model, features[task.test])
 
 
 def predict(task: Problem, model: Any, features: Any) -> Prediction:

@@ -220,9 +220,11 @@ def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, 
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
     pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    results = laplacian(distances, np.arange(9), np.arange(9))
-    assert results[2, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
-    assert (laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3)) == 1).all()
+    kernel = laplacian(distances, np.arange(9), np.arange(9))
+    results = kernel(np.array([0, 2]))
+    assert results[1, 11] == pytest.approx(np.exp(-float(distances[2, 11]) / np.median(pairs)))
+    equal = laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3))
+    assert (equal(np.arange(3)) == 1).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -241,6 +243,33 @@ def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
         given, wanted = results.loc[name], expected.set_index(["baseline", "row"]).loc[name]
         assert given.index.tolist() == np.flatnonzero(task.fold == 0).tolist()
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch):
+    monkeypatch.setattr(decision_trees, "LANDMARKS", 12)
+    forests = []
+    leaf_medians = decision_trees.leaf_medians
+
+    def noting(forest, *arguments):
+        forests.append(forest)
+        return leaf_medians(forest, *arguments)
+
+    monkeypatch.setattr(decision_trees, "leaf_medians", noting)
+    task = dataclasses.replace(
+        problem("regression"), asked=["random_forest_median", "extra_trees"], held_out=0
+    )
+    few = dataclasses.replace(task, landmarks=np.arange(0, SAMPLES, 4))
+    table = predict_baselines(few, threads=1, folds=[0])
+    assert len(forests) == 2
+    for forest in forests:
+        drawn = [tree.tree_.weighted_n_node_samples[0] for tree in forest.estimators_]
+        assert drawn == [12] * len(drawn)
+    learned_from = forests[0].estimators_samples_
+    assert len(np.unique(np.concatenate(learned_from))) > 12
+    assert (error(table)[["random_forest_median", "extra_trees"]] < 20).all()
+    predict_baselines(task, threads=1, folds=[0])
+    # Without landmarks extra trees see every training sample once.
+    assert forests[-1].estimators_[0].tree_.n_node_samples[0] == len(task.train)
 
 
 def test_every_baseline_of_the_configuration_has_a_predictor():
