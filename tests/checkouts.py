@@ -91,6 +91,17 @@ class Checkout:
                 raise
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
+    def aam(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `aam` with the package of the checkout; both streams end up in `stdout`."""
+        return subprocess.run(
+            [sys.executable, "-m", "aam", *arguments],
+            cwd=self.root,
+            env=os.environ | self._variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
     def configured(self, **change: Any) -> list[str]:
         """Write the study's configuration, and return the arguments of its runs."""
         path = self.root / "study.yaml"

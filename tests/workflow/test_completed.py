@@ -223,6 +223,25 @@ def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
     assert (planned["import_metadata"], planned["finetune"], planned["pretrain"]) == (1, 4, 0)
 
 
+def test_a_run_ends_with_the_answer_its_light_and_the_page(completed: Any, tmp_path: Path) -> None:
+    checkout = replace(completed, root=tmp_path / "copy")
+    shutil.copytree(completed.root, checkout.root)
+    *_, config = checkout.configured()
+    page = "results/demo/report.html"
+    done = checkout.aam("run", config, "--forcerun", "summary", "--", page)
+    job, empty, answer, light, last = done.stdout.splitlines()
+    assert (job, empty) == ("[1 of 1] Writing the page of demo", "")
+    summary = (checkout.root / "results/demo/summary.md").read_text(encoding="utf-8")
+    assert answer.startswith("demo, environment: ")
+    assert answer.removeprefix("demo, environment: ") in summary
+    colour, _, reason = light.removeprefix("Light: ").partition(". ")
+    assert colour in ("stop", "care", "good")
+    assert reason in summary
+    assert last == f"Page, which has all 2 tasks: open {page} in a browser"
+    nothing = checkout.aam("run", config, "--", page)
+    assert "open results" not in nothing.stdout, "nothing was written"
+
+
 def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     done = completed.snakemake(*completed.configured(), "--report", "report.zip")
     assert done.returncode == 0, done.stdout[-4000:]

@@ -1,11 +1,6 @@
 """All that one sees of `aam`, and of a mistake, in real runs."""
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +67,6 @@ def city(**changes: Any) -> dict[str, Any]:
     return {"city": {**MINE["tasks"]["city"], **changes}}
 
 
-def command(checkout: Checkout, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `aam` with the package of a checkout."""
-    return subprocess.run(
-        [sys.executable, "-m", "aam", *arguments],
-        cwd=checkout.root,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "output"),
     [
@@ -95,7 +78,7 @@ def command(checkout: Checkout, *arguments: str) -> subprocess.CompletedProcess[
     ids=["too deep", "no column", "one group", "no section"],
 )
 def test_a_mistake_is_one_message(fresh: Checkout, changes: dict[str, Any], output: str) -> None:
-    done = command(fresh, "check", study(fresh.root, **changes))
+    done = fresh.aam("check", study(fresh.root, **changes))
     assert (done.returncode, done.stdout) == (1, output)
 
 
@@ -126,17 +109,17 @@ def test_snakemake_itself_says_a_mistake_once_without_its_settings(fresh: Checko
 
 def test_check_says_it_again_and_a_run_lists_its_jobs(fresh: Checkout) -> None:
     config = study(fresh.root)
-    first = command(fresh, "check", config)
+    first = fresh.aam("check", config)
     text = (fresh.root / "results/mine/check.txt").read_text(encoding="utf-8")
     assert (first.returncode, first.stdout) == (
         0,
         f"[1 of 2] Reading the files of mine\n\n{text}\n[2 of 2] All files can be read\n",
     )
     assert "Everything: about" in text
-    again = command(fresh, "check", config)
+    again = fresh.aam("check", config)
     assert "Task city: 20 labelled samples in 2 folds." in again.stdout
     target = "results/mine/inputs/metadata.parquet"
-    run = command(fresh, "run", config, "--cores", "1", "--rerun-incomplete", target)
+    run = fresh.aam("run", config, "--cores", "1", "--rerun-incomplete", target)
     assert (run.returncode, run.stdout) == (
         0,
         "[1 of 2] Reading the table of mine\n[2 of 2] Reading the metadata of mine\n",
@@ -150,27 +133,6 @@ def test_check_says_it_again_and_a_run_lists_its_jobs(fresh: Checkout) -> None:
         (["--", target], "Nothing to be done"),
         (["--verbose", "--forceall", target], "Job 0: Reading the metadata of mine\n"),
     ):
-        done = command(fresh, "run", config, *options)
+        done = fresh.aam("run", config, *options)
         assert done.returncode == 0, done.stdout
         assert words in done.stdout
-
-
-def test_a_run_ends_with_the_answer_its_light_and_the_page(
-    completed: Checkout, tmp_path: Path
-) -> None:
-    checkout = replace(completed, root=tmp_path / "copy")
-    shutil.copytree(completed.root, checkout.root)
-    *_, config = checkout.configured()
-    page = "results/demo/report.html"
-    done = command(checkout, "run", config, "--forcerun", "summary", "--", page)
-    job, empty, answer, light, last = done.stdout.splitlines()
-    assert (job, empty) == ("[1 of 1] Writing the page of demo", "")
-    summary = (checkout.root / "results/demo/summary.md").read_text(encoding="utf-8")
-    assert answer.startswith("demo, environment: ")
-    assert answer.removeprefix("demo, environment: ") in summary
-    colour, _, reason = light.removeprefix("Light: ").partition(". ")
-    assert colour in ("stop", "care", "good")
-    assert reason in summary
-    assert last == f"Page, which has all 2 tasks: open {page} in a browser"
-    nothing = command(checkout, "run", config, "--", page)
-    assert "open results" not in nothing.stdout, "nothing was written"
