@@ -153,9 +153,10 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
     """
     files: dict[str, Any] = {"tokens": results / "tokens" / "asvs.arrow"}
     files["samples"] = results / "views" / "samples.arrow"
-    if slices.computes_targets(config, dataset, model):
+    computes_targets = slices.computes_targets(config, dataset, model)
+    if computes_targets or slices.thins_rows(config, dataset, model):
         files["tree"] = results / "inputs" / "tree.nwk"
-    else:
+    if not computes_targets:
         # Metric by metric, as training reads them.
         files["distances"] = [
             results / "unifrac" / metric / f"view{view}.parquet"

@@ -97,6 +97,8 @@ VARIANTS = {
     "half": Variant(epochs_fraction=0.5),
     "quarter_of_reads": Variant(reads_fraction=0.25, whole_from=0.6),
     "tenth_of_reads": Variant(reads_fraction=0.1, whole_from=0.6),
+    "tenth_for_longer": Variant(reads_fraction=0.1, whole_from=0.8),
+    "tenth_for_longest": Variant(reads_fraction=0.1, whole_from=0.9),
     "quarter_of_reads_throughout": Variant(reads_fraction=0.25, whole_from=1.0),
 }
 
@@ -299,13 +301,11 @@ def train_variant(
     pandas.DataFrame
         A row per validation: the step, the scores, and the processor `seconds` of training.
     """
-    training = settings.pretraining
-    assert training.epochs is not None
-    epochs = round(variant.epochs_fraction * training.epochs)
-    settings = replace(settings, pretraining=training.model_copy(update={"epochs": epochs}))
     runtime = RunOptions(threads=1, checkpoint_every_s=math.inf)
     devices = pretraining_devices(settings.optimization, runtime)
     prepared = prepare(settings, inputs)
+    epochs = round(variant.epochs_fraction * prepared.dataset.epochs)
+    prepared = replace(prepared, dataset=replace(prepared.dataset, epochs=epochs))
     if variant.is_batch_growing:
         prepared = replace(prepared, dataset=as_class(GrowingBatches, prepared.dataset))
     if variant.reads_fraction < 1:

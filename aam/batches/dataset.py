@@ -21,6 +21,7 @@ from aam.batches.collate import (
     sample_blocks,
 )
 from aam.batches.masking import Masker
+from aam.batches.thinning import Thinning
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
@@ -79,6 +80,8 @@ class BatchDataset(Dataset[Batch]):
     """Categories of all samples by their numbers; None: there are no covariates."""
     at_once: int | None = None
     """Most samples of a block; None: as many as suit a CPU."""
+    thinning: Thinning | None = None
+    """Draws reads of the rows in the first steps; None: all rows are whole."""
 
     def __post_init__(self) -> None:
         # A frozen dataclass refuses a plain assignment. This is no field: `replace` makes it again.
@@ -96,6 +99,8 @@ class BatchDataset(Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
+        if self.thinning is not None and self.thinning.is_due(step):
+            return self._thinned_batch(rows_B, step, self.thinning)
         batch = self.assemble(rows_B, step)
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
@@ -103,6 +108,19 @@ class BatchDataset(Dataset[Batch]):
         else:
             self._add_mixed_distances(batch, rows_B, view)
         return batch
+
+    def _thinned_batch(self, rows_B: NDArray[np.int64], step: int, thinning: Thinning) -> Batch:
+        """Return the batch of some rows with a part of their reads, and the distances of these."""
+        drawn = replace(self, store=thinning.draw(self.store, rows_B, step), thinning=None)
+        drawn_rows_B = np.arange(len(rows_B))
+        batch = drawn.assemble(drawn_rows_B, step)
+        batch.values.update(self.targets(rows_B))
+        drawn._add_exact_distances(batch, drawn_rows_B, thinning.exact)
+        return batch
+
+    def whole(self) -> Self:
+        """Return the same batches, in all of which the rows have all of their reads."""
+        return replace(self, thinning=None)
 
     def _add_exact_distances(
         self, batch: Batch, rows_B: NDArray[np.int64], exact: BatchDistances

@@ -26,7 +26,7 @@ def load_matrices(
     sample_ids: Sequence[str],
     is_in: NDArray[np.bool_] | None = None,
     room_bytes: float = math.inf,
-) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
+) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]], tuple[float, float]]:
     """Read the distances of all metrics and views.
 
     Parameters
@@ -50,6 +50,9 @@ def load_matrices(
         Per metric the matrices [V, N, N], fp32.
     values : dict
         For Faith's PD the standardized values [N, 1], the mean of the views, fp32; otherwise empty.
+    faith_pd_scale : tuple
+        Mean and standard deviation that Faith's PD was standardized by; 0 and 1 where it is not
+        learned.
 
     Raises
     ------
@@ -70,16 +73,17 @@ def load_matrices(
             "more memory: runtime.max_memory_gb where it is set, else the memory of the job",
         )
     values = {}
+    faith_pd_scale = 0.0, 1.0
     if faith_pd_files is not None:
-        values[FAITH_PD] = _faith_pd(faith_pd_files, sample_ids, is_in)
+        values[FAITH_PD], faith_pd_scale = _faith_pd(faith_pd_files, sample_ids, is_in)
     distances = {metric: _read(view_paths, sample_ids) for metric, view_paths in files.items()}
-    return distances, values
+    return distances, values, faith_pd_scale
 
 
 def _faith_pd(
     paths: Sequence[Path], sample_ids: Sequence[str], is_in: NDArray[np.bool_] | None
-) -> NDArray[np.float32]:
-    """Return the means [N, 1] of all views, standardized by the samples that are in."""
+) -> tuple[NDArray[np.float32], tuple[float, float]]:
+    """Return the means [N, 1] of all views, standardized by the samples that are in, and how."""
     views = []
     for path in paths:
         ids, values_N = read_faith_pd(path)
@@ -87,8 +91,8 @@ def _faith_pd(
         views.append(values_N)
     mean_N1 = np.stack(views).mean(axis=0)[:, None]
     scaling = mean_N1 if is_in is None else mean_N1[is_in]
-    deviation = scaling.std() or 1.0
-    return ((mean_N1 - scaling.mean()) / deviation).astype(np.float32)
+    mean, deviation = scaling.mean(), scaling.std() or 1.0
+    return ((mean_N1 - mean) / deviation).astype(np.float32), (float(mean), float(deviation))
 
 
 def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float32]:

@@ -161,6 +161,11 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
     return resolved(config, "pretraining", dataset=dataset, model=model).targets == "batch"
 
 
+def thins_rows(config: Config, dataset: str, model: str) -> bool:
+    """Return whether a model learns from rows of fewer reads at first."""
+    return resolved(config, "pretraining", dataset=dataset, model=model).thinned > 0
+
+
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
     """Return architecture, training and optimization settings of one encoder.
 
@@ -168,13 +173,19 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     -------
     dict
         `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
-        `alpha` where generalized UniFrac is computed in the batch.
+        `alpha` where generalized UniFrac is computed in the batch, always or of thinned rows.
     """
+    return _pretrain(config, dataset, model)
+
+
+def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> Slice:
+    """Return the slice `pretrain`, with keys of the section `pretraining` changed."""
     training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
-    training["distances"] = distances(config, dataset, model)
+    training |= {"distances": distances(config, dataset, model), **changes}
     section = config.models[model]
     settings: Slice = {}
-    if training["targets"] == "batch" and "generalized" in training["distances"]:
+    computes_some = training["targets"] == "batch" or training["thinned"] > 0
+    if computes_some and "generalized" in training["distances"]:
         settings["alpha"] = resolved(config, "unifrac", dataset=dataset).alpha
     settings["model"] = architecture(config, dataset, model)
     if section.start:
@@ -462,5 +473,5 @@ def describe(config: Config, dataset: str) -> Slice:
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
-    """Return the settings of the speed table and of the model it times."""
-    return {**config.benchmark.plain(), **pretrain(config, dataset, model)}
+    """Return the settings of the speed table and of the model it times, with whole rows."""
+    return {**config.benchmark.plain(), **_pretrain(config, dataset, model, thinned=0.0)}

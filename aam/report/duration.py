@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from aam.config.names import name_models
@@ -167,6 +168,8 @@ class Work:
 
     prevalence_F: NDArray[np.float64]
     """Share of the samples that have each ASV."""
+    thinned_prevalence_F: NDArray[np.float64]
+    """The same share in a thinned step of pretraining."""
     samples: int
     """Samples with enough reads."""
     length_bp: int
@@ -192,12 +195,26 @@ class Work:
         InputError
             No sample has as many reads as the rarefaction depth.
         """
-        prevalence_F, samples = _prevalence(table, plan["depth"])
-        length_bp = min(longest_bp, plan["max_length_bp"])
-        return cls(prevalence_F, samples, length_bp, BUDGET_CORES * core_speed())
+        depth = plan["depth"]
+        rows = np.flatnonzero(table.reads >= depth)
+        if not rows.size:
+            raise too_deep(table.sample_ids, table.reads, depth)
+        return cls(
+            prevalence_F=_prevalence(table.counts[rows], depth),
+            thinned_prevalence_F=_prevalence(table.counts[rows], Pretraining.thinned_reads(depth)),
+            samples=len(rows),
+            length_bp=min(longest_bp, plan["max_length_bp"]),
+            cores=BUDGET_CORES * core_speed(),
+        )
 
     def training_s(
-        self, shape: Mapping[str, Any], passes: float, rows: float, batch_size: int
+        self,
+        shape: Mapping[str, Any],
+        passes: float,
+        rows: float,
+        batch_size: int,
+        *,
+        is_thinned: bool = False,
     ) -> float:
         """Return the seconds that train a whole model.
 
@@ -211,13 +228,16 @@ class Work:
             Rows of a pass.
         batch_size
             Rows of a step.
+        is_thinned
+            Whether the rows are thinned.
         """
+        prevalence_F = self.thinned_prevalence_F if is_thinned else self.prevalence_F
         steps = passes * math.ceil(rows / batch_size)
         # An ASV is encoded once per step if any row of the batch has it.
-        share_of_steps_F = 1 - (1 - self.prevalence_F) ** min(batch_size, rows)
+        share_of_steps_F = 1 - (1 - prevalence_F) ** min(batch_size, rows)
         encoded_asvs = share_of_steps_F.sum() * steps
         tokens_per_asv = math.ceil(self.length_bp / shape["patch_bp"])
-        asvs_of_rows = self.prevalence_F.sum() * passes * rows
+        asvs_of_rows = prevalence_F.sum() * passes * rows
         tokens = shape["asv_layers"] * tokens_per_asv * encoded_asvs
         tokens += shape["sample_layers"] * asvs_of_rows
         # A block has 12 weights per unit of width squared; a token costs six operations for each.
@@ -230,8 +250,14 @@ class Work:
         learned = self.samples * (1 - settings.held_out)
         # A validation, and the embedding of all samples, are forward passes: a third of a step.
         validated = settings.validations * (self.samples - learned)
-        passes = (self.samples + validated) / 3 / learned + self.pretraining_passes(model)
-        return START + self.training_s(model["model"], passes, learned, settings.batch_size)
+        scored = (self.samples + validated) / 3 / learned
+        passes = self.pretraining_passes(model)
+        whole = scored + (1 - settings.thinned) * passes
+        thinned = settings.thinned * passes
+        shape, size = model["model"], settings.batch_size
+        seconds = self.training_s(shape, whole, learned, size)
+        seconds += self.training_s(shape, thinned, learned, size, is_thinned=True)
+        return START + seconds
 
     def pretraining_passes(self, model: Mapping[str, Any]) -> int:
         """Return the passes of a pretraining over its training samples."""
@@ -271,18 +297,13 @@ class Work:
         return START + share * EXPLAINED * samples / self.cores
 
 
-def _prevalence(table: FeatureTable, depth: int) -> tuple[NDArray[np.float64], int]:
-    """Return the part of the samples that have each ASV at a depth, [F], and their number."""
-    rows = np.flatnonzero(table.reads >= depth)
-    if not rows.size:
-        raise too_deep(table.sample_ids, table.reads, depth)
-    samples = len(rows)
-    counts_RF = table.counts[rows].astype(np.float64)
+def _prevalence(counts_RF: csr_array, depth: int) -> NDArray[np.float64]:
+    """Return the part of some samples that have each ASV at a depth, [F]."""
+    counts_RF = counts_RF.astype(np.float64)
     reads_R = counts_RF.sum(axis=1)
     entries_R = np.diff(counts_RF.indptr)
     reads_of_entries = np.repeat(reads_R, entries_R)
     # The probability that a rarefied sample has the ASV, as if reads were put back after each
     # draw, which is near enough.
     counts_RF.data = 1 - np.exp(-depth * counts_RF.data / reads_of_entries)
-    prevalence_F = np.asarray(counts_RF.sum(axis=0)) / samples
-    return prevalence_F, samples
+    return np.asarray(counts_RF.sum(axis=0)) / counts_RF.shape[0]

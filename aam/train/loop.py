@@ -192,14 +192,14 @@ class _Run:
 
     def choose_precision(self) -> None:
         """Time steps where the precision is to be chosen, and take the faster one."""
-        self.precision.make(self.model, self.wrapped, self.dataset, self.memory)
+        self.precision.make(self.model, self.wrapped, self.dataset.whole(), self.memory)
 
     def choose_micro_batches(self) -> None:
         """Find micro-batches that fit into the memory, unless the checkpoint has them.
 
         The report has the memory of these first ones, even if a step needs smaller ones later.
         """
-        self.first_micro_batches = self.memory.prepare(self.dataset)
+        self.first_micro_batches = self.memory.prepare(self.dataset.whole())
 
     def train(self) -> None:
         """Do the steps that are left, and wait until the last checkpoint is written."""

@@ -19,7 +19,8 @@ class PretrainInputs(InputFiles):
     """Parquet files of the distances to learn: metric by metric, in the order of the settings, and
     within a metric view by view. None: they are computed in the batch."""
     tree: Path | None = None
-    """Newick file with a tip for every ASV, for distances that are computed in the batch."""
+    """Newick file with a tip for every ASV, for distances that are computed in the batch: all of
+    them, or those of thinned rows."""
     metadata: Path | None = None
     """Parquet file of the imported metadata, which names the study of each sample."""
     sequences: Path | None = None

@@ -5,12 +5,14 @@ Shape suffixes: N samples.
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aam.batches.dataset import BatchDataset, number_of_batches
 from aam.batches.masking import Masker
+from aam.batches.thinning import Thinning
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
@@ -106,6 +108,9 @@ def prepare(
     dataset = _make_dataset(training, store, cut_tokens, training_samples, masker, true_distances)
     scaled_metrics = take_start(model, start, dataset)
     model.start(dataset[0], training.dropout, learned=scaled_metrics)
+    if training.thinned > 0:
+        assert inputs.tree is not None, "distances of thinned rows are computed on a tree"
+        dataset = _thin(dataset, settings, inputs.tree, true_distances.faith_pd_scale)
     validation = _make_validation(
         training, store, cut_tokens, held_out_samples, training_samples, masker, true_distances
     )
@@ -185,6 +190,23 @@ def _make_dataset(
         values=true_distances.values,
         exact=true_distances.exact,
     )
+
+
+def _thin(
+    dataset: BatchDataset,
+    settings: PretrainSettings,
+    tree: Path,
+    faith_pd_scale: tuple[float, float],
+) -> BatchDataset:
+    """Return the same batches, with fewer reads in the first steps."""
+    training = settings.pretraining
+    exact = settings.batch_distances(tree, dataset.tokens.feature_ids)
+    thinning = Thinning(
+        steps=round(training.thinned * len(dataset)),
+        seed=training.seed,
+        exact=replace(exact, faith_pd_scale=faith_pd_scale),
+    )
+    return replace(dataset, thinning=thinning)
 
 
 def _make_validation(

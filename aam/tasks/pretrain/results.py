@@ -108,8 +108,10 @@ def _utilisation(
     if rate is None:
         return None
     dataset = prepared.dataset
-    steps = range(min(BATCHES_COUNTED, dataset.steps_per_epoch))
-    batches = [dataset[step] for step in steps]
+    number = min(BATCHES_COUNTED, len(dataset))
+    # Evenly over the run, whose first batches may have fewer reads than the last ones.
+    steps = np.linspace(0, len(dataset), number, endpoint=False).astype(int)
+    batches = [dataset[step] for step in steps.tolist()]
     flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in batches)
     flops_per_sample = flops / sum(batch.size for batch in batches)
     possible_flops = devices.processes * peak_flops(devices.precision, devices.device)

@@ -1,13 +1,15 @@
 """Settings of the pretraining of one encoder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.model.asv_encoders import Architecture
 from aam.train.options import StepOptions, step_options
+from aam.unifrac.in_batch import BatchDistances
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,29 @@ class PretrainSettings:
     def step_options(self) -> StepOptions:
         """Options of a training step: what the level of `optimization` stands for."""
         return step_options(self.optimization)
+
+    def batch_distances(self, tree: Path, feature_ids: Sequence[str]) -> BatchDistances:
+        """Return what computes the distances that are learned from the reads of a batch.
+
+        Parameters
+        ----------
+        tree
+            Newick file with a tip for every ASV.
+        feature_ids
+            The ASVs, in the order of the token store.
+
+        Returns
+        -------
+        BatchDistances
+            Faith's PD is not standardized yet.
+
+        Raises
+        ------
+        InputError
+            The tree cannot be read.
+        """
+        alpha = 1.0 if self.alpha is None else self.alpha
+        return BatchDistances.from_tree(self.metrics, tree, feature_ids, alpha)
 
     def shape(self, max_length_bp: int) -> Architecture:
         """Return the architecture of an encoder.

@@ -37,6 +37,8 @@ class TrueDistances:
     """Faith's PD of all samples by its name, standardized, [N, 1]; none where `exact` is given."""
     exact: BatchDistances | None = None
     """What computes distances and Faith's PD batch by batch; None: they are stored."""
+    faith_pd_scale: tuple[float, float] = (0.0, 1.0)
+    """Mean and standard deviation that Faith's PD is standardized by."""
 
 
 def stored_targets(
@@ -74,10 +76,11 @@ def stored_targets(
     InputError
         There is no room for them, or a distance is not finite.
     """
-    distances, values = load_matrices(
+    distances, values, faith_pd_scale = load_matrices(
         paths, metrics, store.views, store.sample_ids, is_in, room_bytes
     )
-    return TrueDistances(pair_variances(distances, training), distances, values)
+    variances = pair_variances(distances, training)
+    return TrueDistances(variances, distances, values, faith_pd_scale=faith_pd_scale)
 
 
 def batch_targets(
@@ -113,8 +116,7 @@ def batch_targets(
         length 0 alone.
     """
     metrics = settings.metrics
-    alpha = 1.0 if settings.alpha is None else settings.alpha
-    exact = BatchDistances.from_tree(metrics, tree, tokens.feature_ids, alpha)
+    exact = settings.batch_distances(tree, tokens.feature_ids)
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         height_F = exact.above_FE @ exact.length_E
@@ -128,7 +130,7 @@ def batch_targets(
     # The computed matrices have rows for the selected samples only, all of which count here.
     one_view = {name: matrix_NN[None] for name, matrix_NN in computed.items()}
     variances = pair_variances(one_view, np.arange(len(some_N)))
-    return TrueDistances(variances, exact=exact)
+    return TrueDistances(variances, exact=exact, faith_pd_scale=exact.faith_pd_scale)
 
 
 def room(max_memory_gb: float | None, processes: int) -> float:

@@ -46,7 +46,7 @@ def test_distances_without_room_are_one_message_before_anything_is_read(
     augmented, files, monkeypatch
 ):
     needed, ids = 4 * 20 * 20 * 4, augmented.store.sample_ids
-    matrices, _ = load_matrices(files, METRICS, 2, ids, None, needed)
+    matrices, *_ = load_matrices(files, METRICS, 2, ids, None, needed)
     np.testing.assert_array_equal(matrices["unweighted"], [symmetric(20, 0), symmetric(20, 1)])
     for name in ("distance_rows", "read_faith_pd"):
         monkeypatch.setattr(distances, name, None)
@@ -58,11 +58,12 @@ def test_distances_without_room_are_one_message_before_anything_is_read(
 @pytest.mark.parametrize("is_in", [None, np.arange(20) % 3 > 0], ids=["all", "some"])
 def test_faith_pd_is_standardized_by_the_samples_of_training(augmented, files, is_in):
     ids = augmented.store.sample_ids
-    distances, values = load_matrices(files, METRICS, 2, ids, is_in)
+    distances, values, scale = load_matrices(files, METRICS, 2, ids, is_in)
     np.testing.assert_array_equal(distances["weighted"], [symmetric(20, 4), symmetric(20, 5)])
     mean = np.arange(20) + 0.5
     training = mean if is_in is None else mean[is_in]
-    expected = (mean - training.mean()) / training.std()
+    assert scale == pytest.approx((training.mean(), training.std()))
+    expected = (mean - scale[0]) / scale[1]
     np.testing.assert_allclose(values[FAITH_PD][:, 0], expected, rtol=1e-5)
 
 

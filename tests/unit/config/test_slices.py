@@ -87,6 +87,8 @@ def all_slices(config: Config) -> dict[str, Any]:
             {"pretrain:b", "finetune:b:age", "finetune:b:raw"},
         ),
         ({"pretraining": {"targets": "batch"}}, PRETRAINED),
+        # Speed is that of whole rows.
+        ({"pretraining": {"thinned": 0.5}}, PRETRAINED - {"benchmark"}),
         ({"benchmark": {"seconds": 9}}, {"benchmark"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
         ({"runtime": {"workers": 0, "checkpoint_every_s": 5}, "data_dir": "elsewhere"}, set()),

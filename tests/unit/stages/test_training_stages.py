@@ -14,6 +14,8 @@ import pytest
 import torch
 from unifrac_cases import random_tree
 
+from aam.batches.thinning import Thinning
+from aam.config.sections.training import Pretraining
 from aam.data.trees.newick import write_newick
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
@@ -167,6 +169,34 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path, monkeyp
     write_newick(path, tree)
     with pytest.raises(InputError, match="tree.nwk: got branches of length 0 only"):
         study.pretrain(tmp_path / "again", settings, inputs)
+
+
+def test_a_training_with_thinned_rows_is_cut_and_goes_on_to_the_same_bytes(
+    study, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Pretraining, "least_reads", 5)
+    store, names = study.tiny.store, study.tiny.tokens.feature_ids
+    write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
+    inputs = {**study.pretraining_inputs, "tree": tmp_path / "tree.nwk"}
+    reads, steps = [], set()
+    draw = Thinning.draw
+
+    def noting(self, *arguments):
+        drawn = draw(self, *arguments)
+        reads.append(drawn.counts.sum() / len(drawn.sample_ids))
+        steps.add(arguments[-1])
+        return drawn
+
+    monkeypatch.setattr(Thinning, "draw", noting)
+    settings = {"thinned": 0.5}
+    once = study.pretrain(tmp_path / "once", settings, inputs)
+    assert steps == {0, 1, 2}, "half of six"
+    assert max(reads) < store.counts.sum() / len(store.row_view) / 2
+    for _ in range(6 - 1):
+        with pytest.raises(TimeIsUp):
+            study.pretrain(tmp_path / "cut", settings, inputs, deadline=time.time())
+    cut = study.pretrain(tmp_path / "cut", settings, inputs, deadline=time.time())
+    assert not differing(cut, once)
 
 
 def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):
