@@ -29,9 +29,8 @@ from aam.batches.dataset import BatchDataset
 from aam.bench.tables import markdown_table
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.samples import SampleStore
+from aam.config.sections.training import Pretraining
 from aam.distributed.devices import Devices
-from aam.model.batch import Batch
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
@@ -42,9 +41,8 @@ from aam.tasks.pretrain.validation import HeldOut
 from aam.train import optimizer as optimizers
 from aam.train import step as steps
 from aam.train.checkpoint import Checkpoints
-from aam.unifrac.in_batch import BatchDistances
 from aam.util.atomic import write_tsv
-from aam.util.seeds import generator, seed_of
+from aam.util.seeds import seed_of
 from benchmarks.accelerator import inputs_of, laid_together
 
 CORRELATION = 0.95
@@ -77,10 +75,10 @@ class Variant:
     is_normalized: bool = False
     """Neurons are normalized after the orthogonalization (NorMuon; Li et al. 2025,
     arXiv:2510.05491)."""
-    reads_fraction: float = 1.0
-    """Fraction of the reads of every row that is drawn in the steps before `whole_from`."""
-    whole_from: float = 0.0
-    """Fraction of the steps from which rows have all of their reads."""
+    thinned: float = 0.0
+    """Fraction of the steps in which rows have fewer reads: `pretraining.thinned`."""
+    reads_fraction: float = 0.1
+    """Fraction of the reads that a row has in these steps."""
     epochs_fraction: float = 1.0
     """Epochs as a fraction of the configured ones."""
 
@@ -95,11 +93,10 @@ VARIANTS = {
     "normuon": Variant(is_normalized=True),
     "seven_tenths": Variant(epochs_fraction=0.7),
     "half": Variant(epochs_fraction=0.5),
-    "quarter_of_reads": Variant(reads_fraction=0.25, whole_from=0.6),
-    "tenth_of_reads": Variant(reads_fraction=0.1, whole_from=0.6),
-    "tenth_for_longer": Variant(reads_fraction=0.1, whole_from=0.8),
-    "tenth_for_longest": Variant(reads_fraction=0.1, whole_from=0.9),
-    "quarter_of_reads_throughout": Variant(reads_fraction=0.25, whole_from=1.0),
+    "thinned": Variant(thinned=0.6),
+    "thinned_for_longer": Variant(thinned=0.8),
+    "thinned_for_longest": Variant(thinned=0.9),
+    "quarter_of_reads": Variant(thinned=0.6, reads_fraction=0.25),
 }
 
 
@@ -200,56 +197,6 @@ class GrowingBatches(BatchDataset):
 
 
 @dataclass(frozen=True, eq=False)
-class ThinnedBatches(BatchDataset):
-    """Rows of fewer reads in the first steps, which have fewer ASVs; `exact` has their distances.
-
-    The reads of a row are drawn without replacement, as in a rarefaction.
-    """
-
-    reads_fraction: float = 1.0
-    whole_from: float = 0.0
-
-    def __getitem__(self, step: int) -> Batch:
-        """Return the batch of one step."""
-        if step >= self.whole_from * len(self):
-            return super().__getitem__(step)
-        assert self.exact is not None
-        rows_B, _ = self.rows(step)
-        store = self._thin(rows_B, step)
-        batch = replace(as_class(BatchDataset, self), store=store).assemble(
-            np.arange(len(rows_B)), step
-        )
-        counts_BF = store.counts_of(np.arange(len(rows_B)), len(self.tokens.lengths))
-        for name, values in self.exact(counts_BF).items():
-            batch.distances[name] = torch.from_numpy(values.astype(np.float32))
-        return batch
-
-    def _thin(self, rows_B: NDArray[np.int64], step: int) -> SampleStore:
-        """Return a store of some rows with a part of their reads."""
-        rng = generator("thinned", self.seed, step)
-        asvs, counts = [], []
-        for row in rows_B:
-            entries = slice(*self.store.offsets[row : row + 2])
-            reads = self.store.counts[entries].astype(np.int64)
-            left = max(1, round(self.reads_fraction * int(reads.sum())))
-            drawn = rng.multivariate_hypergeometric(reads, left, method="marginals")
-            asvs.append(self.store.asvs[entries][drawn > 0])
-            counts.append(drawn[drawn > 0].astype(np.int32))
-        rows = len(rows_B)
-        return SampleStore(
-            sample_ids=[str(row) for row in rows_B],
-            views=1,
-            row_view=np.zeros(rows, np.int32),
-            offsets=np.cumsum([0, *map(len, asvs)]),
-            asvs=np.concatenate(asvs),
-            counts=np.concatenate(counts),
-            parent_offsets=np.arange(rows + 1),
-            parents=np.arange(rows, dtype=np.int32),
-            weights=np.ones(rows, np.float32),
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class TimedHeldOut(HeldOut):
     """A validation that notes the processor seconds which training took before it."""
 
@@ -283,16 +230,14 @@ def linear(step: int, total: int, warmup: float) -> float:
 
 
 def train_variant(
-    settings: PretrainSettings, inputs: PretrainInputs, tree: Path, variant: Variant
+    settings: PretrainSettings, inputs: PretrainInputs, variant: Variant
 ) -> pd.DataFrame:
     """Pretrain with a variant.
 
     Parameters
     ----------
     settings, inputs
-        Those of the stage.
-    tree
-        Tree of the dataset, which the distances of rows with fewer reads are computed on.
+        Those of the stage, with the tree of the dataset.
     variant
         What is changed.
 
@@ -303,21 +248,13 @@ def train_variant(
     """
     runtime = RunOptions(threads=1, checkpoint_every_s=math.inf)
     devices = pretraining_devices(settings.optimization, runtime)
+    training = settings.pretraining.model_copy(update={"thinned": variant.thinned})
+    settings = replace(settings, pretraining=training)
     prepared = prepare(settings, inputs)
     epochs = round(variant.epochs_fraction * prepared.dataset.epochs)
     prepared = replace(prepared, dataset=replace(prepared.dataset, epochs=epochs))
     if variant.is_batch_growing:
         prepared = replace(prepared, dataset=as_class(GrowingBatches, prepared.dataset))
-    if variant.reads_fraction < 1:
-        exact = BatchDistances.from_tree(settings.metrics, tree, prepared.tokens.feature_ids, 1.0)
-        thinned = as_class(ThinnedBatches, prepared.dataset)
-        dataset = replace(
-            thinned,
-            exact=exact,
-            reads_fraction=variant.reads_fraction,
-            whole_from=variant.whole_from,
-        )
-        prepared = replace(prepared, dataset=dataset)
     validation = as_class(TimedHeldOut, prepared.validation)
     prepared = replace(prepared, validation=validation)
     VariantMuon.variant = variant
@@ -326,6 +263,7 @@ def train_variant(
     with (
         patch.object(optimizers, "BatchedMuon", VariantMuon),
         patch.object(steps, "warmup_cosine", rate),
+        patch.object(Pretraining, "thinned_fraction", variant.reads_fraction),
     ):
         checkpoints = Checkpoints(None, "variant")
         progress = train(settings, prepared, devices, checkpoints, runtime, "variant")
@@ -391,6 +329,7 @@ def main() -> None:
     settings = PretrainSettings.read(slices.pretrain(config, arguments.dataset, arguments.model))
     results = Path("results") / arguments.dataset
     files = inputs_of(config, arguments.dataset, arguments.model, results)
+    files["tree"] = results / "inputs" / "tree.nwk"
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.one is not None:
         name, seed = arguments.one
@@ -399,7 +338,6 @@ def main() -> None:
         curve = train_variant(
             replace(settings, pretraining=seeded),
             inputs,
-            results / "inputs" / "tree.nwk",
             VARIANTS[name],
         )
         write_tsv(arguments.folder / f"{name}-{seed}.tsv", curve)
