@@ -29,7 +29,6 @@ from aam.batches.dataset import BatchDataset
 from aam.bench.tables import markdown_table
 from aam.config import slices
 from aam.config.configuration import load
-from aam.config.sections.training import Pretraining
 from aam.distributed.devices import Devices
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
@@ -77,8 +76,6 @@ class Variant:
     arXiv:2510.05491)."""
     thinned: float = 0.0
     """Fraction of the steps in which rows have fewer reads: `pretraining.thinned`."""
-    reads_fraction: float = 0.1
-    """Fraction of the reads that a row has in these steps."""
     epochs_fraction: float = 1.0
     """Epochs as a fraction of the configured ones."""
 
@@ -93,10 +90,8 @@ VARIANTS = {
     "normuon": Variant(is_normalized=True),
     "seven_tenths": Variant(epochs_fraction=0.7),
     "half": Variant(epochs_fraction=0.5),
-    "thinned": Variant(thinned=0.6),
-    "thinned_for_longer": Variant(thinned=0.8),
-    "thinned_for_longest": Variant(thinned=0.9),
-    "quarter_of_reads": Variant(thinned=0.6, reads_fraction=0.25),
+    "thinned": Variant(thinned=0.8),
+    "thinned_for_longer": Variant(thinned=0.9),
 }
 
 
@@ -263,7 +258,6 @@ def train_variant(
     with (
         patch.object(optimizers, "BatchedMuon", VariantMuon),
         patch.object(steps, "warmup_cosine", rate),
-        patch.object(Pretraining, "thinned_fraction", variant.reads_fraction),
     ):
         checkpoints = Checkpoints(None, "variant")
         progress = train(settings, prepared, devices, checkpoints, runtime, "variant")

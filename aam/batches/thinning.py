@@ -20,7 +20,7 @@ class Thinning:
     """Draws reads of every row in the first steps of a run.
 
     Rows have fewer ASVs then, so that the steps are faster. Their distances are computed from the
-    reads that were drawn.
+    reads that were drawn, whose number grows from step to step (`Pretraining.thinned_reads`).
     """
 
     steps: int
@@ -58,7 +58,8 @@ class Thinning:
             The rows as samples of one view, in their order.
         """
         rng = generator("thinning", self.seed, step)
-        drawn = [self._draw_row(store, row, rng) for row in rows_B]
+        done = step / self.steps
+        drawn = [self._draw_row(store, row, done, rng) for row in rows_B]
         asvs, counts = zip(*drawn, strict=True)
         rows = len(rows_B)
         return SampleStore(
@@ -74,12 +75,12 @@ class Thinning:
         )
 
     def _draw_row(
-        self, store: SampleStore, row: int, rng: np.random.Generator
+        self, store: SampleStore, row: int, done: float, rng: np.random.Generator
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the ASVs of a row that have reads after the draw, and these reads."""
         entries = slice(store.offsets[row], store.offsets[row + 1])
         asvs_A, reads_A = store.asvs[entries], store.counts[entries]
-        wanted = Pretraining.thinned_reads(int(reads_A.sum()))
+        wanted = Pretraining.thinned_reads(int(reads_A.sum()), done)
         drawn_A = rng.multivariate_hypergeometric(reads_A, wanted, method="marginals")
         is_left_A = drawn_A > 0
         if self.exact.length_E.size and not self._height_F[asvs_A[is_left_A]].any():

@@ -169,7 +169,7 @@ class Work:
     prevalence_F: NDArray[np.float64]
     """Share of the samples that have each ASV."""
     thinned_prevalence_F: NDArray[np.float64]
-    """The same share in a thinned step of pretraining."""
+    """The same share in the middle one of the thinned steps of pretraining."""
     samples: int
     """Samples with enough reads."""
     length_bp: int
@@ -201,7 +201,9 @@ class Work:
             raise too_deep(table.sample_ids, table.reads, depth)
         return cls(
             prevalence_F=_prevalence(table.counts[rows], depth),
-            thinned_prevalence_F=_prevalence(table.counts[rows], Pretraining.thinned_reads(depth)),
+            thinned_prevalence_F=_prevalence(
+                table.counts[rows], Pretraining.thinned_reads(depth, done=0.5)
+            ),
             samples=len(rows),
             length_bp=min(longest_bp, plan["max_length_bp"]),
             cores=BUDGET_CORES * core_speed(),

@@ -64,10 +64,10 @@ class Pretraining(Training):
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
     thinned: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the steps, from the first on, in which every row has a tenth of its reads, at
-    least 100: fewer ASVs make these steps faster."""
+    """Fraction of the steps, from the first on, in which rows have fewer reads: a tenth of them at
+    first, at least 100, and ever more. Fewer ASVs make these steps faster."""
     thinned_fraction: ClassVar[float] = 0.1
-    """Fraction of its reads that a row has in a thinned step."""
+    """Fraction of its reads that a row has in the first thinned step."""
     least_reads: ClassVar[int] = 100
     """Reads that a thinned row has at least, if it has as many."""
     masking: Masking = "random"
@@ -80,15 +80,18 @@ class Pretraining(Training):
     """Stop when the held-out correlation no longer improves, and keep the best weights."""
 
     @classmethod
-    def thinned_reads(cls, reads: int) -> int:
-        """Return the reads of a row in a thinned step.
+    def thinned_reads(cls, reads: int, done: float) -> int:
+        """Return the reads of a row in a thinned step, which grow by the same factor in each.
 
         Parameters
         ----------
         reads
             Reads of the whole row.
+        done
+            Fraction of the thinned steps that are done.
         """
-        return min(reads, max(cls.least_reads, round(cls.thinned_fraction * reads)))
+        fraction = cls.thinned_fraction ** (1 - done)
+        return min(reads, max(cls.least_reads, round(fraction * reads)))
 
     def passes(self, steps_per_epoch: int) -> int:
         """Return the number of epochs.

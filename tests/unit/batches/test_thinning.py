@@ -36,7 +36,13 @@ def row_of(store, row: int) -> dict[int, int]:
 
 @pytest.mark.parametrize(("reads", "left"), [(10_000, 1000), (1000, 100), (400, 100), (60, 60)])
 def test_a_tenth_of_the_reads_is_left_but_a_hundred_if_there_are_as_many(reads, left):
-    assert Pretraining.thinned_reads(reads) == left
+    assert Pretraining.thinned_reads(reads, done=0.0) == left
+    assert Pretraining.thinned_reads(reads, done=1.0) == reads
+
+
+def test_reads_grow_by_the_same_factor():
+    grown = [Pretraining.thinned_reads(10_000, done) for done in (0.0, 0.25, 0.5, 0.75)]
+    assert grown == [1000, 1778, 3162, 5623]
 
 
 @pytest.mark.usefixtures("few_reads")
@@ -47,7 +53,8 @@ def test_reads_are_drawn_from_those_of_the_row_anew_in_each_step(tiny, exact):
     for number, row in enumerate(rows):
         before = row_of(tiny.store, row)
         first, again, other = (row_of(store, number) for store in stores)
-        assert sum(first.values()) == Pretraining.thinned_reads(sum(before.values()))
+        assert sum(first.values()) == Pretraining.thinned_reads(sum(before.values()), 0.0)
+        assert sum(other.values()) == Pretraining.thinned_reads(sum(before.values()), 0.1)
         assert all(0 < count <= before[asv] for asv, count in first.items())
         assert len(first) < len(before)
         assert list(first) == sorted(first)
@@ -65,7 +72,8 @@ def test_abundant_asvs_are_drawn_in_proportion(tiny, exact):
         for asv, count in row_of(thinning.draw(tiny.store, np.array([0]), step), 0).items():
             sums[asv] += count
     total = sum(before.values())
-    drawn = 1000 * Pretraining.thinned_reads(total)
+    drawn = sum(Pretraining.thinned_reads(total, step / 1000) for step in range(1000))
+    assert sum(sums.values()) == drawn
     for asv, count in before.items():
         assert sums[asv] / drawn == pytest.approx(count / total, abs=0.02)
 
