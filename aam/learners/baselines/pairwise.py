@@ -25,8 +25,8 @@ from aam.learners.baselines.problem import Prediction, Problem, predict, prevale
 
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
-ROWS_AT_ONCE = 4096
-"""Samples that are predicted at a time: with landmarks, all pairs would not fit into memory."""
+ROWS_AT_ONCE = 1024
+"""Rows of pairs, and of features of landmarks, that are made at a time."""
 NEIGHBOURS = (1, 3, 5, 10, 20, 40)
 """Candidate numbers of neighbours; the smallest of equals is taken."""
 
@@ -120,24 +120,42 @@ def _kernels(
     list of callable
         The linear and the Gaussian kernel.
     """
-    features_LP = features(reads_NF if task.landmarks is None else reads_NF[task.landmarks])
-    train_TP = features_LP[task.columns]
-    center_P = train_TP.mean(axis=0)
+    if task.landmarks is not None:
+        return _landmark_kernels(task, reads_NF, features)
+    features_NP = features(reads_NF)
+    train_TP = features_NP[task.train]
     scale = np.sqrt(train_TP.var(axis=0).sum()) or 1.0
-    scaled_LP = (features_LP - center_P) / scale
-    if task.landmarks is None:
-        # All pairs are computed once, and both kernels take their rows.
-        linear_NL = scaled_LP @ scaled_LP.T
-        square_N = np.diag(linear_NL)
-        gaussian_NL = _gaussian(linear_NL, square_N, square_N)
-        return [linear_NL.__getitem__, gaussian_NL.__getitem__]
+    scaled_NP = (features_NP - train_TP.mean(axis=0)) / scale
+    linear_NN = scaled_NP @ scaled_NP.T
+    square_N = np.diag(linear_NN)
+    gaussian_NN = _gaussian(linear_NN, square_N, square_N)
+    return [linear_NN.__getitem__, gaussian_NN.__getitem__]
 
-    scaled_LP = scaled_LP.astype(np.float32)
+
+def _landmark_kernels(
+    task: Problem, reads_NF: csr_array, features: Callable[[csr_array], Floats]
+) -> list[PairsOfRows]:
+    """Return the kernels of `_kernels` with the landmarks, in fp32.
+
+    Neither the features nor the pairs of all samples would fit into memory: some rows are made at a
+    time.
+    """
+    landmarks = task.landmarks
+    assert landmarks is not None
+    scaled_LP = np.concatenate(
+        [features(reads_NF[rows]).astype(np.float32) for rows in _blocks(landmarks)]
+    )
+    train_TP = scaled_LP[task.columns]
+    center_P = train_TP.mean(axis=0, dtype=np.float64).astype(np.float32)
+    train_TP -= center_P
+    variance = np.square(train_TP, out=train_TP).sum(dtype=np.float64) / len(train_TP)
+    scale = np.float32(np.sqrt(variance) or 1.0)
+    scaled_LP -= center_P
+    scaled_LP /= scale
     square_L = np.square(scaled_LP).sum(axis=1)
 
     def scaled_features(rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        scaled_RP = (features(reads_NF[rows]) - center_P) / scale
-        return scaled_RP.astype(np.float32)
+        return (features(reads_NF[rows]).astype(np.float32) - center_P) / scale
 
     def linear(rows: NDArray[np.intp]) -> Floats:
         return scaled_features(rows) @ scaled_LP.T
@@ -148,6 +166,16 @@ def _kernels(
         return _gaussian(scaled_RP @ scaled_LP.T, square_R, square_L)
 
     return [linear, gaussian]
+
+
+def _blocks(rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return rows in blocks of `ROWS_AT_ONCE`."""
+    return [rows[first : first + ROWS_AT_ONCE] for first in range(0, len(rows), ROWS_AT_ONCE)]
+
+
+def _training_pairs(task: Problem, pairs: PairsOfRows) -> Floats:
+    """Return the pairs of the training samples with each other."""
+    return np.concatenate([pairs(rows)[:, task.columns] for rows in _blocks(task.train)])
 
 
 def _gaussian(product_RL: Floats, square_R: Floats, square_L: Floats) -> Floats:
@@ -194,7 +222,7 @@ def _best_kernel(task: Problem, kernels: Sequence[PairsOfRows]) -> tuple[Any, Pa
     fitted = []
     for kernel in kernels:
         model = search(task, clone(machine), COSTS, splits)
-        fitted.append(model.fit(kernel(task.train)[:, task.columns], target))
+        fitted.append(model.fit(_training_pairs(task, kernel), target))
     # Without a part to leave out there is no score, and the first kernel is taken.
     scores = [getattr(model, "best_score_", 0.0) for model in fitted]
     # Where scores are equal, the first kernel is taken.
@@ -204,10 +232,9 @@ def _best_kernel(task: Problem, kernels: Sequence[PairsOfRows]) -> tuple[Any, Pa
 
 def _fit_predict(task: Problem, model: Any, pairs: PairsOfRows) -> Prediction:
     """Fit a model to the pairs of the training samples, and predict the held-out fold."""
-    model.fit(pairs(task.train)[:, task.columns], task.target[task.train])
+    model.fit(_training_pairs(task, pairs), task.target[task.train])
     predictions = [
-        predict(task, model, pairs(task.test[first : first + ROWS_AT_ONCE])[:, task.columns])
-        for first in range(0, len(task.test), ROWS_AT_ONCE)
+        predict(task, model, pairs(rows)[:, task.columns]) for rows in _blocks(task.test)
     ]
     values, probabilities = zip(*predictions, strict=True)
     return np.concatenate(values), np.concatenate(probabilities)
