@@ -154,7 +154,7 @@ def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[s
     files: dict[str, Any] = {"tokens": results / "tokens" / "asvs.arrow"}
     files["samples"] = results / "views" / "samples.arrow"
     computes_targets = slices.computes_targets(config, dataset, model)
-    if computes_targets or slices.thins_rows(config, dataset, model):
+    if computes_targets or slices.subsamples_rows(config, dataset, model):
         files["tree"] = results / "inputs" / "tree.nwk"
     if not computes_targets:
         # Metric by metric, as training reads them.

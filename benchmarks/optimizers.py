@@ -74,8 +74,8 @@ class Variant:
     is_normalized: bool = False
     """Neurons are normalized after the orthogonalization (NorMuon; Li et al. 2025,
     arXiv:2510.05491)."""
-    thinned: float = 0.0
-    """Fraction of the steps in which rows have fewer reads: `pretraining.thinned`."""
+    subsampled: float = 0.0
+    """Fraction of the steps in which rows have fewer reads: `pretraining.subsampled`."""
     epochs_fraction: float = 1.0
     """Epochs as a fraction of the configured ones."""
 
@@ -90,8 +90,8 @@ VARIANTS = {
     "normuon": Variant(is_normalized=True),
     "seven_tenths": Variant(epochs_fraction=0.7),
     "half": Variant(epochs_fraction=0.5),
-    "thinned": Variant(thinned=0.8),
-    "thinned_for_longer": Variant(thinned=0.9),
+    "subsampled": Variant(subsampled=0.8),
+    "subsampled_for_longer": Variant(subsampled=0.9),
 }
 
 
@@ -243,7 +243,7 @@ def train_variant(
     """
     runtime = RunOptions(threads=1, checkpoint_every_s=math.inf)
     devices = pretraining_devices(settings.optimization, runtime)
-    training = settings.pretraining.model_copy(update={"thinned": variant.thinned})
+    training = settings.pretraining.model_copy(update={"subsampled": variant.subsampled})
     settings = replace(settings, pretraining=training)
     prepared = prepare(settings, inputs)
     epochs = round(variant.epochs_fraction * prepared.dataset.epochs)

@@ -21,7 +21,7 @@ from aam.batches.collate import (
     sample_blocks,
 )
 from aam.batches.masking import Masker
-from aam.batches.thinning import Thinning
+from aam.batches.subsampling import Subsampling
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
@@ -80,7 +80,7 @@ class BatchDataset(Dataset[Batch]):
     """Categories of all samples by their numbers; None: there are no covariates."""
     at_once: int | None = None
     """Most samples of a block; None: as many as suit a CPU."""
-    thinning: Thinning | None = None
+    subsampling: Subsampling | None = None
     """Draws reads of the rows in the first steps; None: all rows are whole."""
 
     def __post_init__(self) -> None:
@@ -99,8 +99,8 @@ class BatchDataset(Dataset[Batch]):
     def __getitem__(self, step: int) -> Batch:
         """Return the batch of one step."""
         rows_B, view = self.rows(step)
-        if self.thinning is not None and self.thinning.is_due(step):
-            return self._thinned_batch(rows_B, step, self.thinning)
+        if self.subsampling is not None and self.subsampling.is_due(step):
+            return self._subsampled_batch(rows_B, step, self.subsampling)
         batch = self.assemble(rows_B, step)
         batch.values.update(self.targets(rows_B))
         if self.exact is not None:
@@ -109,18 +109,20 @@ class BatchDataset(Dataset[Batch]):
             self._add_mixed_distances(batch, rows_B, view)
         return batch
 
-    def _thinned_batch(self, rows_B: NDArray[np.int64], step: int, thinning: Thinning) -> Batch:
+    def _subsampled_batch(
+        self, rows_B: NDArray[np.int64], step: int, subsampling: Subsampling
+    ) -> Batch:
         """Return the batch of some rows with a part of their reads, and the distances of these."""
-        drawn = replace(self, store=thinning.draw(self.store, rows_B, step), thinning=None)
+        drawn = replace(self, store=subsampling.draw(self.store, rows_B, step), subsampling=None)
         drawn_rows_B = np.arange(len(rows_B))
         batch = drawn.assemble(drawn_rows_B, step)
         batch.values.update(self.targets(rows_B))
-        drawn._add_exact_distances(batch, drawn_rows_B, thinning.exact)
+        drawn._add_exact_distances(batch, drawn_rows_B, subsampling.exact)
         return batch
 
     def whole(self) -> Self:
         """Return the same batches, in all of which the rows have all of their reads."""
-        return replace(self, thinning=None)
+        return replace(self, subsampling=None)
 
     def _add_exact_distances(
         self, batch: Batch, rows_B: NDArray[np.int64], exact: BatchDistances

@@ -161,9 +161,9 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
     return resolved(config, "pretraining", dataset=dataset, model=model).targets == "batch"
 
 
-def thins_rows(config: Config, dataset: str, model: str) -> bool:
+def subsamples_rows(config: Config, dataset: str, model: str) -> bool:
     """Return whether a model learns from rows of fewer reads at first."""
-    return resolved(config, "pretraining", dataset=dataset, model=model).thinned > 0
+    return resolved(config, "pretraining", dataset=dataset, model=model).subsampled > 0
 
 
 def pretrain(config: Config, dataset: str, model: str) -> Slice:
@@ -173,7 +173,7 @@ def pretrain(config: Config, dataset: str, model: str) -> Slice:
     -------
     dict
         `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
-        `alpha` where generalized UniFrac is computed in the batch, always or of thinned rows.
+        `alpha` where generalized UniFrac is computed in the batch, always or of subsampled rows.
     """
     return _pretrain(config, dataset, model)
 
@@ -184,7 +184,7 @@ def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> Slice
     training |= {"distances": distances(config, dataset, model), **changes}
     section = config.models[model]
     settings: Slice = {}
-    computes_some = training["targets"] == "batch" or training["thinned"] > 0
+    computes_some = training["targets"] == "batch" or training["subsampled"] > 0
     if computes_some and "generalized" in training["distances"]:
         settings["alpha"] = resolved(config, "unifrac", dataset=dataset).alpha
     settings["model"] = architecture(config, dataset, model)
@@ -474,4 +474,4 @@ def describe(config: Config, dataset: str) -> Slice:
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:
     """Return the settings of the speed table and of the model it times, with whole rows."""
-    return {**config.benchmark.plain(), **_pretrain(config, dataset, model, thinned=0.0)}
+    return {**config.benchmark.plain(), **_pretrain(config, dataset, model, subsampled=0.0)}

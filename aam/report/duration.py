@@ -168,8 +168,8 @@ class Work:
 
     prevalence_F: NDArray[np.float64]
     """Share of the samples that have each ASV."""
-    thinned_prevalence_F: NDArray[np.float64]
-    """The same share in the middle one of the thinned steps of pretraining."""
+    subsampled_prevalence_F: NDArray[np.float64]
+    """The same share in the middle one of the subsampled steps of pretraining."""
     samples: int
     """Samples with enough reads."""
     length_bp: int
@@ -201,8 +201,8 @@ class Work:
             raise too_deep(table.sample_ids, table.reads, depth)
         return cls(
             prevalence_F=_prevalence(table.counts[rows], depth),
-            thinned_prevalence_F=_prevalence(
-                table.counts[rows], Pretraining.thinned_reads(depth, done=0.5)
+            subsampled_prevalence_F=_prevalence(
+                table.counts[rows], Pretraining.subsampled_reads(depth, done=0.5)
             ),
             samples=len(rows),
             length_bp=min(longest_bp, plan["max_length_bp"]),
@@ -216,7 +216,7 @@ class Work:
         rows: float,
         batch_size: int,
         *,
-        is_thinned: bool = False,
+        is_subsampled: bool = False,
     ) -> float:
         """Return the seconds that train a whole model.
 
@@ -230,10 +230,10 @@ class Work:
             Rows of a pass.
         batch_size
             Rows of a step.
-        is_thinned
-            Whether the rows are thinned.
+        is_subsampled
+            Whether the rows are subsampled.
         """
-        prevalence_F = self.thinned_prevalence_F if is_thinned else self.prevalence_F
+        prevalence_F = self.subsampled_prevalence_F if is_subsampled else self.prevalence_F
         steps = passes * math.ceil(rows / batch_size)
         # An ASV is encoded once per step if any row of the batch has it.
         share_of_steps_F = 1 - (1 - prevalence_F) ** min(batch_size, rows)
@@ -254,11 +254,11 @@ class Work:
         validated = settings.validations * (self.samples - learned)
         scored = (self.samples + validated) / 3 / learned
         passes = self.pretraining_passes(model)
-        whole = scored + (1 - settings.thinned) * passes
-        thinned = settings.thinned * passes
+        whole = scored + (1 - settings.subsampled) * passes
+        subsampled = settings.subsampled * passes
         shape, size = model["model"], settings.batch_size
         seconds = self.training_s(shape, whole, learned, size)
-        seconds += self.training_s(shape, thinned, learned, size, is_thinned=True)
+        seconds += self.training_s(shape, subsampled, learned, size, is_subsampled=True)
         return START + seconds
 
     def pretraining_passes(self, model: Mapping[str, Any]) -> int:

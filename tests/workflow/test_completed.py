@@ -81,7 +81,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         OF_A_MODEL + TRAINED + TABLES + FIRST_PAGE,
     ),
     "pretraining": ({"pretraining": {"epochs": 2}}, PRETRAINED + FIRST_PAGE),
-    "pretraining, thinned rows": ({"pretraining": {"thinned": 0.5}}, PRETRAINED + FIRST_PAGE),
+    "pretraining, subsampled rows": ({"pretraining": {"subsampled": 0.5}}, PRETRAINED + FIRST_PAGE),
     "tasks, folds": ({"tasks": {"environment": {"folds": {"k": 3}}}}, OF_NEW_FOLDS),
     "tasks, covariates": ({"tasks": {"environment": {"condition": ["site"]}}}, OF_NEW_FOLDS),
     "tasks, a transform": (

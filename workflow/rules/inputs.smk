@@ -90,7 +90,7 @@ def target_files(wildcards, model=None):
     """Return the distances that a model learns, metric by metric, or the tree to compute them from.
 
     Within a metric they come view by view; without `model` they are those of the wildcard. The
-    distances of thinned rows are computed, too.
+    distances of subsampled rows are computed, too.
     """
     dataset, model = wildcards.dataset, model or wildcards.model
     tree = {"tree": result("inputs/tree.nwk", dataset=dataset)}
@@ -98,7 +98,7 @@ def target_files(wildcards, model=None):
         return tree
     learned = slices.distances(CONFIG, dataset, model)
     files = {"distances": distance_views(dataset, learned)}
-    return files | tree if slices.thins_rows(CONFIG, dataset, model) else files
+    return files | tree if slices.subsamples_rows(CONFIG, dataset, model) else files
 
 
 def pretraining_files(wildcards):

@@ -63,13 +63,13 @@ class Pretraining(Training):
     """Weight of the loss of masked nucleotides."""
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
-    thinned: float = Field(0.0, ge=0, lt=1)
+    subsampled: float = Field(0.0, ge=0, lt=1)
     """Fraction of the steps, from the first on, in which rows have fewer reads: a tenth of them at
     first, at least 100, and ever more. Fewer ASVs make these steps faster."""
-    thinned_fraction: ClassVar[float] = 0.1
-    """Fraction of its reads that a row has in the first thinned step."""
+    subsampled_fraction: ClassVar[float] = 0.1
+    """Fraction of its reads that a row has in the first subsampled step."""
     least_reads: ClassVar[int] = 100
-    """Reads that a thinned row has at least, if it has as many."""
+    """Reads that a subsampled row has at least, if it has as many."""
     masking: Masking = "random"
     """What is masked: single nucleotides, blocks of at least 8, or patches of `patch_bp`."""
     validations: int = Field(8, ge=1, le=100_000)
@@ -80,17 +80,17 @@ class Pretraining(Training):
     """Stop when the held-out correlation no longer improves, and keep the best weights."""
 
     @classmethod
-    def thinned_reads(cls, reads: int, done: float) -> int:
-        """Return the reads of a row in a thinned step, which grow by the same factor in each.
+    def subsampled_reads(cls, reads: int, done: float) -> int:
+        """Return the reads of a row in a subsampled step, which grow by the same factor in each.
 
         Parameters
         ----------
         reads
             Reads of the whole row.
         done
-            Fraction of the thinned steps that are done.
+            Fraction of the subsampled steps that are done.
         """
-        fraction = cls.thinned_fraction ** (1 - done)
+        fraction = cls.subsampled_fraction ** (1 - done)
         return min(reads, max(cls.least_reads, round(fraction * reads)))
 
     def passes(self, steps_per_epoch: int) -> int:

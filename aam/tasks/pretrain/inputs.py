@@ -20,7 +20,7 @@ class PretrainInputs(InputFiles):
     within a metric view by view. None: they are computed in the batch."""
     tree: Path | None = None
     """Newick file with a tip for every ASV, for distances that are computed in the batch: all of
-    them, or those of thinned rows."""
+    them, or those of subsampled rows."""
     metadata: Path | None = None
     """Parquet file of the imported metadata, which names the study of each sample."""
     sequences: Path | None = None

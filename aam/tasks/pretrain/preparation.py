@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aam.batches.dataset import BatchDataset, number_of_batches
 from aam.batches.masking import Masker
-from aam.batches.thinning import Thinning
+from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
@@ -108,9 +108,9 @@ def prepare(
     dataset = _make_dataset(training, store, cut_tokens, training_samples, masker, true_distances)
     scaled_metrics = take_start(model, start, dataset)
     model.start(dataset[0], training.dropout, learned=scaled_metrics)
-    if training.thinned > 0:
-        assert inputs.tree is not None, "distances of thinned rows are computed on a tree"
-        dataset = _thin(dataset, settings, inputs.tree, true_distances.faith_pd_scale)
+    if training.subsampled > 0:
+        assert inputs.tree is not None, "distances of subsampled rows are computed on a tree"
+        dataset = _subsample(dataset, settings, inputs.tree, true_distances.faith_pd_scale)
     validation = _make_validation(
         training, store, cut_tokens, held_out_samples, training_samples, masker, true_distances
     )
@@ -192,7 +192,7 @@ def _make_dataset(
     )
 
 
-def _thin(
+def _subsample(
     dataset: BatchDataset,
     settings: PretrainSettings,
     tree: Path,
@@ -201,12 +201,12 @@ def _thin(
     """Return the same batches, with fewer reads in the first steps."""
     training = settings.pretraining
     exact = settings.batch_distances(tree, dataset.tokens.feature_ids)
-    thinning = Thinning(
-        steps=round(training.thinned * len(dataset)),
+    subsampling = Subsampling(
+        steps=round(training.subsampled * len(dataset)),
         seed=training.seed,
         exact=replace(exact, faith_pd_scale=faith_pd_scale),
     )
-    return replace(dataset, thinning=thinning)
+    return replace(dataset, subsampling=subsampling)
 
 
 def _make_validation(

@@ -88,7 +88,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         ),
         ({"pretraining": {"targets": "batch"}}, PRETRAINED),
         # Speed is that of whole rows.
-        ({"pretraining": {"thinned": 0.5}}, PRETRAINED - {"benchmark"}),
+        ({"pretraining": {"subsampled": 0.5}}, PRETRAINED - {"benchmark"}),
         ({"benchmark": {"seconds": 9}}, {"benchmark"}),
         ({"benchmark": {"batch_sizes": [4]}}, {"benchmark"}),
         ({"runtime": {"workers": 0, "checkpoint_every_s": 5}, "data_dir": "elsewhere"}, set()),

@@ -42,9 +42,9 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     ten, twenty, thirty = (seconds("pretraining", pretraining={"epochs": e}) for e in (10, 20, 30))
     assert twenty - ten == pytest.approx(thirty - twenty)
     assert twenty - ten > 0
-    thinned = seconds("pretraining", pretraining={"epochs": 10, "thinned": 0.5})
-    # The rare ASV is in half as many rows, and half of them are thinned.
-    assert ten / 2 < thinned < ten
+    subsampled = seconds("pretraining", pretraining={"epochs": 10, "subsampled": 0.5})
+    # The rare ASV is in half as many rows, and half of them are subsampled.
+    assert ten / 2 < subsampled < ten
     once, thrice = (
         seconds("fine-tuning", finetuning={"encoder": "full", "models": n}) for n in (1, 3)
     )

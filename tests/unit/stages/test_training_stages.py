@@ -14,7 +14,7 @@ import pytest
 import torch
 from unifrac_cases import random_tree
 
-from aam.batches.thinning import Thinning
+from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.trees.newick import write_newick
 from aam.inference.embed import load_encoder
@@ -171,7 +171,7 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path, monkeyp
         study.pretrain(tmp_path / "again", settings, inputs)
 
 
-def test_a_training_with_thinned_rows_is_cut_and_goes_on_to_the_same_bytes(
+def test_a_training_with_subsampled_rows_is_cut_and_goes_on_to_the_same_bytes(
     study, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(Pretraining, "least_reads", 5)
@@ -179,7 +179,7 @@ def test_a_training_with_thinned_rows_is_cut_and_goes_on_to_the_same_bytes(
     write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
     inputs = {**study.pretraining_inputs, "tree": tmp_path / "tree.nwk"}
     reads, steps = [], set()
-    draw = Thinning.draw
+    draw = Subsampling.draw
 
     def noting(self, *arguments):
         drawn = draw(self, *arguments)
@@ -187,8 +187,8 @@ def test_a_training_with_thinned_rows_is_cut_and_goes_on_to_the_same_bytes(
         steps.add(arguments[-1])
         return drawn
 
-    monkeypatch.setattr(Thinning, "draw", noting)
-    settings = {"thinned": 0.5}
+    monkeypatch.setattr(Subsampling, "draw", noting)
+    settings = {"subsampled": 0.5}
     once = study.pretrain(tmp_path / "once", settings, inputs)
     assert steps == {0, 1, 2}, "half of six"
     assert max(reads) < store.counts.sum() / len(store.row_view) / 2

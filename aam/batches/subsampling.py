@@ -16,22 +16,22 @@ from aam.util.seeds import generator
 
 
 @dataclass(frozen=True, eq=False)
-class Thinning:
+class Subsampling:
     """Draws reads of every row in the first steps of a run.
 
     Rows have fewer ASVs then, so that the steps are faster. Their distances are computed from the
-    reads that were drawn, whose number grows from step to step (`Pretraining.thinned_reads`).
+    reads that were drawn, whose number grows from step to step (`Pretraining.subsampled_reads`).
     """
 
     steps: int
-    """Number of steps, from the first on, in which rows are thinned."""
+    """Number of steps, from the first on, in which rows are subsampled."""
     seed: int
     """Seed of the draws."""
     exact: BatchDistances
-    """Computes the distances of thinned rows."""
+    """Computes the distances of subsampled rows."""
 
     def is_due(self, step: int) -> bool:
-        """Return whether rows are thinned in a step.
+        """Return whether rows are subsampled in a step.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Thinning:
         """Return the ASVs of a row that have reads after the draw, and these reads."""
         entries = slice(store.offsets[row], store.offsets[row + 1])
         asvs_A, reads_A = store.asvs[entries], store.counts[entries]
-        wanted = Pretraining.thinned_reads(int(reads_A.sum()), done)
+        wanted = Pretraining.subsampled_reads(int(reads_A.sum()), done)
         drawn_A = rng.multivariate_hypergeometric(reads_A, wanted, method="marginals")
         is_left_A = drawn_A > 0
         if self.exact.length_E.size and not self._height_F[asvs_A[is_left_A]].any():
