@@ -139,11 +139,15 @@ def time_steps(
         return [one for one in [*variants(settings, hardware), *asked] if one.group in groups]
 
     specification = study.specification
-    cfg, inputs = study.inputs_for(model)
-    ablation = run_ablation(measure, SpeedSettings.read(cfg), inputs, study.runtime, choose)
+    plain_settings, inputs = study.inputs_for(model)
+    ablation = run_ablation(
+        measure, SpeedSettings.read(plain_settings), inputs, study.runtime, choose
+    )
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
     outputs = {name: folder / file for name, file in files.items()}
-    ablation.write(outputs, about_run(cfg, inputs, ablation.device, study.runtime.threads))
+    ablation.write(
+        outputs, about_run(plain_settings, inputs, ablation.device, study.runtime.threads)
+    )
 
 
 def inputs_of(config: Config, dataset: str, model: str, results: Path) -> dict[str, Any]:

@@ -137,8 +137,8 @@ def time_modes(lease: Lease, model: str, groups: Sequence[str]) -> None:
 
 def double_batches(lease: Lease, model: str) -> None:
     """Double the batch until memory, samples or time end: `batches-<model>.tsv`."""
-    cfg, inputs = lease.study.inputs_for(model)
-    settings = SpeedSettings.read(cfg)
+    plain_settings, inputs = lease.study.inputs_for(model)
+    settings = SpeedSettings.read(plain_settings)
     hardware, _ = probe_hardware(lease.results, [settings.training], lease.study.runtime)
     mode, rows = usual(settings.training, hardware), []
     for size in lease.sizes:
@@ -155,22 +155,22 @@ def double_batches(lease: Lease, model: str) -> None:
 
 def train(lease: Lease, model: str, name: str) -> None:
     """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
-    cfg, inputs = lease.study.inputs_for(model)
+    plain_settings, inputs = lease.study.inputs_for(model)
     change = TRAININGS[name]
-    optimization = {**cfg["optimization"], **change.get("optimization", {})}
+    optimization = {**plain_settings["optimization"], **change.get("optimization", {})}
     runtime = lease.study.runtime
     granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
     final = training_file(lease.folder, model, name)
-    hardware, _ = probe_hardware(lease.results, [PretrainSettings.read(cfg)], runtime)
+    hardware, _ = probe_hardware(lease.results, [PretrainSettings.read(plain_settings)], runtime)
     if granted.get("devices", 1) > max(1, hardware.devices):
         write_json(final, {"failed": f"not run, GPUs here: {hardware.devices}"})
         return
     results = lease.results(
         {
             "kind": "training",
-            "cfg": {
-                "model": cfg["model"],
-                "pretraining": cfg["pretraining"],
+            "settings": {
+                "model": plain_settings["model"],
+                "pretraining": plain_settings["pretraining"],
                 "optimization": optimization,
             },
             "inputs": inputs,
@@ -191,20 +191,29 @@ def training_file(folder: Path, model: str, name: str) -> Path:
 
 def predict(lease: Lease) -> None:
     """Write what a step should take on named GPUs: `predicted.md`."""
-    cfg, inputs = lease.study.inputs_for(lease.models[0])
-    common = {"kind": "work", "cfg": cfg, "inputs": inputs, "threads": lease.study.runtime.threads}
-    works = [lease.results({**common, "batch_size": size}) for size in cfg["batch_sizes"][-2:]]
+    plain_settings, inputs = lease.study.inputs_for(lease.models[0])
+    common = {
+        "kind": "work",
+        "settings": plain_settings,
+        "inputs": inputs,
+        "threads": lease.study.runtime.threads,
+    }
+    works = [
+        lease.results({**common, "batch_size": size}) for size in plain_settings["batch_sizes"][-2:]
+    ]
     counted = [predicted.Work(**work) for work in works if work is not None]
     write_text(lease.folder / "predicted.md", predicted.table(counted) + "\n")
 
 
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
-    cfg, inputs = lease.study.inputs_for(lease.models[0])
-    _, device = probe_hardware(lease.results, [PretrainSettings.read(cfg)], lease.study.runtime)
+    plain_settings, inputs = lease.study.inputs_for(lease.models[0])
+    _, device = probe_hardware(
+        lease.results, [PretrainSettings.read(plain_settings)], lease.study.runtime
+    )
     final = lease.folder / "about.json"
     if not final.exists():
-        write_json(final, about_run(cfg, inputs, device, lease.study.runtime.threads))
+        write_json(final, about_run(plain_settings, inputs, device, lease.study.runtime.threads))
 
 
 def parts(models: Sequence[str], trainings: Sequence[str]) -> dict[str, Callable[[Lease], None]]:

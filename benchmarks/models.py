@@ -83,13 +83,18 @@ def settings(config: Config, dataset: str) -> dict[str, Any]:
 
 
 def step_costs(
-    measure: Measure, cfg: Mapping[str, Any], inputs: Mapping[str, Any], runtime: RunOptions
+    measure: Measure,
+    plain_settings: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    runtime: RunOptions,
 ) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """Return `COSTS` by model, of those that could run, and words on what they were measured on.
 
-    `cfg` is what `settings` returned, `inputs` has the files of every model.
+    `plain_settings` is what `settings` returned, `inputs` has the files of every model.
     """
-    models = {name: PretrainSettings.read(model) for name, model in cfg["models"].items()}
+    models = {
+        name: PretrainSettings.read(model) for name, model in plain_settings["models"].items()
+    }
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {
         name: steps_request(
@@ -97,19 +102,19 @@ def step_costs(
             inputs[name],
             usual(model, hardware),
             model.pretraining.batch_size,
-            cfg["seconds"],
+            plain_settings["seconds"],
             runtime,
         )
         for name, model in models.items()
     }
-    results = measure_in_turns(measure, requests, cfg["repeats"])
+    results = measure_in_turns(measure, requests, plain_settings["repeats"])
     measured = {name: medians(runs) for name, runs in results.items() if runs}
     costs = {name: {key: figures[key] for key in COSTS} for name, figures in measured.items()}
     return costs, about
 
 
 def side_by_side(
-    cfg: Mapping[str, Any],
+    plain_settings: Mapping[str, Any],
     costs: Mapping[str, Mapping[str, float]],
     histories: Mapping[str, pd.DataFrame],
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -120,11 +125,13 @@ def side_by_side(
     reached at their end, and `s_equal_pearson` the time that it took.
     """
     rows, curves = [], {}
-    for name, model in cfg["models"].items():
+    for name, model in plain_settings["models"].items():
         cost = costs.get(name, dict.fromkeys(COSTS, np.nan))
         step_s = cost["step_ms_median"] / 1e3
         history = histories[name]
-        is_it = (history["split"] == "validation") & (history["name"] == f"{cfg['metric']}_pearson")
+        is_it = (history["split"] == "validation") & (
+            history["name"] == f"{plain_settings['metric']}_pearson"
+        )
         curve = history[is_it].sort_values("step", kind="stable")
         curve = curve.assign(model=name, seconds=curve["step"] * step_s, pearson=curve["value"])
         curves[name] = curve[["model", "step", "seconds", "pearson"]]
@@ -273,7 +280,7 @@ def _draw_costs(
 
 def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     """Compare the models by a dataset's folder of results, and write what was found."""
-    cfg = settings(config, dataset)
+    plain_settings = settings(config, dataset)
     files = {model: inputs_of(config, dataset, model, results) for model in config.models}
     histories = [results / "pretrain" / model / "history.parquet" for model in config.models]
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
@@ -286,8 +293,8 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     learned = dict(zip(config.models, map(pd.read_parquet, histories), strict=True))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
     with SubprocessRunner() as measure:
-        costs, device = step_costs(measure, cfg, files, runtime)
-    table, curves = side_by_side(cfg, costs, learned)
+        costs, device = step_costs(measure, plain_settings, files, runtime)
+    table, curves = side_by_side(plain_settings, costs, learned)
     table = with_scores(table, reports)
     write_tsv(folder / "models.tsv", table)
     write_tsv(folder / "models_curves.tsv", curves)
@@ -295,10 +302,10 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     trained_from = {path for v in values for path in (v if isinstance(v, list) else [v])}
     inputs = {"files": sorted(trained_from), "histories": histories, "metrics": metrics}
     about = {
-        **about_run(cfg, inputs, device, runtime.threads),
+        **about_run(plain_settings, inputs, device, runtime.threads),
         **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
     }
-    write_text(folder / "models.md", models_page(table, cfg["metric"], about))
+    write_text(folder / "models.md", models_page(table, plain_settings["metric"], about))
     draw(table, curves, folder / "models.svg")
 
 

@@ -103,18 +103,18 @@ class Traffic(Launches):
 
 
 def work_of_a_step(
-    cfg: Mapping[str, Any], inputs: PretrainInputs, batch_size: int, threads: int
+    settings: Mapping[str, Any], inputs: PretrainInputs, batch_size: int, threads: int
 ) -> Work:
     """Count one step of the slice `aam.config.slices.pretrain`, after one that is not counted."""
-    pretraining = {**cfg["pretraining"], "batch_size": batch_size}
+    pretraining = {**settings["pretraining"], "batch_size": batch_size}
     settings = Pretraining.model_validate(pretraining)
-    plain = {**cfg["optimization"], "attention": "flash", "compile": "off"}
+    plain = {**settings["optimization"], "attention": "flash", "compile": "off"}
     if plain["precision"] == AUTO:
         # What the GPUs that are named compute fastest in.
         plain["precision"] = "bf16"
     options = step_options(Optimization.model_validate(plain))
     devices = Devices(options.precision, threads)
-    prepared = prepare(PretrainSettings.read({**cfg, "pretraining": pretraining}), inputs)
+    prepared = prepare(PretrainSettings.read({**settings, "pretraining": pretraining}), inputs)
     prepared.model.encoder.backend = "flash"
     dataset = prepared.dataset.for_device(torch.device("cuda"))
     wrapped, optimizer, _ = set_up(prepared.model, settings, options, devices)

@@ -66,20 +66,22 @@ def scale(measure: Measure, requests: Mapping[Point, Any], repeats: int) -> pd.D
 
 def step_requests(
     given: argparse.Namespace,
-    cfg: Mapping[str, Any],
+    plain_settings: Mapping[str, Any],
     inputs: Mapping[str, Any],
     hardware: Hardware,
     runtime: RunOptions,
     folder: Path,
 ) -> dict[Point, Any]:
     """Return the steps to time, their made-up samples in `folder`, of ASVs that the table has."""
-    mode = usual(PretrainSettings.read(cfg), hardware)
-    usual_size = cfg["pretraining"]["batch_size"]
+    mode = usual(PretrainSettings.read(plain_settings), hardware)
+    usual_size = plain_settings["pretraining"]["batch_size"]
 
     def request(size: int = usual_size, *, samples: Path = inputs["samples"], **model: int) -> Any:
-        changed = PretrainSettings.read({**cfg, "model": {**cfg["model"], **model}})
+        changed = PretrainSettings.read(
+            {**plain_settings, "model": {**plain_settings["model"], **model}}
+        )
         files = {**inputs, "samples": samples}
-        return steps_request(changed, files, mode, size, cfg["seconds"], runtime)
+        return steps_request(changed, files, mode, size, plain_settings["seconds"], runtime)
 
     requests = {(BATCH, size): request(size) for size in given.batch_sizes}
     for layers in given.layers:
@@ -114,15 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     config = load(laid_together(given.configuration))
     dataset, model = next(iter(config.datasets)), next(iter(config.models))
-    cfg = slices.benchmark(config, dataset, model)
+    plain_settings = slices.benchmark(config, dataset, model)
     inputs = inputs_of(config, dataset, model, Path(config.results_dir, dataset))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
     with tempfile.TemporaryDirectory() as name, SubprocessRunner() as measure:
-        hardware, device = probe_hardware(measure, [PretrainSettings.read(cfg)], runtime)
-        requests = step_requests(given, cfg, inputs, hardware, runtime, Path(name))
-        table = scale(measure, requests, cfg["repeats"])
+        hardware, device = probe_hardware(measure, [PretrainSettings.read(plain_settings)], runtime)
+        requests = step_requests(given, plain_settings, inputs, hardware, runtime, Path(name))
+        table = scale(measure, requests, plain_settings["repeats"])
     cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))
-    about = about_run(cfg, inputs, device, runtime.threads)
+    about = about_run(plain_settings, inputs, device, runtime.threads)
     shown = markdown_table(list(table.columns), cells.to_numpy().tolist())
     print(page("Scaling", NOTES, shown, about=about))
 

@@ -40,7 +40,7 @@ def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
     inputs = PretrainInputs.read(request["inputs"])
     size, threads = request["batch_size"], request["threads"]
-    return asdict(predicted.work_of_a_step(request["cfg"], inputs, size, threads))
+    return asdict(predicted.work_of_a_step(request["settings"], inputs, size, threads))
 
 
 def train(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,8 +49,9 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     request
-        `cfg` and `inputs` of the stage `pretrain`; `folder` for its outputs; `runtime`: fields of
-        `RunOptions`; `deadline`: an instant of `time.time`, without meaning for several processes.
+        `settings` and `inputs` of the stage `pretrain`; `folder` for its outputs; `runtime`: fields
+        of `RunOptions`; `deadline`: an instant of `time.time`, without meaning for several
+        processes.
 
     Returns
     -------
@@ -75,10 +76,10 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         pretrain_encoder(
             inputs=inputs,
-            settings=PretrainSettings.read(request["cfg"]),
+            settings=PretrainSettings.read(request["settings"]),
             runtime=runtime,
             **{f"{name}_out": path for name, path in outputs.items()},
-            provenance=provenance(request["cfg"], inputs.named()),
+            provenance=provenance(request["settings"], inputs.named()),
         )
     except TimeIsUp as error:
         return {"cut": str(error)}

@@ -65,10 +65,10 @@ def measured(asked) -> dict:
         }
     if asked["kind"] == "roofline":
         return {name: {"8 x 8 x 8": [4e9, 5e9, 9e9]} for name in [*asked["precisions"], "copy"]}
-    size = asked["cfg"]["pretraining"]["batch_size"]
+    size = asked["settings"]["pretraining"]["batch_size"]
     naive = asked["batch"].get("copies", False)
     step_s, count = (1.0, 2) if naive else (0.025 * size, 4)
-    patch_bp = asked["cfg"]["model"]["patch_bp"]
+    patch_bp = asked["settings"]["model"]["patch_bp"]
     return {
         "step_s": [step_s * factor for factor in (1.0, 1.2, 0.8, 1.0)[:count]],
         "loading_s": [0.1 * step_s] * count,
@@ -80,7 +80,7 @@ def measured(asked) -> dict:
         "launches": 900,
         "peak_memory_mb": 100.0 * size,
         "parameters": 1234,
-        "precision": asked["cfg"]["optimization"]["precision"],
+        "precision": asked["settings"]["optimization"]["precision"],
     }
 
 

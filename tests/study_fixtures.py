@@ -41,12 +41,12 @@ class TinyStudy:
         return {**files, "table": self.files["raw.biom"], "folds": self.files[f"{task}.tsv"]}
 
     def pretrain_slice(self, **settings) -> dict:
-        cfg = slices.pretrain(self.config, "d", "small")
-        return {**cfg, "pretraining": {**cfg["pretraining"], **settings}}
+        plain_settings = slices.pretrain(self.config, "d", "small")
+        return {**plain_settings, "pretraining": {**plain_settings["pretraining"], **settings}}
 
     def finetune_slice(self, task: str, **settings) -> dict:
-        cfg = slices.finetune(self.config, "d", "small", task)
-        return {**cfg, "finetuning": {**cfg["finetuning"], **settings}}
+        plain_settings = slices.finetune(self.config, "d", "small", task)
+        return {**plain_settings, "finetuning": {**plain_settings["finetuning"], **settings}}
 
     def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
         from aam.stages.pretrain import pretrain_encoder
@@ -54,14 +54,14 @@ class TinyStudy:
         from aam.tasks.pretrain.settings import PretrainSettings
 
         outputs = {name: folder / name for name in PRETRAINING}
-        cfg = self.pretrain_slice(**(settings or {}))
+        plain_settings = self.pretrain_slice(**(settings or {}))
         given = inputs or self.pretraining_inputs
         pretrain_encoder(
             inputs=PretrainInputs.read(given),
-            settings=PretrainSettings.read(cfg),
+            settings=PretrainSettings.read(plain_settings),
             runtime=RunOptions(work=folder / "work", **runtime),
             **as_outputs(outputs),
-            provenance=provenance(cfg, given),
+            provenance=provenance(plain_settings, given),
         )
         return outputs
 
@@ -73,14 +73,14 @@ class TinyStudy:
         from aam.tasks.finetune.settings import FinetuneSettings
 
         outputs = {name: folder / name for name in FINETUNING}
-        cfg = self.finetune_slice(task, **(settings or {}))
+        plain_settings = self.finetune_slice(task, **(settings or {}))
         given = {**self.task_inputs(task), **models}
         finetune_task(
             inputs=FinetuneInputs.read(given),
-            settings=FinetuneSettings.read(cfg),
+            settings=FinetuneSettings.read(plain_settings),
             runtime=RunOptions(work=folder / "work", **(runtime or {})),
             **as_outputs(outputs),
-            provenance=provenance(cfg, given),
+            provenance=provenance(plain_settings, given),
         )
         return outputs
 

@@ -290,7 +290,7 @@ def steps_request(
     optimization = {key: getattr(mode, key) for key in STEP_OPTIONS}
     return {
         "kind": "steps",
-        "cfg": {
+        "settings": {
             "model": {**plain["model"], "patch_bp": mode.patch_bp},
             "pretraining": {**plain["pretraining"], **training},
             "optimization": {**plain["optimization"], **optimization},

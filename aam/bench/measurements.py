@@ -63,7 +63,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         Compilation is asked for, and there is no compiler, or it fails.
     """
-    settings = PretrainSettings.read(request["cfg"])
+    settings = PretrainSettings.read(request["settings"])
     training = settings.pretraining
     options = settings.step_options
     devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)

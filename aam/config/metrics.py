@@ -24,15 +24,15 @@ class MetricFacts:
     parameters: tuple[str, ...] = ()
     """Keys of the section `unifrac` that it depends on."""
 
-    def parameters_in(self, cfg: Mapping[str, Any]) -> Parameters:
+    def parameters_in(self, settings: Mapping[str, Any]) -> Parameters:
         """Return the parameters of the metric.
 
         Parameters
         ----------
-        cfg
+        settings
             A slice of the configuration with the keys that `parameters` names.
         """
-        return {name: cfg[name] for name in self.parameters}
+        return {name: settings[name] for name in self.parameters}
 
 
 FAITH_PD = "faith_pd"

@@ -56,7 +56,7 @@ def require_whole_groups(
         )
 
 
-def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, Any]) -> None:
+def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str, Any]) -> None:
     """Check that the samples to divide are enough for the folds, as are groups and classes.
 
     Parameters
@@ -65,7 +65,7 @@ def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, 
         The target of each sample that is not held out for testing.
     groups
         Group of each; None: samples are drawn singly.
-    cfg
+    task
         The slice `folds`.
 
     Raises
@@ -73,7 +73,7 @@ def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, 
     InputError
         There are fewer samples, groups, or samples of a class than folds.
     """
-    settings = cfg["folds"]
+    settings = task["folds"]
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
@@ -86,7 +86,7 @@ def require_enough(observed: pd.Series, groups: Names | None, cfg: Mapping[str, 
         raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
     sizes = observed.value_counts().sort_index()
     small = sizes[sizes < k]
-    if cfg["kind"] != "regression" and len(small):
+    if task["kind"] != "regression" and len(small):
         names = first_few(f"'{name}' with {size}" for name, size in small.items())
         actual = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or empty the target of the samples of these classes"
@@ -153,7 +153,7 @@ def require_training_samples(folds: NDArray[np.int64], column: str) -> None:
 
 
 def require_spread_classes(
-    observed: pd.Series, folds: NDArray[np.int64], together: Names | None, cfg: Mapping[str, Any]
+    observed: pd.Series, folds: NDArray[np.int64], together: Names | None, task: Mapping[str, Any]
 ) -> None:
     """Check that the models that predict a class have seen samples of it.
 
@@ -168,7 +168,7 @@ def require_spread_classes(
         The fold of each, -1: held out for testing.
     together
         The value of `folds.column`, else of `folds.groups`, of each; None without either.
-    cfg
+    task
         The slice `folds`.
 
     Raises
@@ -178,7 +178,7 @@ def require_spread_classes(
     """
     in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
     spread = in_folds.groupby(observed).nunique()
-    unseen = [name for name in cfg["classes"] or [] if name not in spread.index]
+    unseen = [name for name in task["classes"] or [] if name not in spread.index]
     if unseen:
         logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
     confined = spread.index[spread < 2]
@@ -188,7 +188,7 @@ def require_spread_classes(
     actual = "classes whose samples all lie in one fold, or in the test set"
     hint = "set folds.stratified: true or another folds.seed, or leave them out with `where`"
     if together is not None:
-        by = cfg["folds"]["column"] or cfg["folds"]["groups"]
+        by = task["folds"]["column"] or task["folds"]["groups"]
         values_of_class = pd.Series(together, index=observed.index).groupby(observed).unique()
         single = [name for name in confined if len(values_of_class[name]) == 1]
         if single:

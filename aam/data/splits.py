@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def labelled(
-    metadata: pd.DataFrame, cfg: Mapping[str, Any]
+    metadata: pd.DataFrame, task: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Return the metadata of the samples that a task asks for, with their targets and folds.
 
@@ -32,7 +32,7 @@ def labelled(
     ----------
     metadata
         That of all samples, text by sample ID.
-    cfg
+    task
         The slice `folds`.
 
     Returns
@@ -46,15 +46,15 @@ def labelled(
         The task cannot be learned: a column or a value is missing, a target does not vary or is no
         number, or no folds can be made.
     """
-    wanted = targets.samples_where(metadata, cfg["where"])
-    values = targets.observed_values(wanted, cfg["kind"], cfg["columns"], cfg["classes"])
-    if cfg["logarithm"]:
+    wanted = targets.samples_where(metadata, task["where"])
+    values = targets.observed_values(wanted, task["kind"], task["columns"], task["classes"])
+    if task["logarithm"]:
         targets.require_logarithms(values)
-    return wanted, *divide(wanted, values, cfg)
+    return wanted, *divide(wanted, values, task)
 
 
 def divide(
-    metadata: pd.DataFrame, values: pd.DataFrame, cfg: Mapping[str, Any]
+    metadata: pd.DataFrame, values: pd.DataFrame, task: Mapping[str, Any]
 ) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
@@ -64,7 +64,7 @@ def divide(
         That of all samples that the task wants.
     values
         The targets of the labelled samples, a column per target.
-    cfg
+    task
         The slice `folds`.
 
     Returns
@@ -84,8 +84,8 @@ def divide(
         No folds can be made, a group lies in several folds, or all samples of a class lie in one
         fold, so that no model that predicts the class has seen it.
     """
-    settings = cfg["folds"]
-    target = cfg["columns"][0]
+    settings = task["folds"]
+    target = task["columns"][0]
     column = settings["column"]
     groups: list[str] | None = None
     together: list[str] | None = None
@@ -100,10 +100,10 @@ def divide(
         if settings["groups"]:
             groups = _groups(metadata, values.index, settings["groups"])
         together = groups
-        folds = _draw_folds(values[target], groups, cfg)
+        folds = _draw_folds(values[target], groups, task)
     require_training_samples(folds, settings["column"] or settings["groups"] or target)
-    if cfg["kind"] != "regression":
-        require_spread_classes(values[target], folds, together, cfg)
+    if task["kind"] != "regression":
+        require_spread_classes(values[target], folds, together, task)
     return values, folds, groups
 
 
@@ -177,19 +177,19 @@ def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str) -> list[str]
 
 
 def _draw_folds(
-    observed: pd.Series, groups: Names | None, cfg: Mapping[str, Any]
+    observed: pd.Series, groups: Names | None, task: Mapping[str, Any]
 ) -> NDArray[np.int64]:
     """Return the fold of each sample, -1 for the fraction to test."""
-    settings = cfg["folds"]
+    settings = task["folds"]
     names = np.array(observed.index, dtype=object)
     classes = observed.to_numpy(dtype=object) if settings["stratified"] else None
     grouped = None if groups is None else np.array(groups, dtype=object)
     is_test = np.zeros(len(names), dtype=np.bool_)
     if settings["test"] > 0:
-        where = settings["groups"] or cfg["columns"][0]
+        where = settings["groups"] or task["columns"][0]
         is_test = _hold_out(names, settings, classes, grouped, where)
     rest_groups = None if grouped is None else grouped[~is_test]
-    require_enough(observed[~is_test], rest_groups, cfg)
+    require_enough(observed[~is_test], rest_groups, task)
     folds = np.full(len(names), TEST, dtype=np.int64)
     folds[~is_test] = assign_folds(
         names[~is_test],

@@ -1,4 +1,4 @@
-"""Where and in which arithmetic a model runs: the only module that knows Lightning Fabric."""
+"""Where and in which arithmetic a model learns: the only module that knows Lightning Fabric."""
 
 import copy
 import logging
@@ -20,7 +20,12 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from aam.distributed.hardware import has_fast_bf16, has_tf32
-from aam.distributed.processes import Processes
+from aam.distributed.inference_device import (
+    KERNELS,
+    InferenceDevice,
+    limit_kernels,
+    limit_threads,
+)
 from aam.distributed.sharded import free, gather_module
 from aam.distributed.world import World, check_granted, claim_accelerator
 from aam.util.errors import problem
@@ -29,9 +34,6 @@ logger = logging.getLogger(__name__)
 PATIENCE = timedelta(days=1)
 """How long processes wait on the host: the first one makes digests of the inputs of all."""
 _MIXED: dict[str, Any] = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
-KERNELS = 256
-"""Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the
-memory."""
 MORE_KERNELS = 1024
 """Kernels where there is room, with which a run in bf16 makes fewer of them twice."""
 MORE_KERNELS_MB = 500.0
@@ -53,7 +55,7 @@ class _Autocast(MixedPrecision):
         return data
 
 
-class Devices(Processes):
+class Devices(InferenceDevice):
     """One device with one precision; with several processes, the device of this process.
 
     Parameters
@@ -95,15 +97,16 @@ class Devices(Processes):
         world: World | None = None,
         kernels: int = KERNELS,
     ) -> None:
-        super().__init__(world or World())
-        check_granted(self.world)
+        world = world or World()
+        check_granted(world)
         self.kernels = kernels
-        _limit_kernels(kernels)
-        _limit_threads(threads)
+        limit_kernels(kernels)
+        limit_threads(threads)
         logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
         precision = _possible_precision(precision)
         _set_deterministic(deterministic)
-        self._fabric = _make_fabric(self.world, precision)
+        self._fabric = _make_fabric(world, precision)
+        super().__init__(self._fabric.device, world)
         self._precision: Any = self._fabric.strategy.precision
         if precision == "tf32" and not has_tf32(self.device):
             logger.warning("this machine has no tf32: training in fp32")
@@ -113,7 +116,6 @@ class Devices(Processes):
         if self.processes > 1:
             self._join_processes()
         self._first_scaling = self.scaling()
-        self._is_exact = False
 
     def _join_processes(self) -> None:
         """Meet the other processes, which torchrun's agent has started."""
@@ -162,42 +164,20 @@ class Devices(Processes):
         self.compute_in(precision)
         self.is_chosen = True
 
-    def exact(self) -> "Devices":
+    def exact(self) -> InferenceDevice:
         """Return the same device for inference in fp32, whose results hardly depend on batches.
 
         Returns
         -------
-        Devices
-            A copy. Its method `inference` computes in fp32 without tf32.
+        InferenceDevice
+            The device, with the same processes. Its method `inference` computes without tf32.
         """
-        same = copy.copy(self)
-        same.precision = "fp32"
-        same._is_exact = True
-        return same
-
-    @property
-    def device(self) -> torch.device:
-        """The device."""
-        return self._fabric.device
+        return InferenceDevice(self.device, self.world, self.rank, self._host_group)
 
     @property
     def is_sharded(self) -> bool:
         """Whether the weights are sharded among the processes."""
         return self.processes > 1 and self.world.strategy == "fsdp"
-
-    def alone(self) -> "Devices":
-        """Return the same device for what this process does without the others.
-
-        Returns
-        -------
-        Devices
-            A copy, which exchanges nothing.
-        """
-        same = copy.copy(self)
-        same.world = World()
-        same.rank = 0
-        same._host_group = None
-        return same
 
     def setup_model(self, model: nn.Module) -> Any:
         """Return the model, on the device and wrapped for training.
@@ -341,43 +321,9 @@ class Devices(Processes):
         """
         self._precision.load_state_dict(state)
 
-    @contextmanager
-    def inference(self, model: nn.Module) -> Iterator[None]:
-        """Run the block in the device's arithmetic, uncompiled, without gradients and dropout.
-
-        Parameters
-        ----------
-        model
-            Model, which is moved to the device. After the block it returns to the mode, training or
-            evaluation, that it had before.
-        """
-        was_training = model.training
-        product_precision = torch.get_float32_matmul_precision()
-        recurrent_tf32 = torch.backends.cudnn.allow_tf32
-        model.to(self.device).eval()
-        arithmetic = nullcontext() if self._is_exact else self._fabric.autocast()
-        try:
-            if self._is_exact:
-                torch.backends.cudnn.allow_tf32 = False
-                torch.set_float32_matmul_precision("highest")
-            # Graphs of compiled blocks would overwrite each other's results.
-            eager = torch.compiler.set_stance("force_eager")
-            with torch.inference_mode(), arithmetic, eager:
-                yield
-        finally:
-            torch.backends.cudnn.allow_tf32 = recurrent_tf32
-            torch.set_float32_matmul_precision(product_precision)
-            model.train(was_training)
-
-    @property
-    def name(self) -> str:
-        """Name of the device for records, and of how many there are."""
-        device_name = f"cpu, {torch.get_num_threads()} threads"
-        if self.device.type == "cuda":
-            device_name = torch.cuda.get_device_name(self.device)
-        if self.processes == 1:
-            return device_name
-        return f"{self.processes} x {device_name} ({self.world.strategy})"
+    def _arithmetic(self) -> AbstractContextManager[None]:
+        """Return what runs a block in the precision of training."""
+        return self._fabric.autocast()
 
     def _average_unsharded(self, model: Any) -> None:
         """Average the gradients of the parameters that are too small to be sharded, if any is."""
@@ -389,20 +335,6 @@ class Devices(Processes):
             dist.all_reduce(stacked)
             for gradient, mean in zip(gradients, stacked / self.processes, strict=True):
                 gradient.copy_(mean)
-
-
-def _limit_kernels(kernels: int) -> None:
-    """Set how many kernels oneDNN keeps, unless the environment says otherwise."""
-    # oneDNN reads these variables when it makes its first kernel.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(KERNELS))
-
-
-def _limit_threads(threads: int) -> None:
-    """Set the number of threads, within the cores that this process may use."""
-    # A scheduler may grant fewer cores than the job was planned with.
-    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
-    torch.set_num_threads(max(1, min(threads, granted)))
 
 
 def _possible_precision(precision: str) -> str:

@@ -25,6 +25,10 @@ class Processes:
     ----------
     world
         How many processes there are.
+    rank
+        Number of this process, from 0.
+    host_group
+        The group of torch.distributed that exchanges values on the host; None: the default one.
 
     Attributes
     ----------
@@ -34,11 +38,10 @@ class Processes:
         Number of this process, from 0.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rank: int = 0, host_group: Any = None) -> None:
         self.world = world
-        self.rank = 0
-        # Without a group of its own the host uses the default group of torch.distributed.
-        self._host_group: Any = None
+        self.rank = rank
+        self._host_group = host_group
 
     @property
     def processes(self) -> int:

@@ -20,7 +20,7 @@ from torch import nn
 
 from aam.config.digest import code_digest
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_asvs
 from aam.model.encoder import Encoder
 from aam.model.store import read_tensors, write_tensors
@@ -180,7 +180,7 @@ def encoder_digest(encoder: Encoder, precision: str) -> str:
 
 
 def embed_asvs_cached(
-    encoder: Encoder, tokens: TokenStore, devices: Devices, cache: Path | None
+    encoder: Encoder, tokens: TokenStore, devices: InferenceDevice, cache: Path | None
 ) -> torch.Tensor:
     """Return the embeddings of all ASVs of a token store.
 
@@ -227,7 +227,9 @@ def embed_asvs_cached(
     return out_UD
 
 
-def _embeddings_by(encoder: Encoder, devices: Devices, cache: Path | None) -> AsvEmbeddings | None:
+def _embeddings_by(
+    encoder: Encoder, devices: InferenceDevice, cache: Path | None
+) -> AsvEmbeddings | None:
     """Return the embeddings of a file, if this encoder made it."""
     if cache is None:
         return None

@@ -17,7 +17,7 @@ from torch import Tensor
 from aam.data.samples import SampleStore
 from aam.data.target import MEDIAN, QUANTILES, Target
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import asvs_of
 from aam.model.batch import Batch, SampleBlock
@@ -373,7 +373,7 @@ def explain_samples(
     store: SampleStore,
     tokens: TokenStore,
     samples: Sequence[int],
-    devices: Devices,
+    devices: InferenceDevice,
     *,
     categories: Sequence[Mapping[Any, str]],
     removed: Sequence[NDArray[np.int64]],
@@ -434,7 +434,7 @@ def explain_samples(
 
 
 def _embedded(
-    predictors: Iterable[Predictor], tokens: TokenStore, devices: Devices, asvs: Path | None
+    predictors: Iterable[Predictor], tokens: TokenStore, devices: InferenceDevice, asvs: Path | None
 ) -> list[Tensor]:
     """Return for each model the embeddings [U, D] of ASVs; what models share runs once."""
     kept = None if asvs is None else AsvEmbeddings.open(asvs).digest

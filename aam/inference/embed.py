@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from aam.batches.collate import asv_blocks, bucket
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.build import build_encoder
@@ -70,7 +70,7 @@ def embed_samples(
     store: SampleStore,
     tokens: TokenStore,
     rows_R: NDArray[np.int64],
-    devices: Devices,
+    devices: InferenceDevice,
     asv_UD: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return the embeddings of some rows of the store, in any order.
@@ -120,7 +120,7 @@ def embed_samples(
 
 
 def embed_asvs(
-    encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: Devices
+    encoder: Encoder, tokens: TokenStore, asvs_U: NDArray[np.int64], devices: InferenceDevice
 ) -> torch.Tensor:
     """Return the embeddings of some ASVs.
 
@@ -151,7 +151,7 @@ def embed_asvs(
     return out_UD.cpu()
 
 
-def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: Devices) -> torch.Tensor:
+def _encoded(encoder: Encoder, tokens_US: torch.Tensor, devices: InferenceDevice) -> torch.Tensor:
     """Return embeddings [U, D] of sequences of one length, padded to a rounded number of them."""
     padded_US = pad(tokens_US, (0, 0, 0, bucket(len(tokens_US), BITS) - len(tokens_US)))
     return encoder.asv(padded_US.to(devices.device), None, encoder.backend)[0][: len(tokens_US)]

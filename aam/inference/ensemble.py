@@ -15,7 +15,7 @@ from aam.data.same_reads import sequences_as_read
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
@@ -78,7 +78,7 @@ def predict_table(
         max_length_bp=bundle.max_length_bp,
     )
     covariates = _covariates(bundle, store.sample_ids, metadata)
-    devices = Devices("fp32", threads).exact()
+    devices = InferenceDevice.claim(threads)
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)
     result = mean_columns(bundle.target, outputs, bundle.shares)
     result["unseen_asvs"] = unseen_share(store, tokens, bundle.seen_asvs, bundle.depth)
@@ -135,7 +135,7 @@ def _outputs(
     bundle: ModelBundle,
     store: SampleStore,
     tokens: TokenStore,
-    devices: Devices,
+    devices: InferenceDevice,
     asvs: Path | None,
     covariates: pd.DataFrame,
 ) -> tuple[list[Outputs], NDArray[np.float64] | None]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from aam.data.samples import SampleStore
 from aam.data.target import QUANTILES, Target
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples
 from aam.learners.temperature import apply_temperature
 from aam.model.kernel_head import ABSENT, KernelHead, log_reads
@@ -51,7 +51,7 @@ def raw_outputs(
     store: SampleStore,
     tokens: TokenStore,
     rows_R: NDArray[np.int64],
-    devices: Devices,
+    devices: InferenceDevice,
     *,
     embedding_RD: torch.Tensor | None = None,
     asv_UD: torch.Tensor | None = None,

@@ -15,7 +15,7 @@ import torch
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES
 from aam.data.table import FeatureTable
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples, load_encoder
 from aam.inference.tables import rarefy_views
 from aam.model.encoder import Encoder
@@ -128,7 +128,7 @@ class TableEmbedder:
         )
         if self.known_asvs is not None:
             self.known_asvs.compare(store, tokens, sequences)
-        devices = Devices("fp32", threads).exact()
+        devices = InferenceDevice.claim(threads)
         rows = np.arange(len(store.sample_ids))
         return list(store.sample_ids), embed_samples(self.encoder, store, tokens, rows, devices)
 

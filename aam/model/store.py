@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.errors import first_names, problem
@@ -130,7 +131,7 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
     ValueError
         The model has other weights than those saved.
     """
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutDraws():
         empty_state = build().state_dict()
     expected = {prefix + name: [*x.shape] for name, x in empty_state.items()}
     with safe_open(directory / WEIGHTS, framework="pt") as file:
@@ -140,6 +141,24 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
     model = build()
     load_weights(directory, model, prefix)
     return model.eval()
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Leaves out normal draws, which mean nothing on a device without memory.
+
+    PyTorch's functions for them on such a device import its compiler, which takes longer than
+    everything else that a prediction imports.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is nn.init.normal_:
+            return kwargs["tensor"]
+        if func is torch.Tensor.normal_:
+            return args[0]
+        return func(*args, **kwargs)
 
 
 def load_weights(directory: Path, model: nn.Module, prefix: str = "") -> None:

@@ -29,7 +29,7 @@ class Job:
     """What a rule gives its script."""
 
     settings: Mapping[str, Any]
-    """The part of the configuration that the rule depends on: `params.cfg`, a slice of
+    """The part of the configuration that the rule depends on: `params.settings`, a slice of
     `aam.config.slices`."""
     inputs: Files
     outputs: Files
@@ -59,7 +59,7 @@ def run_job(snakemake: Any) -> Iterator[Job]:
     log_file = Path(snakemake.log[0]) if snakemake.log else None
     log.start(log_file)
     job = Job(
-        settings=snakemake.params.cfg,
+        settings=snakemake.params.settings,
         inputs=_paths(snakemake.input),
         outputs=_paths(snakemake.output),
         runtime=_run_options(snakemake, log_file),

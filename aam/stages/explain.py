@@ -16,7 +16,7 @@ from aam.data.predictions import read_results
 from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.tokens import TokenStore
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (
     NO_ASVS,
@@ -91,7 +91,7 @@ def explain_task(
     study = _Study.open(samples, tokens, folds)
     choice = _SampleChoice(explained=explained, checked=checked, removed=removed, seed=seed)
     # The check compares differences between outputs, which bf16 would round away.
-    devices = Devices("fp32", threads).exact()
+    devices = InferenceDevice.claim(threads)
     importance: Importance | None = None
     for fold in study.folds():
         predictors = fold_models(model, fold)
@@ -158,7 +158,7 @@ def _add_fold(
     predictors: Mapping[Predictor, float],
     study: _Study,
     choice: _SampleChoice,
-    devices: Devices,
+    devices: InferenceDevice,
     asvs: Path | None,
 ) -> None:
     """Add the explanations of some samples of a fold to the importance of the ASVs.

@@ -11,15 +11,15 @@ import aam
 SCHEMA_VERSION = 1
 
 
-def settings_digest(cfg: Mapping[str, Any]) -> str:
+def settings_digest(settings: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a plain settings dictionary.
 
     Parameters
     ----------
-    cfg
+    settings
         Settings that JSON can hold; the order of the keys does not matter.
     """
-    return hashlib.sha256(json.dumps(cfg, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
@@ -38,12 +38,14 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) -> dict[str, str]:
+def provenance(
+    settings: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]
+) -> dict[str, str]:
     """Return the metadata that an artifact carries about what it was made of.
 
     Parameters
     ----------
-    cfg
+    settings
         The slice of the configuration that the stage got.
     inputs
         Files that the stage read, by name.
@@ -51,8 +53,8 @@ def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) 
     Returns
     -------
     dict
-        `aam.schema`, `aam.version`, `aam.settings` (digest of `cfg`) and `aam.inputs` (digests of
-        the files by name, as JSON).
+        `aam.schema`, `aam.version`, `aam.settings` (digest of the settings) and `aam.inputs`
+        (digests of the files by name, as JSON).
     """
     digests = {}
     for name, value in sorted(inputs.items()):
@@ -62,6 +64,6 @@ def provenance(cfg: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]) 
     return {
         "aam.schema": str(SCHEMA_VERSION),
         "aam.version": aam.__version__,
-        "aam.settings": settings_digest(cfg),
+        "aam.settings": settings_digest(settings),
         "aam.inputs": json.dumps(digests, sort_keys=True),
     }

@@ -62,14 +62,14 @@ def number(rule: str, key: str) -> int:
 @pytest.mark.parametrize("rule", WORKING)
 def test_params_are_settings_code_and_paths(rule: str) -> None:
     params = RULES[rule]["params"]
-    assert names(params)[:2] == ["cfg", "code"]
+    assert names(params)[:2] == ["settings", "code"]
     # Files of the user are followed by content: their times may be older than what they replace.
     of_user = (
         re.search(r"source_files|prediction_files|pretraining_files", RULES[rule].get("input", ""))
         is not None
     )
     assert ("content" in names(params)) == of_user
-    assert set(names(params)) <= {"cfg", "code", "content", "work"}
+    assert set(names(params)) <= {"settings", "code", "content", "work"}
     assert "work=" not in params or re.search(r'work=result\("', params)
     digested = re.search(r'code=script_digest\("(\w+)"\)', params)
     assert digested is not None

@@ -93,9 +93,9 @@ def test_explaining_gives_what_it_does_on_a_cpu(
 
     def importance(folder: Path) -> tuple[pd.DataFrame, dict]:
         outputs = {name: folder / name for name in ("importance", "sequences", "check")}
-        cfg = {"explained": 3, "checked": 1, "removed": 24, "seed": 0}
+        settings = {"explained": 3, "checked": 1, "removed": 24, "seed": 0}
         inputs = {**study.task_inputs(task), "model": model, "sequences": sequences}
-        call(explain_task, cfg, inputs, outputs)
+        call(explain_task, settings, inputs, outputs)
         return pd.read_csv(outputs["importance"], sep="\t"), read_json(outputs["check"])
 
     here, check = importance(tmp_path / "here")

@@ -34,6 +34,7 @@ import aam
 assert "torch" not in sys.modules, "import aam has to stay cheap"
 model, table, sequences, found = sys.argv[1:]
 aam.load(model).predict(table, sequences=sequences, threads=1).to_csv(found)
+assert not {"lightning_fabric", "torch._dynamo"} & {*sys.modules}, "predicting has to start fast"
 """
 
 

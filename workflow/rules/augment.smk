@@ -23,7 +23,7 @@ rule augment:
         mem_mb=16000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.augment(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.augment(CONFIG, wildcards.dataset),
         code=script_digest("augment"),
     message:
         "Storing the samples of {wildcards.dataset} for training"

@@ -32,7 +32,7 @@ rule benchmark_speed:
         runtime=240,
         gpu=gpus,
     params:
-        cfg=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, FIRST_MODEL),
+        settings=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, FIRST_MODEL),
         code=script_digest("benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"
@@ -61,7 +61,7 @@ rule benchmark_accuracy:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg={},
+        settings={},
         code=script_digest("benchmark_accuracy"),
     message:
         "Gathering the accuracy on {wildcards.dataset}"

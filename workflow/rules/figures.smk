@@ -52,7 +52,7 @@ for name, plot in PLOTS.items():
             mem_mb=4000,
             runtime=60,
         params:
-            cfg=partial(figure_settings, name),
+            settings=partial(figure_settings, name),
             code=script_digest("plot", *plot.modules),
         message:
             f"Drawing {plot.describe(MODEL)}"

@@ -26,7 +26,7 @@ rule folds:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.folds(CONFIG, wildcards.task),
+        settings=lambda wildcards: slices.folds(CONFIG, wildcards.task),
         code=script_digest("folds"),
     message:
         "Dividing the samples of {wildcards.task} into folds"
@@ -59,7 +59,7 @@ rule baselines:
         mem_mb=16000,
         runtime=240,
     params:
-        cfg=lambda wildcards: slices.baselines(CONFIG, wildcards.task),
+        settings=lambda wildcards: slices.baselines(CONFIG, wildcards.task),
         code=script_digest("baselines"),
     message:
         "Fitting the baselines of {wildcards.task}"
@@ -93,7 +93,7 @@ rule finetune:
         runtime=1440,
         gpu=lambda wildcards: gpus(wildcards, CONFIG.runtime.devices),
     params:
-        cfg=lambda wildcards: slices.finetune(
+        settings=lambda wildcards: slices.finetune(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
         code=script_digest("finetune"),
@@ -127,7 +127,7 @@ rule score:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.score(
+        settings=lambda wildcards: slices.score(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
         code=script_digest("score"),

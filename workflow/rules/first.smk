@@ -27,7 +27,7 @@ rule first_answer:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.first(CONFIG, wildcards.dataset, wildcards.task),
+        settings=lambda wildcards: slices.first(CONFIG, wildcards.dataset, wildcards.task),
         code=script_digest("first"),
     message:
         "Scoring the baselines of {wildcards.task}"
@@ -62,7 +62,7 @@ rule first_page:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: {
+        settings=lambda wildcards: {
             **slices.first_page(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
         },

@@ -24,7 +24,7 @@ rule simulate:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset),
         code=script_digest("simulate"),
     message:
         "Simulating the data set {wildcards.dataset}"
@@ -51,7 +51,7 @@ rule import_table:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg={},
+        settings={},
         code=script_digest("import_table"),
         content=content_of(source_files("table", "sequences")),
     message:
@@ -79,7 +79,7 @@ rule import_tree:
         mem_mb=16000,
         runtime=720,
     params:
-        cfg=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset),
         code=script_digest("import_tree"),
         content=content_of(source_files("tree")),
         work=result("inputs/work"),
@@ -107,7 +107,7 @@ rule import_metadata:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg={},
+        settings={},
         code=script_digest("import_metadata"),
         content=content_of(source_files("metadata")),
     message:
@@ -133,7 +133,7 @@ rule import_taxonomy:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg={},
+        settings={},
         code=script_digest("import_taxonomy"),
         content=content_of(source_files("taxonomy")),
     message:
@@ -158,7 +158,7 @@ rule describe:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
         code=script_digest("describe"),
         content=content_of(
             source_files("table", "sequences", "tree", "metadata", "taxonomy")

@@ -30,7 +30,7 @@ rule predict:
         runtime=240,
         gpu=gpus,
     params:
-        cfg={},
+        settings={},
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
@@ -65,7 +65,7 @@ rule super_learner:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.super_learner(
+        settings=lambda wildcards: slices.super_learner(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
         ),
         code=script_digest("super_learner"),
@@ -95,7 +95,7 @@ rule predict_super_learner:
         runtime=240,
         gpu=gpus,
     params:
-        cfg={},
+        settings={},
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
@@ -127,7 +127,7 @@ rule first_super_learner:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.first_super_learner(
+        settings=lambda wildcards: slices.first_super_learner(
             CONFIG, wildcards.dataset, wildcards.task
         ),
         code=script_digest("first_super_learner"),
@@ -155,7 +155,7 @@ rule predict_first:
         mem_mb=16000,
         runtime=240,
     params:
-        cfg={},
+        settings={},
         code=script_digest("predict_first"),
         content=content_of(baseline_prediction_files),
     message:

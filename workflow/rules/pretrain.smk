@@ -33,7 +33,7 @@ rule pretrain:
         mem_mb=32000,
         runtime=1440,
     params:
-        cfg=lambda wildcards: slices.pretrain(
+        settings=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
         ),
         code=script_digest("pretrain"),
@@ -68,7 +68,7 @@ rule pretrain_inductive:
         runtime=2880,
         gpu=gpus,
     params:
-        cfg=lambda wildcards: slices.pretrain(
+        settings=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
         ),
         code=script_digest("pretrain_inductive"),

@@ -22,7 +22,7 @@ rule rarefy:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg=lambda wildcards: slices.rarefy(
+        settings=lambda wildcards: slices.rarefy(
             CONFIG, wildcards.dataset, int(wildcards.view)
         ),
         code=script_digest("rarefy"),
@@ -48,7 +48,7 @@ rule rarefaction_curve:
         mem_mb=8000,
         runtime=60,
     params:
-        cfg={},
+        settings={},
         code=script_digest("rarefaction_curve"),
     message:
         "Computing the rarefaction curves of {wildcards.dataset}"

@@ -33,7 +33,7 @@ rule summary:
         mem_mb=4000,
         runtime=60,
     params:
-        cfg=lambda wildcards: {
+        settings=lambda wildcards: {
             **slices.summary(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
         },

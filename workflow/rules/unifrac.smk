@@ -27,7 +27,7 @@ rule unifrac_part:
         mem_mb=8000,
         runtime=720,
     params:
-        cfg=lambda wildcards: slices.unifrac_part(
+        settings=lambda wildcards: slices.unifrac_part(
             CONFIG,
             wildcards.dataset,
             wildcards.metric,
@@ -58,7 +58,7 @@ rule unifrac:
         mem_mb=16000,
         runtime=720,
     params:
-        cfg=lambda wildcards: slices.unifrac(
+        settings=lambda wildcards: slices.unifrac(
             CONFIG, wildcards.dataset, wildcards.metric
         ),
         code=script_digest("unifrac_distances"),

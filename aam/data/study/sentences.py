@@ -63,7 +63,7 @@ def study_sentences(
 
 def task_sentences(
     name: str,
-    cfg: Mapping[str, Any],
+    task: Mapping[str, Any],
     metadata: pd.DataFrame,
     values: pd.DataFrame,
     groups: Sequence[str] | None,
@@ -74,30 +74,30 @@ def task_sentences(
     ----------
     name
         What the task is called.
-    cfg
+    task
         The slice `folds`.
     metadata
         That of all samples that the task wants.
     values, groups
         Targets and groups of the labelled samples, as `aam.data.splits.labelled` returns them.
     """
-    settings = cfg["folds"]
+    settings = task["folds"]
     if groups is None and settings["groups"] is None:
         yield (
             f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
             "to a column, or to false where every sample is of another person, animal or site."
         )
     group = None if groups is None else pd.Series(groups, index=values.index)
-    for target in cfg["columns"]:
+    for target in task["columns"]:
         telling = telling_columns(
             values[target],
             metadata,
-            kind=cfg["kind"],
-            exclude=cfg["columns"],
+            kind=task["kind"],
+            exclude=task["columns"],
             seed=settings["seed"],
             groups=group,
         )
-        what = f"'{target}'" if len(cfg["columns"]) > 1 else "the target"
+        what = f"'{target}'" if len(task["columns"]) > 1 else "the target"
         others = []
         for entry in telling:
             column = entry["column"]

@@ -18,7 +18,7 @@ from aam.batches.asv_dropout import AsvDropout
 from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
-from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, decode_outputs, mean_reads, raw_outputs
 from aam.model.batch import TARGET
@@ -200,7 +200,9 @@ class FoldModel:
         by_R = None if by is None else [by[row] for row in labelled] * store.views
         return decode_outputs(predictor.target, output_RO, store.views, by_R)
 
-    def embedded(self, predictor: Predictor, rows_R: NDArray[np.int64], devices: Devices) -> Tensor:
+    def embedded(
+        self, predictor: Predictor, rows_R: NDArray[np.int64], devices: InferenceDevice
+    ) -> Tensor:
         """Return the embeddings of some rows of the store.
 
         Parameters

@@ -13,6 +13,7 @@ import pyarrow as pa
 import torch
 
 from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples
 from aam.model.flops import step_flops
@@ -154,7 +155,11 @@ def save(
 
 
 def write_embeddings(
-    prepared: Prepared, devices: Devices, samples: Path, asvs: Path, origin: Mapping[str, str]
+    prepared: Prepared,
+    devices: InferenceDevice,
+    samples: Path,
+    asvs: Path,
+    origin: Mapping[str, str],
 ) -> None:
     """Embed every ASV once, then all samples from those, and write both.
 

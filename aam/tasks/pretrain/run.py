@@ -5,7 +5,8 @@ import logging
 import torch
 
 from aam.config.sections.execution import Optimization
-from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
+from aam.distributed.devices import MORE_KERNELS, Devices
+from aam.distributed.inference_device import KERNELS
 from aam.distributed.world import World
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared

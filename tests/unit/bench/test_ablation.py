@@ -155,11 +155,11 @@ def test_a_variant_that_cannot_run_leaves_the_others_their_figures(speed_setting
 def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     files, speed_cfg, stand_in, instead_of_processes, tmp_path
 ):
-    asked, cfg = [], speed_cfg()
+    asked, plain_settings = [], speed_cfg()
     instead_of_processes(lambda request: asked.append(request) or stand_in(request))
     outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
-    settings = SpeedSettings.read(cfg)
-    assert settings.plain() == cfg, "by whose digest the table is known"
+    settings = SpeedSettings.read(plain_settings)
+    assert settings.plain() == plain_settings, "by whose digest the table is known"
     measure_speed(
         inputs=PretrainInputs.read(files),
         settings=settings,

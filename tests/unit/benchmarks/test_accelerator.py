@@ -42,7 +42,7 @@ def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_p
         assert set(table["group"]) == {"order", "alone", "option"}
         assert "# Speed" in (folder / "speed.md").read_text()
         assert json.loads((folder / "roofline.json").read_text())["fp32"]["median"] == 5e9
-    steps = [request["cfg"] for request in asked if request["kind"] == "steps"]
+    steps = [request["settings"] for request in asked if request["kind"] == "steps"]
     models = {(step["model"]["heads"], step["model"]["width"]) for step in steps}
     assert models == {(2, 16), (2, 32)}
     assert {step["pretraining"]["epochs"] for step in steps} == {1}

@@ -175,7 +175,7 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
     monkeypatch.setattr(trainings, "pretrain_encoder", fail)
     monkeypatch.setattr(trainings, "provenance", lambda settings, inputs: {})
     monkeypatch.setattr(trainings.PretrainSettings, "read", lambda settings: None)
-    request = {"kind": "training", "cfg": {}, "folder": str(tmp_path), "runtime": {}}
+    request = {"kind": "training", "settings": {}, "folder": str(tmp_path), "runtime": {}}
     request |= {"inputs": {"tokens": "t", "samples": "s", "distances": ["d"]}, "deadline": 5.0}
     assert trainings.run(request) == said
 

@@ -63,9 +63,9 @@ def results(tmp_path) -> Path:
 
 def test_models_are_compared_by_the_shortest_training(new_config):
     """By steps that of `slow`: 20. By time that of `NA`: 40 steps of 0.1 s."""
-    cfg = models.settings(load(new_config(models=MODELS)), "d")
+    plain_settings = models.settings(load(new_config(models=MODELS)), "d")
     costs = {name: {"step_ms_median": 1e3 * step_s} for name, step_s in STEP_S.items()}
-    table, curves = models.side_by_side(cfg, costs, HISTORIES)
+    table, curves = models.side_by_side(plain_settings, costs, HISTORIES)
     assert list(curves.columns) == ["model", "step", "seconds", "pearson"]
     assert table["model"].tolist() == ["slow", "NA", "basic"]
     for column, expected in {
@@ -79,7 +79,7 @@ def test_models_are_compared_by_the_shortest_training(new_config):
     }.items():
         assert table[column].tolist() == pytest.approx(expected), column
     short = history("NA").assign(step=5, value=0.3)
-    found, _ = models.side_by_side(cfg, {}, {**HISTORIES, "NA": short, "basic": short})
+    found, _ = models.side_by_side(plain_settings, {}, {**HISTORIES, "NA": short, "basic": short})
     assert np.isnan(found.loc[0, "pearson_equal_steps"])
     assert found.loc[1, "pearson_equal_steps"] == 0.3
     assert found["pearson_equal_s"].isna().all()
@@ -95,7 +95,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
         found = stand_in(request)
         if request["kind"] != "steps":
             return found
-        shape = request["cfg"]["model"]
+        shape = request["settings"]["model"]
         other = "NA" if shape["encoder"] == "bilstm" else "basic"
         name = "slow" if shape["patch_bp"] == 1 else other
         asked.append((name, request))
@@ -110,7 +110,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
     models.main([str(config), "d", "--results", str(results.parent), "--folder", str(folder)])
     assert [name for name, _ in asked] == ["slow", "NA", "basic", "NA", "basic"]
     requests = dict(asked)
-    assert {r["cfg"]["pretraining"]["batch_size"] for r in requests.values()} == {4}
+    assert {r["settings"]["pretraining"]["batch_size"] for r in requests.values()} == {4}
     path = folder / "models.tsv"
     table = pd.read_csv(path, sep="\t", keep_default_na=False, na_values=[""])
     assert table["model"].tolist() == list(MODELS)

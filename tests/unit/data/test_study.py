@@ -103,7 +103,7 @@ def test_check_names_what_may_flatter_a_task():
     def said(column="diagnosis", kind="classification", **folds):
         task = {"dataset": "d", "column": column, "kind": kind, "folds": {"k": 3, **folds}}
         sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"t": task}}
-        cfg = describe(load(sections), "d")["tasks"]["t"]
+        settings = describe(load(sections), "d")["tasks"]["t"]
         twice = METADATA.assign(
             diagnosis=["ill", "well"] * 30,
             run=["1", "2"] * 30,
@@ -112,7 +112,12 @@ def test_check_names_what_may_flatter_a_task():
             dose=[str(10 * (i % 3)) for i in range(SAMPLES)],
         )
         return "\n".join(
-            task_sentences("t", cfg, *labelled(twice, cfg)[:2], labelled(twice, cfg)[3])
+            task_sentences(
+                "t",
+                settings,
+                *labelled(twice, settings)[:2],
+                labelled(twice, settings)[3],
+            )
         )
 
     text = said()

@@ -26,7 +26,7 @@ def test_settings_reach_the_stage_as_the_configuration_reads_them(
     snakemake = SimpleNamespace(
         log=[],
         config={} if settings is None else {"runtime": settings},
-        params=SimpleNamespace(cfg={}, get=lambda name: None),
+        params=SimpleNamespace(settings={}, get=lambda name: None),
         resources={},
         threads=3,
         input={},
@@ -45,7 +45,7 @@ def test_an_input_that_was_changed_since_ends_as_one_message(
 ) -> None:
     monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
     made, given = tmp_path / "made.tsv", []
-    params = SimpleNamespace(cfg={}, get=lambda name: None)
+    params = SimpleNamespace(settings={}, get=lambda name: None)
     job = SimpleNamespace(log=[], config={}, params=params, resources={}, threads=1)
     job.input, job.output = {}, {"table": str(made)}
     with entry.run_job(job) as writing:
@@ -74,7 +74,7 @@ def test_a_full_disk_ends_as_one_message_even_where_the_log_has_no_room(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entry.log, "start", lambda file: logging.getLogger(__name__))
-    params = SimpleNamespace(cfg={}, get=lambda name: None)
+    params = SimpleNamespace(settings={}, get=lambda name: None)
     job = SimpleNamespace(log=["/dev/full"], config={}, params=params, resources={}, threads=1)
     job.input = job.output = {}
 

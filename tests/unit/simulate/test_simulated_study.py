@@ -25,8 +25,8 @@ NAMES = ("table", "tree", "metadata", "new_table", "new_metadata")
 
 def make(folder: Path, **settings) -> dict[str, Path]:
     outputs = {name: folder / name for name in NAMES}
-    cfg = slices.simulate(load({"datasets": {"demo": {"simulate": settings}}}), "demo")
-    call(simulate_study, cfg, {}, outputs)
+    settings = slices.simulate(load({"datasets": {"demo": {"simulate": settings}}}), "demo")
+    call(simulate_study, settings, {}, outputs)
     return outputs
 
 

@@ -80,10 +80,10 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
     }
     pretrain_encoder(
         inputs=PretrainInputs.read(inputs),
-        settings=PretrainSettings.read(spec["cfg"]),
+        settings=PretrainSettings.read(spec["settings"]),
         runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
         **{f"{name}_out": folder / name for name in OUTPUTS},
-        provenance=provenance(spec["cfg"], inputs),
+        provenance=provenance(spec["settings"], inputs),
     )
 
 

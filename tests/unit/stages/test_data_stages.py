@@ -52,8 +52,8 @@ def run(tmp_path):
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        cfg = {"root": root, "reference": reference, "candidates": ["v4"]}
-        call(stage, cfg, files, out, threads=2, work=tmp_path / "work")
+        settings = {"root": root, "reference": reference, "candidates": ["v4"]}
+        call(stage, settings, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
     return run

@@ -55,10 +55,10 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     found = pd.read_csv(predicted, sep="\t", dtype={"sample-id": str})
     assert found["sample-id"].tolist() == other.tiny.table.sample_ids
     assert found.drop(columns="in_training").notna().all(axis=None)
-    cfg = {"explained": 2, "checked": 1, "removed": 3, "seed": 0}
+    settings = {"explained": 2, "checked": 1, "removed": 3, "seed": 0}
     outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
     inputs = {**other.task_inputs(task), "model": tuned["model"]}
     inputs["sequences"] = other.files["sequences.fasta"]
-    call(explain_task, cfg, inputs, outputs)
+    call(explain_task, settings, inputs, outputs)
     completeness = read_json(outputs["check"])["completeness"]
     assert completeness["gap_max"] < 1e-3

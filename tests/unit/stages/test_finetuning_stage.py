@@ -121,14 +121,14 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     assert list(known["models"]) == ["fold0", "fold1"]
     files = {"asvs.txt", "cross_validation.tsv", "reference.safetensors", "shares.json"}
     assert set(known["files"]) == files
-    cfg = study.finetune_slice("age")
-    cfg["rarefaction"]["views"] = 2
+    settings = study.finetune_slice("age")
+    settings["rarefaction"]["views"] = 2
     outputs = {name: tmp_path / name for name in finetuned["age"]}
     inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
     runtime = RunOptions(work=tmp_path / "work")
     finetune_task(
         inputs=FinetuneInputs.read(inputs),
-        settings=FinetuneSettings.read(cfg),
+        settings=FinetuneSettings.read(settings),
         runtime=runtime,
         **as_outputs(outputs),
     )
@@ -226,7 +226,7 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
 
 @pytest.fixture
 def importance(finetuned, study, tmp_path):
-    def run(task: str, folds: Path | None = None, **cfg):
+    def run(task: str, folds: Path | None = None, **changes):
         inputs = {**study.task_inputs(task), "model": finetuned[task]["model"]}
         inputs["folds"] = folds or inputs["folds"]
         inputs["taxonomy"] = tmp_path / "taxonomy.tsv"
@@ -234,8 +234,8 @@ def importance(finetuned, study, tmp_path):
         inputs["taxonomy"].write_text("feature-id\ttaxon\n" + "".join(rows))
         inputs["sequences"] = study.files["sequences.fasta"]
         outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
-        cfg = {"explained": 4, "checked": 2, "removed": 3, "seed": 0, **cfg}
-        call(explain.explain_task, cfg, inputs, outputs)
+        settings = {"explained": 4, "checked": 2, "removed": 3, "seed": 0, **changes}
+        call(explain.explain_task, settings, inputs, outputs)
         return outputs["importance"], read_json(outputs["check"])
 
     return run

@@ -41,18 +41,18 @@ def run(study, tmp_path):
     """Return the function that pretrains in fp32 by some run options, and gives the outputs."""
 
     def pretraining(folder: Path = tmp_path, **options) -> dict[str, Path]:
-        cfg = study.pretrain_slice()
+        settings = study.pretrain_slice()
         # Muon multiplies in bf16, which CPUs round differently.
-        cfg["pretraining"] |= {"epochs": 6, "validations": 2, "optimizer": "adamw"}
-        cfg["optimization"] |= {"precision": "fp32"}
+        settings["pretraining"] |= {"epochs": 6, "validations": 2, "optimizer": "adamw"}
+        settings["optimization"] |= {"precision": "fp32"}
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
         pretrain.pretrain_encoder(
             inputs=PretrainInputs.read(study.pretraining_inputs),
-            settings=PretrainSettings.read(cfg),
+            settings=PretrainSettings.read(settings),
             runtime=runtime,
             **as_outputs(outputs),
-            provenance=provenance(cfg, study.pretraining_inputs),
+            provenance=provenance(settings, study.pretraining_inputs),
         )
         return outputs
 

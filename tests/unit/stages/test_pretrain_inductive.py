@@ -34,14 +34,14 @@ UNLABELLED = "002"
 def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
     outputs = {name: folder / name for name in ("encoders", "digests", "metrics")}
     options = RunOptions(work=folder / "work", **runtime)
-    cfg = study.pretrain_slice(epochs=1)
+    settings = study.pretrain_slice(epochs=1)
     pretrain_fold_encoders(
         inputs=PretrainInputs.read(inputs),
         members=inputs["members"],
-        settings=PretrainSettings.read(cfg),
+        settings=PretrainSettings.read(settings),
         runtime=options,
         **as_outputs(outputs),
-        provenance=provenance(cfg, inputs),
+        provenance=provenance(settings, inputs),
     )
     return outputs
 

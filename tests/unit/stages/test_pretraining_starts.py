@@ -50,7 +50,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         raw["unifrac"] = {"metrics": ["unweighted", "weighted_normalized"]}
         raw["pretraining"] = {"epochs": 2, "batch_size": 6, "targets": "batch", **training}
         raw.pop("tasks")
-        cfg = slices.pretrain(load(raw), "d", "small")
+        settings = slices.pretrain(load(raw), "d", "small")
         inputs = {**common, **dict(files), "metadata": metadata}
         if length < 20:
             inputs["tokens"] = folder / f"tokens{length}"
@@ -61,10 +61,10 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         options = RunOptions(work=folder / where / "work")
         pretrain_encoder(
             inputs=PretrainInputs.read(inputs),
-            settings=PretrainSettings.read(cfg),
+            settings=PretrainSettings.read(settings),
             runtime=options,
             **as_outputs(outputs),
-            provenance=provenance(cfg, inputs),
+            provenance=provenance(settings, inputs),
         )
         return outputs
 

@@ -47,7 +47,7 @@ def folds() -> pd.DataFrame:
 
 @pytest.fixture
 def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
-    def run(own: pd.DataFrame, baselines: pd.DataFrame, **cfg) -> dict:
+    def run(own: pd.DataFrame, baselines: pd.DataFrame, **changes) -> dict:
         names = ("predictions", "baselines", "folds", "metadata", "recipes")
         names = (*names, "nested", "nested_baselines")
         files = {name: tmp_path / name for name in names}
@@ -62,7 +62,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
         write_predictions(files["recipes"], of_recipes(own))
-        settings = {**SETTINGS, **cfg}
+        settings = {**SETTINGS, **changes}
         training = {key: settings[key] for key in ("encoder", "start", "labels", "evaluation")}
         task = ScoredTask.read(settings)
         score_model(**files, task=task, **training, **as_outputs(outputs))

@@ -116,7 +116,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
         {"kind": "at any time", "step": step, "delay_s": rng.uniform(0, 0.03)} for step in (2, 4, 5)
     ]
     moments = [{"kind": "in a write", "step": 2}, *any_time, {"kind": "in an output"}]
-    spec = {"cfg": study.pretrain_slice(), "inputs": study.pretraining_inputs, "steps": steps}
+    spec = {"settings": study.pretrain_slice(), "inputs": study.pretraining_inputs, "steps": steps}
     spec |= {"folder": tmp_path, "moments": moments}
     (tmp_path / "specification.json").write_text(json.dumps(spec, default=str))
     script = Path(__file__).with_name("killed_pretraining.py")

@@ -8,8 +8,9 @@ from torch import nn
 
 from aam.config.sections.execution import Optimization
 from aam.distributed import devices as devices_module
-from aam.distributed.devices import KERNELS, MORE_KERNELS, Devices
+from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.hardware import has_fast_bf16, has_tf32
+from aam.distributed.inference_device import KERNELS
 from aam.distributed.world import claim_accelerator
 from aam.model.batch import TARGET, Batch
 from aam.runtime.run_options import RunOptions

@@ -15,7 +15,8 @@ import torch
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Pretraining
 from aam.distributed import devices as devices_module
-from aam.distributed.devices import KERNELS, MORE_KERNELS, MORE_KERNELS_MB, Devices
+from aam.distributed.devices import MORE_KERNELS, MORE_KERNELS_MB, Devices
+from aam.distributed.inference_device import KERNELS
 from aam.model.build import set_dropout
 from aam.train import memory_search, step_measurement
 from aam.train.memory_search import block_sizes, fit_to_memory, heaviest_step, size

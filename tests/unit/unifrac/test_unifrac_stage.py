@@ -44,8 +44,14 @@ class UnifracStudy:
         write_biom(self.inputs["table"], self.case[0], {})
         self.inputs["tree"].write_text(str(self.case[1]))
 
-    def run(self, stage, metric: str, name: str, path: Path, inputs=None, threads=1, **cfg) -> Path:
-        settings = {"metric": metric, **METRICS[metric].parameters_in({"alpha": 0.5}), **cfg}
+    def run(
+        self, stage, metric: str, name: str, path: Path, inputs=None, threads=1, **changes
+    ) -> Path:
+        settings = {
+            "metric": metric,
+            **METRICS[metric].parameters_in({"alpha": 0.5}),
+            **changes,
+        }
         stage(
             **self.inputs,
             **settings,
@@ -59,9 +65,14 @@ class UnifracStudy:
 
     def whole(self, metric: str, paths=None, engine="scikit-bio", **options) -> Path:
         inputs = {"computed": paths} if paths else {}
-        cfg = {"engine": engine, "checked_pairs": 20, **options}
+        settings = {"engine": engine, "checked_pairs": 20, **options}
         return self.run(
-            unifrac.compute_distances, metric, "distances_out", self.output, inputs, **cfg
+            unifrac.compute_distances,
+            metric,
+            "distances_out",
+            self.output,
+            inputs,
+            **settings,
         )
 
     def part(self, metric: str, part: int, jobs: int, engine="auto") -> Path:
