@@ -32,7 +32,9 @@ rule benchmark_speed:
         runtime=240,
         gpu=gpus,
     params:
-        settings=lambda wildcards: slices.benchmark(CONFIG, wildcards.dataset, FIRST_MODEL),
+        settings=lambda wildcards: slices.benchmark(
+            CONFIG, wildcards.dataset, FIRST_MODEL
+        ),
         code=script_digest("benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"

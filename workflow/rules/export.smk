@@ -23,7 +23,9 @@ rule export_qza:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: {"type": exports(wildcards.dataset)[wildcards.place][1]},
+        settings=lambda wildcards: {
+            "type": exports(wildcards.dataset)[wildcards.place][1]
+        },
         code=script_digest("export_qza"),
     message:
         "Writing {wildcards.place} of {wildcards.dataset} for QIIME 2"

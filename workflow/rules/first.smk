@@ -27,7 +27,9 @@ rule first_answer:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.first(CONFIG, wildcards.dataset, wildcards.task),
+        settings=lambda wildcards: slices.first(
+            CONFIG, wildcards.dataset, wildcards.task
+        ),
         code=script_digest("first"),
     message:
         "Scoring the baselines of {wildcards.task}"
