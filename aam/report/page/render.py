@@ -116,6 +116,7 @@ def render_page(results: Results) -> str:
     environment.filters["inline"] = inline
     environment.filters["words"] = _mark_up
     environment.filters["anchor"] = _make_anchor
+    environment.filters["unbroken"] = _join_numbers
     return environment.get_template("page.html").render(
         results=results,
         css=Markup((FOLDER / "page.css").read_text("utf-8")),
@@ -140,6 +141,11 @@ def render_caption(template: str, wildcards: Mapping[str, str], config: Mapping[
 def _make_anchor(name: str) -> str:
     """Return a name as the anchor of a section."""
     return re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
+
+
+def _join_numbers(text: str) -> str:
+    """Return a sentence whose percentages and p-values do not break over lines."""
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[<>=])|(?<=\bp [<>=]) (?=\d)", "\u00a0", text)
 
 
 def _mark_up(text: str) -> Markup:

@@ -1,6 +1,7 @@
 """The sections of the page: the order of tasks, figures, tables, and the page around them."""
 
 import html
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -230,6 +231,14 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
     ):
         assert words in text
     assert text.count('class="light good"') == 1
+
+
+def test_no_line_ends_within_a_percentage_or_a_p_value():
+    page = html.unescape(render_page(study()))
+    answers = " ".join(re.findall(r'<p class="sentence">(.*?)</p>', page))
+    assert "\u00a0%" in answers
+    assert "p\u00a0=\u00a00.3" in answers
+    assert re.search(r"\d %|\bp [<>=]", answers) is None
 
 
 def test_an_answer_without_networks_has_no_importances_and_no_encoders():

@@ -24,7 +24,7 @@ def announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: floa
     if len(models) > 1:
         follows = f"{names} follow: their encoders are"
     return (
-        f"These answers are from methods that take seconds. {follows} pretrained without labels "
+        f"These answers are from methods without networks. {follows} pretrained without labels "
         f"and then fine-tuned to {', '.join(tasks)}{time}. The page report.html will have these "
         f"answers with {names} among the methods."
     )
