@@ -24,7 +24,7 @@ class Subsampling:
     """
 
     steps: int
-    """Number of steps, from the first on, in which rows are subsampled."""
+    """Rows are subsampled in so many steps at the beginning of a run."""
     seed: int
     """Seed of the draws."""
     exact: BatchDistances
@@ -57,6 +57,7 @@ class Subsampling:
         SampleStore
             The rows as samples of one view, in their order.
         """
+        # The first word is a part of the seed: another one would draw other reads.
         rng = generator("thinning", self.seed, step)
         done = step / self.steps
         drawn = [self._draw_row(store, row, done, rng) for row in rows_B]

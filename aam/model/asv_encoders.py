@@ -91,7 +91,8 @@ class AsvEncoder(LayerStack, ABC):
         patches = -(-shape.max_length_bp // shape.patch_bp)
         # Amplicons begin at the same primer, so that the absolute position means something.
         self.position_TD = nn.Parameter(torch.empty(patches, shape.width).normal_(std=0.1))
-        tables = self._tables(shape, patches)
+        # On the meta device a model has shapes alone and is never run.
+        tables = () if self.position_TD.is_meta else self._tables(shape, patches)
         for name, table in zip(("cos_TE", "sin_TE"), tables, strict=False):
             self.register_buffer(name, table, persistent=False)
 

@@ -206,10 +206,6 @@ def rotary_tables(
     cos_SE, sin_SE : torch.Tensor
         Cosines and signed sines [S, E] in fp32.
     """
-    if torch.get_default_device().type == "meta":
-        # A model without memory needs shapes alone. For values PyTorch would import its compiler.
-        shape = positions, heads * head_width
-        return torch.empty(shape), torch.empty(shape)
     frequency = base ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
     cos = angle.cos().float()

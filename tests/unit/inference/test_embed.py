@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -5,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.batches.collate import assemble, bucket
+from aam.data.target import Target
 from aam.inference import embed
 from aam.inference.embed import asvs_of, embed_asvs, embed_samples, sample_batches
+from aam.model.asv_encoders import ENCODERS
+from aam.model.predictor import Predictor
 
 
 def rounded_up(number: int) -> int:
@@ -15,6 +21,13 @@ def rounded_up(number: int) -> int:
 
 ROWS = np.array([6, 1, 19, 6, 11, 0, 8])
 CPU = torch.device("cpu")
+LOADS = """
+import sys
+from pathlib import Path
+from aam.inference.embed import load_encoder
+load_encoder(Path(sys.argv[1]))
+assert "torch._dynamo" not in sys.modules, "PyTorch's compiler takes as long to import as PyTorch"
+"""
 
 
 @pytest.mark.parametrize(
@@ -106,3 +119,14 @@ def test_no_rows_give_no_embeddings_and_some_can_be_trained_on(tiny, new_encoder
     found = embed_samples(encoder, tiny.store, tiny.tokens, ROWS, devices)
     (found @ weight).square().sum().backward()
     assert weight.grad is not None
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_a_fresh_process_loads_an_encoder_without_the_compiler(kind, new_encoder, tmp_path):
+    target = Target.fit("regression", ("age",), [["1"], ["2"]], np.ones(2, bool))
+    folder = tmp_path / "model"
+    Predictor(new_encoder(20, encoder=kind), target, seed=0).save(folder, {})
+    loaded = subprocess.run(
+        [sys.executable, "-c", LOADS, str(folder)], capture_output=True, text=True, check=False
+    )
+    assert loaded.returncode == 0, loaded.stderr
