@@ -40,8 +40,9 @@ def problem(kind: str, test: int = 0) -> Problem:
     classes = {"regression": [], "classification": list("abc"), "ordinal": ["c", "never", *"ba"]}
     if kind != "regression":
         target = np.array(["a", "b", "c"])[(target // 34).astype(int)]
-    distances, more = np.abs(gradient[:, None] - gradient), {"kind": kind, "seed": 1}
-    return problem_of(target, rng.poisson(rates), distances, fold, classes[kind], **more)
+    distances = np.abs(gradient[:, None] - gradient)
+    counts = rng.poisson(rates)
+    return problem_of(target, counts, distances, fold, classes[kind], kind=kind, seed=1)
 
 
 def part(task: Problem, rows: np.ndarray) -> Problem:
@@ -175,10 +176,12 @@ def twins(fold: np.ndarray) -> Problem:
     rng = np.random.default_rng(3)
     pairs = len(fold)
     position = np.repeat(rng.random(pairs), 2)
-    distances = np.abs(position[:, None] - position) + 1e-3 * (position[:, None] != position)
-    target, counts = np.repeat(rng.normal(size=pairs), 2), np.ones((2 * pairs, 2), dtype=np.int64)
+    target = np.repeat(rng.normal(size=pairs), 2)
     group = np.repeat(np.arange(pairs), 2).astype(str)
-    return problem_of(target, counts, distances, np.repeat(fold, 2), group=group, seed=1)
+    is_other_pair = position[:, None] != position
+    distances = np.abs(position[:, None] - position) + 1e-3 * is_other_pair
+    same_reads = np.ones((2 * pairs, 2), dtype=np.int64)
+    return problem_of(target, same_reads, distances, np.repeat(fold, 2), group=group, seed=1)
 
 
 def test_neighbours_are_chosen_without_looking_within_a_group():
@@ -219,13 +222,18 @@ def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, 
 
 def test_the_kernel_is_scaled_by_the_training_pairs():
     distances = problem("regression").distances[:12, :12]
-    pairs = [distances[i, j] for i in range(9) for j in range(i)]
-    kernel = laplacian(distances, np.arange(9), np.arange(9))
-    results = kernel(np.array([0, 2]))
-    expected = np.exp(-float(distances[2, 11]) / np.median(pairs))
-    assert results[1, 11] == pytest.approx(expected)
-    equal = laplacian(np.zeros((3, 3), np.float32), np.arange(3), np.arange(3))
-    assert (equal(np.arange(3)) == 1).all()
+    train = np.arange(9)
+    kernel = laplacian(distances, train, train)
+    training_pairs = distances[:9, :9][np.tril_indices(9, -1)]
+    expected = np.exp(-float(distances[2, 11]) / np.median(training_pairs))
+    rows = kernel(np.array([0, 2]))
+    assert rows[1, 11] == pytest.approx(expected)
+
+
+def test_the_kernel_of_samples_without_differences_is_one():
+    every = np.arange(3)
+    kernel = laplacian(np.zeros((3, 3), np.float32), every, every)
+    assert (kernel(every) == 1).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -246,7 +246,8 @@ def test_a_depth_beyond_all_samples_writes_nothing(files, tmp_path):
 
 
 def test_stores_hold_the_tokens_of_the_table_its_views_and_augmented_rows(files):
-    tokens, store = TokenStore.open(files["tokens"]), SampleStore.open(files["samples"])
+    tokens = TokenStore.open(files["tokens"])
+    store = SampleStore.open(files["samples"])
     assert tokens.feature_ids == list(SEQUENCES)
     assert tokens.tokens.shape == (30, 10)
     assert "".join("_ACGT"[token] for token in tokens.tokens[0]) == SEQUENCES["asv0"][:10]
@@ -254,8 +255,10 @@ def test_stores_hold_the_tokens_of_the_table_its_views_and_augmented_rows(files)
     assert store.sample_ids == [name for name in IDS if name != IDS[5]]
     view = read_biom(files["view1"])
     columns = [list(SEQUENCES).index(name) for name in view.feature_ids]
-    assert np.array_equal(store.view_matrix(1, 30).toarray()[:, columns], view.counts.toarray())
-    assert (store.row_view == -1).sum() == 2 * SAMPLES + 2 * (SAMPLES // 2)
+    stored = store.view_matrix(1, 30).toarray()
+    assert np.array_equal(stored[:, columns], view.counts.toarray())
+    is_augmented = store.row_view == -1
+    assert is_augmented.sum() == 2 * SAMPLES + 2 * (SAMPLES // 2)
 
 
 def test_curves_end_at_the_richness_of_the_sample(files, tmp_path, monkeypatch):

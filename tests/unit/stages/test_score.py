@@ -210,10 +210,12 @@ def test_the_table_of_intervals_is_of_the_super_learner_where_there_is_one(folds
 
 
 def test_every_target_of_a_task_is_scored(folds, scored, tmp_path):
-    first, second = predicted(folds, 1.0), predicted(folds, 9.0)
-    both = pd.concat([first.assign(target="bmi"), second.assign(target="age")])
+    small = predicted(folds, 1.0).assign(target="bmi")
+    large = predicted(folds, 9.0).assign(target="age")
+    both = pd.concat([small, large])
     report = scored(both, both.assign(baseline="median"))
-    bmi, age = report["targets"]["bmi"], report["targets"]["age"]
+    bmi = report["targets"]["bmi"]
+    age = report["targets"]["age"]
     assert {key: report[key] for key in bmi} == bmi
     assert age["mae_pooled"] > 5 * bmi["mae_pooled"]
     assert age["intervals"]["width"] > 5 * bmi["intervals"]["width"]
