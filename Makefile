@@ -56,7 +56,7 @@ quick: tools ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/contract $(QUICK)
 
-# The longest files first: SLURM's, which mostly wait, beside the linters and whole studies.
+# The longest files come first: SLURM's, which mostly wait while linters and whole studies run.
 test: tools ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
 	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz tests/gpu
@@ -70,10 +70,11 @@ bench: env ## time the modes of training, and how they grow, on the simulated st
 	cat results/demo/benchmark/speed.md
 	$(BIN)/python -m benchmarks.scaling config/config.yaml --batch-sizes 8 16 32 --layers 1 2 4 --asvs 64 128 256 512
 
-# For a machine with PyTorch and without a network; `make gpu DRY=--dry` needs no GPU.
+# For a machine without a network that has what docs/how-to/gpu.md lists. `make gpu DRY=--dry` needs
+# no GPU.
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
-LACKING := annotated-types array-api-compat biom-format decorator h5py lightning-fabric natsort \
-	pydantic pydantic-core scikit-bio typing-inspection
+LACKING := annotated-types array-api-compat biom-format decorator edlib h5py lightning-fabric \
+	lightning-utilities natsort pydantic pydantic-core scikit-bio typing-inspection
 
 gpu: ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.md
 	if [ -d wheels ] && ! [ -d wheels/site ]; then
@@ -81,7 +82,7 @@ gpu: ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.m
 	fi
 	PYTHONPATH=wheels/site $(GPU_PYTHON) -m benchmarks.gpu results/gpu $(DRY)
 
-wheels: env ## collect what `make gpu` wants beside PyTorch, for Python 3.12 on Linux
+wheels: env ## collect what `make gpu` needs in addition to PyTorch, for Python 3.12 on Linux
 	$(BIN)/pip download --quiet --no-deps --only-binary=:all: --dest wheels -c constraints.txt \
 	  --python-version 312 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 $(LACKING)
 

@@ -35,12 +35,13 @@ def load(directory: str | Path) -> "Model | FirstAnswer":
     # Here, because it takes long: the workflow and the importers do without it.
     from aam.inference.first_answer import FirstAnswer
 
-    if FirstAnswer.is_in(Path(directory)):
-        return FirstAnswer.load(directory)
+    folder = Path(directory).expanduser()
+    if FirstAnswer.is_in(folder):
+        return FirstAnswer.load(folder)
     # Models alone take torch.
     from aam.api import Model
 
-    return Model.load(directory)
+    return Model.load(folder)
 
 
 def encoder(directory: str | Path) -> "PretrainedEncoder":

@@ -48,7 +48,7 @@ class Model:
             The folder holds no model, or one of its files is missing, damaged or of a version that
             this package cannot read.
         """
-        folder = Path(directory)
+        folder = Path(directory).expanduser()
         mixed = SuperLearner.load(folder)
         models = folder if mixed is None else mixed.models
         if models is None:
@@ -69,7 +69,7 @@ class Model:
         metadata: str | Path | pd.DataFrame | None = None,
         *,
         threads: int | None = None,
-        asvs: Path | None = None,
+        asvs: str | Path | None = None,
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
@@ -113,7 +113,12 @@ class Model:
         counts, texts = read_table(table, sequences)
         cores = threads or torch.get_num_threads()
         result = predict_table(
-            self.bundle, counts, texts, cores, asvs=asvs, metadata=_text(metadata)
+            self.bundle,
+            counts,
+            texts,
+            cores,
+            asvs=None if asvs is None else Path(asvs),
+            metadata=_text(metadata),
         )
         if self.super_learner is not None:
             result = self.super_learner.mix(result, counts, texts, cores)

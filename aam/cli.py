@@ -225,7 +225,7 @@ def _snakemake(arguments: list[str | Path]) -> None:
 
 
 def _workflow_folder() -> Path:
-    """Return the folder of the workflow: beside the package, where it was installed, or here."""
+    """Return the folder of the workflow: next to the package, where it was installed, or here."""
     package_parent = Path(aam.__file__).resolve().parents[1]
     # The folder of packages is PREFIX/lib/python3.x/site-packages, or the target of `pip --target`.
     prefixes = [*package_parent.parents[2:3], package_parent]

@@ -1,8 +1,8 @@
 """The speed table without the workflow, on a machine that has little more than torch.
 
 Run as `python -m benchmarks.accelerator <specification.json> <folder>` from the repository, after
-`results/<dataset>/{tokens,views,unifrac}` was copied there. It needs torch, lightning-fabric,
-numpy, scipy, pandas, pyarrow, pydantic, PyYAML, safetensors, scikit-learn, psutil and rich.
+`results/<dataset>/{tokens,views,unifrac}` was copied there. It needs the packages that
+docs/how-to/gpu.md lists for a machine without a network, and those that `make wheels` collects.
 
 A specification, in which everything but `configuration` may be left out:
 
@@ -181,7 +181,8 @@ def options(settings: SpeedSettings, hardware: Hardware, names: Sequence[str]) -
     Modes that `variants` lists already are left out.
     """
     first, *others = variants(settings, hardware)
-    base, size = usual(settings.training, hardware), max(settings.batch_sizes)
+    base = usual(settings.training, hardware)
+    size = max(settings.batch_sizes)
     seen = {variant.mode for variant in (first, *others) if variant.batch_size == size}
     added = []
     if NAIVE in names and first.mode not in seen:
@@ -224,8 +225,8 @@ def laid_over(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, A
 def main(arguments: Sequence[str]) -> None:
     """Time what a file specifies."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    asked, folder = (Path(argument) for argument in arguments)
-    run(Specification.model_validate(read_json(asked)), folder)
+    specification, folder = arguments
+    run(Specification.model_validate(read_json(Path(specification))), Path(folder))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,12 @@ RECORDED_KEYS = (
     "loading_share",
     "model_flop_utilisation",
     "gpu_utilisation",
+    "gpu_utilisation_peak",
+    "gpu_memory_mb_peak",
+    "gpu_power_w",
+    "gpu_power_w_peak",
 )
-"""Of `metrics.json` of pretraining: times and memory of the run itself."""
+"""Keys of `metrics.json` of pretraining that hold times, memory and power of the run itself."""
 
 
 def digests(results: Path) -> dict[str, str]:
@@ -153,7 +157,9 @@ RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
 
 
 if __name__ == "__main__":
-    old, new = (contents(Path(argument)) for argument in sys.argv[1:])
+    old_results, new_results = sys.argv[1:]
+    old = contents(Path(old_results))
+    new = contents(Path(new_results))
     different = differences(old, new)
     print("\n".join([*different, f"{len(old)} files, {len(different)} differences"]))
     sys.exit(bool(different))

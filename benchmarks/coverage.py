@@ -47,8 +47,10 @@ FOLDS = 5
 GROUP_SIZE = 5
 RESAMPLES = 400
 """Resamples of an interval here: enough for a standard error, and for the percentiles compared."""
-DRAWS, QUICK_DRAWS = 200, 20
+DRAWS = 200
 """Simulated data sets of each design."""
+QUICK_DRAWS = 20
+"""Simulated data sets of each design with `--quick`."""
 MANY = 200_000
 """Independent samples whose scores are taken as the true ones."""
 WITHOUT_INTERVAL = {"rmse_pooled": (0.0, np.inf)}

@@ -86,7 +86,7 @@ def reference_problem(task: Problem, corpus: Path, study: str, names: Sequence[s
 def embeddings(folder: Path, names: Sequence[str]) -> NDArray[np.float64]:
     """Return the embeddings [N, D] of some samples, every number in its standard deviations."""
     table = pd.read_parquet(folder / "embeddings.parquet").set_index("sample_id")["embedding"]
-    embedding_ND = np.stack(table.loc[list(names)].to_numpy()).astype(np.float64)
+    embedding_ND = np.array(table.loc[list(names)].tolist(), dtype=np.float64)
     return embedding_ND / (embedding_ND.std(axis=0) + 1e-6)
 
 

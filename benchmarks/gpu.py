@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ SPECIFICATION = ROOT / "benchmarks" / "config" / "accelerator.json"
 SIZES = [64 * 2**doubling for doubling in range(12)]
 """Samples per step, tried until memory or samples end."""
 CONFIGURED = "as configured"
-TRAININGS: dict[str, dict[str, Any]] = {
+TRAINING_RUNS: dict[str, dict[str, Any]] = {
     CONFIGURED: {},
     "as configured, again": {},
     "deterministic": {"optimization": {"deterministic": True}},
@@ -59,9 +59,9 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "two processes, DDP": {"runtime": {"devices": 2, "strategy": "ddp"}},
     "two processes, FSDP": {"runtime": {"devices": 2, "strategy": "fsdp"}},
 }
-"""Whole trainings: what differs from the configuration, and from how it is run."""
+"""Whole training runs: what differs from the configuration, and from how it is run."""
 AGAIN = {"as configured": "as configured, again", "deterministic": "deterministic, again"}
-"""Trainings and their reruns, whose weights are compared to the bit."""
+"""Training runs and their reruns, whose weights are compared to the bit."""
 DRY: dict[str, Any] = {
     "changes": {
         "pretraining": {"epochs": 1, "batch_size": 64},
@@ -72,7 +72,7 @@ DRY: dict[str, Any] = {
     "leave_out": ["compile: reduce-overhead", "compile: max-autotune"],
 }
 """What a dry run lays over the specification."""
-DRY_TRAININGS = (CONFIGURED, "two processes, DDP")
+DRY_TRAINING_RUNS = (CONFIGURED, "two processes, DDP")
 DRY_SIZES = SIZES[:2]
 SHOWN = {
     "samples/s": ("samples_per_s",),
@@ -87,22 +87,26 @@ SHOWN = {
     "held-out r": ("unifrac_pearson",),
     "error": ("unifrac_mae",),
 }
-"""Columns of the table of trainings, and their keys in `metrics.json`: a mean, and a peak."""
+"""Columns of the table of training runs, and their keys in `metrics.json`: a mean, and a peak."""
+PREDICTIONS = "What named GPUs should reach"
 UNMEASURED = "Not measured yet"
 WAITS = "These parts wait for a GPU:"
 LEFT = "Some rows had no time yet: `make gpu` again."
-NO_DRIVER = "The driver (NVML) told neither how busy the GPU was, nor its memory, nor its power."
+NO_DRIVER = "The driver (NVML) reported neither how busy the GPU was, nor its memory or power."
 
 
 @dataclass(frozen=True)
 class Lease:
-    """What the parts share: a study, kept measurements until the time is up, and a folder."""
+    """What the parts share."""
 
     study: Study
+    """The models, and the dataset that they are trained on."""
     results: KeptResults
+    """Does a measurement, unless it is kept already or the time is up."""
     folder: Path
-    trainings: Sequence[str]
+    """Folder of the figures."""
     sizes: Sequence[int]
+    """Samples per step that are tried."""
 
     @property
     def models(self) -> list[str]:
@@ -112,7 +116,8 @@ class Lease:
 
 def run_tests(lease: Lease) -> None:
     """Run the tests of `tests/gpu` that have no outcome yet, and write all: `tests.json`."""
-    kept, final = lease.folder / "tests.jsonl", lease.folder / "tests.json"
+    kept = lease.folder / "tests.jsonl"
+    final = lease.folder / "tests.json"
     if final.exists():
         return
     command = [sys.executable, "-m", "pytest", "tests/gpu", "-k", "cuda", "-p", "no:cacheprovider"]
@@ -140,7 +145,8 @@ def double_batches(lease: Lease, model: str) -> None:
     plain_settings, inputs = lease.study.inputs_for(model)
     settings = SpeedSettings.read(plain_settings)
     hardware, _ = probe_hardware(lease.results, [settings.training], lease.study.runtime)
-    mode, rows = usual(settings.training, hardware), []
+    mode = usual(settings.training, hardware)
+    rows = []
     for size in lease.sizes:
         request = steps_request(
             settings.training, inputs, mode, size, settings.seconds, lease.study.runtime
@@ -156,23 +162,21 @@ def double_batches(lease: Lease, model: str) -> None:
 def train(lease: Lease, model: str, name: str) -> None:
     """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
     plain_settings, inputs = lease.study.inputs_for(model)
-    change = TRAININGS[name]
-    optimization = {**plain_settings["optimization"], **change.get("optimization", {})}
+    settings = PretrainSettings.read(plain_settings)
+    change = TRAINING_RUNS[name]
+    optimization = settings.optimization.model_copy(update=change.get("optimization", {}))
+    changed = replace(settings.from_scratch(), optimization=optimization)
     runtime = lease.study.runtime
     granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
     final = training_file(lease.folder, model, name)
-    hardware, _ = probe_hardware(lease.results, [PretrainSettings.read(plain_settings)], runtime)
+    hardware, _ = probe_hardware(lease.results, [settings], runtime)
     if granted.get("devices", 1) > max(1, hardware.devices):
         write_json(final, {"failed": f"not run, GPUs here: {hardware.devices}"})
         return
     results = lease.results(
         {
             "kind": "training",
-            "settings": {
-                "model": plain_settings["model"],
-                "pretraining": plain_settings["pretraining"],
-                "optimization": optimization,
-            },
+            "settings": changed.plain(),
             "inputs": inputs,
             "folder": final.with_suffix(""),
             "runtime": granted,
@@ -185,12 +189,12 @@ def train(lease: Lease, model: str, name: str) -> None:
 
 
 def training_file(folder: Path, model: str, name: str) -> Path:
-    """Return the file with the figures of a training."""
+    """Return the file with the figures of a training run."""
     return folder / f"training-{model}-{re.sub('[^a-z0-9]+', '-', name.lower())}.json"
 
 
 def predict(lease: Lease) -> None:
-    """Write what a step should take on named GPUs: `predicted.md`."""
+    """Write what a step should take on named GPUs, `predicted.md`, unless no step was counted."""
     plain_settings, inputs = lease.study.inputs_for(lease.models[0])
     common = {
         "kind": "work",
@@ -202,6 +206,9 @@ def predict(lease: Lease) -> None:
         lease.results({**common, "batch_size": size}) for size in plain_settings["batch_sizes"][-2:]
     ]
     counted = [predicted.Work(**work) for work in works if work is not None]
+    if not counted:
+        logger.warning("the work of a step could not be counted, see above")
+        return
     write_text(lease.folder / "predicted.md", predicted.table(counted) + "\n")
 
 
@@ -216,7 +223,9 @@ def describe(lease: Lease) -> None:
         write_json(final, about_run(plain_settings, inputs, device, lease.study.runtime.threads))
 
 
-def parts(models: Sequence[str], trainings: Sequence[str]) -> dict[str, Callable[[Lease], None]]:
+def parts(
+    models: Sequence[str], training_runs: Sequence[str]
+) -> dict[str, Callable[[Lease], None]]:
     """Return the parts by the file that each leaves, what matters most first."""
 
     def training(model: str, name: str) -> tuple[str, Callable[[Lease], None]]:
@@ -230,7 +239,7 @@ def parts(models: Sequence[str], trainings: Sequence[str]) -> dict[str, Callable
         parts[f"{model}-{ORDER}/speed.md"] = partial(timed, model=model)
         parts[f"batches-{model}.tsv"] = partial(double_batches, model=model)
     parts["tests.json"] = run_tests
-    parts |= dict(training(models[0], name) for name in trainings if name != CONFIGURED)
+    parts |= dict(training(models[0], name) for name in training_runs if name != CONFIGURED)
     for group in (OPTION, ALONE):
         for model in models:
             parts[f"{model}-{group}/speed.md"] = partial(time_modes, model=model, groups=[group])
@@ -242,7 +251,7 @@ def measure_all(
     folder: Path,
     minutes: float,
     only: Sequence[str],
-    trainings: Sequence[str],
+    training_runs: Sequence[str],
     sizes: Sequence[int],
 ) -> list[str]:
     """Do what is not there of all parts, or of some, until the time is up; return the models."""
@@ -250,10 +259,10 @@ def measure_all(
     # What a call that was killed has left there may be broken.
     shutil.rmtree(folder / CACHE, ignore_errors=True)
     until = time.time() + 60 * minutes
-    with SubprocessRunner("benchmarks.trainings") as measure:
+    with SubprocessRunner("benchmarks.training_requests") as measure:
         results = KeptResults(folder / "measurements.jsonl", measure, until)
-        lease = Lease(study, results, folder, trainings, sizes)
-        for file, part in parts(lease.models, trainings).items():
+        lease = Lease(study=study, results=results, folder=folder, sizes=sizes)
+        for file, part in parts(lease.models, training_runs).items():
             if not file.startswith(tuple(only)):
                 continue
             if results.is_late and not (folder / file).exists():
@@ -267,10 +276,11 @@ def measure_all(
     return lease.models
 
 
-def page(folder: Path, models: Sequence[str]) -> str:
+def page(folder: Path, models: Sequence[str], earlier: str = "") -> str:
     """Return the Markdown page of what a folder holds.
 
-    Parts without a measurement are listed at the end, under `WAITS`.
+    Parts without a measurement are listed at the end, under `WAITS`. Where the folder has no
+    predictions, those of an `earlier` page stay: they depend on no GPU.
     """
     state = folder / "waiting.json"
     waiting = read_json(state)["parts"] if state.exists() else []
@@ -281,7 +291,7 @@ def page(folder: Path, models: Sequence[str]) -> str:
     sections = {
         "Machine": _facts(folder / "about.json"),
         "Tests": table("tests.json", _tests(folder)),
-        "Training": _trainings(folder, models),
+        "Training": _table_of_training_runs(folder, models),
         "Reruns": _reruns(folder, models[0]),
     }
     timed = {}
@@ -300,12 +310,7 @@ def page(folder: Path, models: Sequence[str]) -> str:
     if any(text != WAITS for text in timed.values()):
         sections["Notes on the steps"] = NOTES
     sections |= timed
-    counted = folder / "predicted.md"
-    prediction = counted.read_text(encoding="utf-8").strip() if counted.exists() else WAITS
-    if prediction != WAITS:
-        prediction = f"{predicted.NOTES}\n\n{prediction}"
-    sections["What named GPUs should reach"] = prediction
-
+    sections[PREDICTIONS] = _predictions(folder / "predicted.md", earlier)
     parts_left = [heading for heading, text in sections.items() if text == WAITS]
     written = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text != WAITS]
     if parts_left:
@@ -313,6 +318,13 @@ def page(folder: Path, models: Sequence[str]) -> str:
         written.append(f"## {UNMEASURED}\n\n{WAITS}\n\n{lines}")
     head = ["# On a GPU", "`make gpu` measures and writes this page ([how](how-to/gpu.md))."]
     return "\n\n".join([*head, *written]) + "\n"
+
+
+def _predictions(file: Path, earlier: str) -> str:
+    if file.exists():
+        return f"{predicted.NOTES}\n\n{file.read_text(encoding='utf-8').strip()}"
+    _, _, rest = earlier.partition(f"## {PREDICTIONS}\n\n")
+    return rest.partition("\n\n## ")[0].strip() or WAITS
 
 
 def _facts(file: Path) -> str:
@@ -335,19 +347,21 @@ def _tests(folder: Path) -> str:
 
 def _trained(folder: Path, models: Sequence[str]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the figures of the training runs that have finished, by model and name."""
-    files = {(m, name): training_file(folder, m, name) for m in models for name in TRAININGS}
+    files = {(m, name): training_file(folder, m, name) for m in models for name in TRAINING_RUNS}
     return {key: read_json(file) for key, file in files.items() if file.exists()}
 
 
-def _trainings(folder: Path, models: Sequence[str]) -> str:
+def _table_of_training_runs(folder: Path, models: Sequence[str]) -> str:
     trained = _trained(folder, models)
     if not trained:
         return WAITS
 
     def cell(figures: Mapping[str, Any], names: Sequence[str]) -> str:
         values = [figures[name] for name in names if figures.get(name) is not None]
-        first, *peak = (format_quantity(float(value)) for value in values or [float("nan")])
-        return "" if not values else f"{first} ({peak[0]})" if peak else first
+        if not values:
+            return ""
+        mean, *peak = [format_quantity(float(value)) for value in values]
+        return f"{mean} ({peak[0]})" if peak else mean
 
     rows = []
     for (model, name), figures in trained.items():
@@ -363,7 +377,7 @@ def _trainings(folder: Path, models: Sequence[str]) -> str:
 
 
 def _reruns(folder: Path, model: str) -> str:
-    """Return whether trainings that were run twice ended with the same weights."""
+    """Return whether training runs that were repeated ended with the same weights."""
     runs = _trained(folder, [model])
     weights = {name: figures.get("weights") for (_, name), figures in runs.items()}
     lines = []
@@ -412,12 +426,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="how names of parts begin")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    asked, over = read_json(SPECIFICATION), DRY if given.dry else {}
+    asked = read_json(SPECIFICATION)
+    over = DRY if given.dry else {}
     changes = laid_over(asked.get("changes", {}), over.get("changes", {}))
     asked |= {**over, "changes": changes}
     given.folder.mkdir(parents=True, exist_ok=True)
     specification = Specification.model_validate(asked)
-    trainings = DRY_TRAININGS if given.dry else tuple(TRAININGS)
+    training_runs = DRY_TRAINING_RUNS if given.dry else tuple(TRAINING_RUNS)
     sizes = DRY_SIZES if given.dry else SIZES
     try:
         models = measure_all(
@@ -425,13 +440,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             given.folder,
             minutes=given.minutes,
             only=given.only,
-            trainings=trainings,
+            training_runs=training_runs,
             sizes=sizes,
         )
     except InputError as error:
         raise SystemExit(str(error)) from error
     docs = given.folder if given.dry else ROOT / "docs"
-    write_text(docs / "gpu.md", page(given.folder, models))
+    written = docs / "gpu.md"
+    earlier = written.read_text(encoding="utf-8") if written.exists() else ""
+    write_text(written, page(given.folder, models, earlier))
     draw(given.folder, models, docs / "images" / "gpu.png")
 
 

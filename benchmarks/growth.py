@@ -34,7 +34,9 @@ PUBLISHED = (
 )
 """Samples, hardware and seconds of unweighted UniFrac: Sfiligoi et al. 2022, mSystems,
 doi:10.1128/msystems.00028-22."""
-SECONDS, CORES, MEMORY = "seconds", "cores_s", "memory_mb"
+SECONDS = "seconds"
+CORES = "cores_s"
+MEMORY = "memory_mb"
 FITTED = {SECONDS: ("work_s", 0.001), CORES: ("cores_s", 0.001), MEMORY: ("peak_mb", 1.0)}
 """Column of each fitted quantity, and the least value: below that nothing is measured."""
 SHOWN = 10
@@ -96,7 +98,8 @@ def fit_power(
     order = np.argsort(samples)
     size = np.asarray(samples, dtype=float)[order]
     value = np.maximum(np.asarray(values, dtype=float)[order] - constant, least)
-    x, y = np.log(size), np.log(value)
+    x = np.log(size)
+    y = np.log(value)
     slope, height = np.polyfit(x, y, 1)
     (linear, squared), _ = nnls(np.stack([size, size**2], axis=1) / value[:, None], np.ones_like(x))
     return Power(
@@ -129,11 +132,21 @@ def measured(studies: Sequence[Path]) -> pd.DataFrame:
                     "a finished stage's log",
                     f"run it once more: --forcerun {stage}",
                 )
-            took = (work.seconds, work.cores_s, work.first_mb, work.peak_mb)
-            rows.append((stage, study.name, samples, 1, *took))
+            rows.append(
+                {
+                    "stage": stage,
+                    "dataset": study.name,
+                    "samples": samples,
+                    "jobs": 1,
+                    "work_s": work.seconds,
+                    "cores_s": work.cores_s,
+                    "first_mb": work.first_mb,
+                    "peak_mb": work.peak_mb,
+                }
+            )
     columns = ["stage", "dataset", "samples", "jobs", "work_s", "cores_s", "first_mb", "peak_mb"]
     table = pd.DataFrame(rows, columns=columns)
-    grouped = table.groupby(columns[:3], sort=False, as_index=False)
+    grouped = table.groupby(["stage", "dataset", "samples"], sort=False, as_index=False)
     return grouped.agg(
         dict.fromkeys(["jobs", "work_s", "cores_s"], "sum")
         | dict.fromkeys(["first_mb", "peak_mb"], "max")
@@ -155,7 +168,8 @@ def fits(table: pd.DataFrame) -> Powers:
 
 def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -> str:
     """Return the Markdown page of what `measured` and `fits` returned."""
-    sizes, stages = sorted(set(table["samples"])), _slowest_first(table)
+    sizes = sorted(set(table["samples"]))
+    stages = _slowest_first(table)
     parts = [
         NOTES,
         "## Measured: seconds of work, seconds of cores, peak MB",
@@ -173,13 +187,13 @@ def growth_page(table: pd.DataFrame, powers: Powers, about: Mapping[str, str]) -
         ),
     ]
     if ("unifrac", SECONDS) in powers:
-        head = ("samples", "published on", "published, s", "the fit above, s")
+        head = ["samples", "published on", "published, s", "the fit above, s"]
         power = powers["unifrac", SECONDS]
         rows = [
             [f"{samples:,}", hardware, f"{seconds:,.0f}", f"{power.at(samples):,.0f}"]
             for samples, hardware, seconds in PUBLISHED
         ]
-        parts += ["## Unweighted UniFrac beside published times", PUBLISHED_NOTES]
+        parts += ["## Unweighted UniFrac and published times", PUBLISHED_NOTES]
         parts.append(markdown_table(head, rows))
     return page("Growth", *parts, about=about)
 
@@ -195,7 +209,8 @@ def _cell(table: pd.DataFrame, stage: str, size: int) -> str:
     row = table[(table["stage"] == stage) & (table["samples"] == size)]
     if row.empty:
         return ""
-    seconds, cores = format_quantity(row["work_s"].sum()), format_quantity(row["cores_s"].sum())
+    seconds = format_quantity(row["work_s"].sum())
+    cores = format_quantity(row["cores_s"].sum())
     return f"{seconds}, {cores}, {row['peak_mb'].max():.0f}"
 
 
@@ -264,7 +279,7 @@ def _draw(
     axes.minorticks_off()
 
 
-def _format_tick(value: float, _: int) -> str:
+def _format_tick(value: float, _: float) -> str:
     """Return a number as it stands at an axis, thousands as `k`."""
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 

@@ -33,6 +33,7 @@ from aam.config.sections.model import ModelSettings
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore, write_tokens
 from aam.distributed.devices import Devices
+from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
@@ -50,7 +51,7 @@ GROWTH = 0.6
 """ASVs of a larger study: those of the given one times the ratio of the samples to this power; it
 is 0.6 to 0.7 between parts of `data/oral`."""
 SUBSTITUTIONS = 3
-"""Nucleotides of a variant that are drawn anew."""
+"""How many nucleotides of a variant are replaced by random ones."""
 STEPS = ("start_s", "load_s", "asvs_s", "samples_s")
 """Imports; device, model and files; embedding of the ASVs; of the samples."""
 
@@ -64,9 +65,10 @@ class StudySettings:
     model: Mapping[str, Any]
     """A section `models.<name>` as plain types."""
     precision: str
+    """Arithmetic of the validation; embeddings are always computed in fp32."""
     threads: int
     seed: int = 0
-    """Of random weights and of studies."""
+    """Seed of random weights and of studies."""
 
 
 def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: int) -> pd.DataFrame:
@@ -79,7 +81,8 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model, cache = folder / "model", folder / "asvs.safetensors"
+        model = folder / "model"
+        cache = folder / "asvs.safetensors"
         length_bp = TokenStore.open(settings.tokens).tokens.shape[1]
         shape = Architecture(**settings.model, max_length_bp=length_bp)
         encoder = build_encoder(shape, seed=settings.seed, backend="auto")
@@ -88,18 +91,27 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
             asvs = write_study(settings, number, folder)
             request = {**asdict(settings), "model": model, "folder": folder}
             run_in_subprocess("embed", {**request, "cache": None, "fill": cache})
-            runs_by_state: dict[str, list[dict[str, float]]] = {"empty": [], "filled": []}
+            runs_by_state: dict[str, list[dict[str, Any]]] = {"empty": [], "filled": []}
             for _ in range(repeats):
                 for state, path in (("empty", None), ("filled", cache)):
                     result = run_in_subprocess("embed", {**request, "cache": path, "fill": None})
                     runs_by_state[state].append(result)
             for state, runs in runs_by_state.items():
-                seconds = pd.DataFrame(runs)
-                wall_s, iqr = median_iqr(seconds["wall_s"])
-                row = {"samples": number, "asvs": asvs, "cache": state}
-                row |= {"wall_s": wall_s, "wall_s_iqr": iqr, **seconds[list(STEPS)].median()}
-                row |= {"ms_per_sample": 1e3 * wall_s / number}
-                rows.append(row | {"peak_memory_mb": seconds["peak_memory_mb"].max()})
+                results = pd.DataFrame(runs)
+                wall_s, iqr_s = median_iqr(results["wall_s"])
+                rows.append(
+                    {
+                        "samples": number,
+                        "asvs": asvs,
+                        "cache": state,
+                        "precision": runs[0]["precision"],
+                        "wall_s": wall_s,
+                        "wall_s_iqr": iqr_s,
+                        **results[list(STEPS)].median(),
+                        "ms_per_sample": 1e3 * wall_s / number,
+                        "peak_memory_mb": results["peak_memory_mb"].max(),
+                    }
+                )
                 logger.info("%d samples, cache %s: %.3g s", number, state, wall_s)
     return pd.DataFrame(rows)
 
@@ -107,13 +119,14 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
 def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.DataFrame:
     """Measure the anonymous memory of one validation, each in a process of its own.
 
-    The distances are a mapped file, left empty: all are zero. Beside each number of held-out
-    samples come as many training samples as the heads' statistics take.
+    The distances are a mapped file, left empty: all are zero. Each study has `SAMPLES` training
+    samples in addition to the held-out ones, from which the statistics of the heads are taken.
     """
     rows = []
     for number in numbers:
         with tempfile.TemporaryDirectory() as name:
-            folder, samples = Path(name), number + SAMPLES
+            folder = Path(name)
+            samples = number + SAMPLES
             asvs = write_study(settings, samples, folder)
             with (folder / "distances").open("wb") as handle:
                 handle.truncate(4 * samples**2)
@@ -125,8 +138,9 @@ def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.Dat
 
 def write_study(settings: StudySettings, number: int, folder: Path) -> int:
     """Write tokens and samples of a study of some number of samples; return its number of ASVs."""
-    given = TokenStore.open(settings.tokens), SampleStore.open(settings.samples)
-    tokens, store = draw_study(*given, number, settings.seed)
+    given_tokens = TokenStore.open(settings.tokens)
+    given_store = SampleStore.open(settings.samples)
+    tokens, store = draw_study(given_tokens, given_store, number, settings.seed)
     write_tokens(folder / "tokens", tokens, {})
     write_samples(folder / "samples", store, {})
     return len(tokens.lengths)
@@ -141,7 +155,8 @@ def draw_study(
     each of their ASVs is replaced by one of its variants, which differ in a few nucleotides. There
     are so many variants that the ASVs grow with the power `GROWTH` of the samples.
     """
-    rng, given = generator("study", seed, number), len(store.sample_ids)
+    rng = generator("study", seed, number)
+    given = len(store.sample_ids)
     is_larger = number > given
     rows_N = rng.integers(given, size=number) if is_larger else rng.permutation(given)[:number]
     richness_N = store.offsets[rows_N + 1] - store.offsets[rows_N]
@@ -151,9 +166,11 @@ def draw_study(
     variants_U = rng.permutation(np.diff(np.linspace(0, wanted, len(tokens.lengths) + 1).round()))
     family_U = np.repeat(np.arange(len(variants_U)), variants_U.astype(np.int64))
     starts = np.searchsorted(family_U, np.arange(len(variants_U) + 1))
-    first, size = starts[store.asvs[flat]], np.diff(starts)[store.asvs[flat]]
+    first = starts[store.asvs[flat]]
+    size = np.diff(starts)[store.asvs[flat]]
     kept, asvs = np.unique(first + rng.integers(0, size), return_inverse=True)
-    length_U, letters_US = tokens.lengths[family_U[kept]], tokens.tokens[family_U[kept]]
+    length_U = tokens.lengths[family_U[kept]]
+    letters_US = tokens.tokens[family_U[kept]]
     variants = np.flatnonzero(np.isin(kept, starts, invert=True))
     for _ in range(SUBSTITUTIONS):
         bases = rng.integers(1, 5, len(variants))
@@ -180,7 +197,7 @@ def one_view(
     )
 
 
-def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, float]:
+def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `embed` or `validate` returns in a new process, whose start counts too.
 
     `aam.bench.subprocess_runner` forks from a process that has the libraries loaded already.
@@ -191,36 +208,48 @@ def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, float]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def embed(request: Mapping[str, Any]) -> dict[str, float]:
-    """Embed all samples of a folder into a file there; return the seconds of each step."""
+def embed(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Embed all samples of a folder into a file there, as the stages do.
+
+    Returns the seconds of each step, the memory, and the precision.
+    """
     instants = [request["started_s"], time.time()]
-    devices = Devices(request["precision"], request["threads"])
-    encoder, folder = load_encoder(Path(request["model"])), Path(request["folder"])
-    tokens, store = TokenStore.open(folder / "tokens"), SampleStore.open(folder / "samples")
+    device = InferenceDevice.claim(request["threads"])
+    encoder = load_encoder(Path(request["model"]))
+    folder = Path(request["folder"])
+    tokens = TokenStore.open(folder / "tokens")
+    store = SampleStore.open(folder / "samples")
     instants.append(time.time())
     cache = None if request["cache"] is None else Path(request["cache"])
-    asv_UD = embed_asvs_cached(encoder, tokens, devices, cache)
+    asv_UD = embed_asvs_cached(encoder, tokens, device, cache)
     instants.append(time.time())
     rows_N = np.arange(len(store.sample_ids))
     with (folder / "embeddings").open("wb") as handle:
-        embedding_ND = embed_samples(encoder, store, tokens, rows_N, devices, asv_UD)
+        embedding_ND = embed_samples(encoder, store, tokens, rows_N, device, asv_UD)
         handle.write(embedding_ND.numpy().data)
     instants.append(time.time())
     if request["fill"] is not None:
-        digest = encoder_digest(encoder, devices.precision)
+        digest = encoder_digest(encoder, device.precision)
         AsvEmbeddings.write(Path(request["fill"]), tokens, asv_UD, digest)
     return {
         **dict(zip(STEPS, np.diff(instants).tolist(), strict=True)),
         "wall_s": instants[-1] - instants[0],
-        "peak_memory_mb": peak_mb(devices.device),
+        "peak_memory_mb": peak_mb(device.device),
+        "precision": device.precision,
     }
 
 
-def validate(request: Mapping[str, Any]) -> dict[str, float]:
-    """Validate an untrained model on the samples of a folder; return memory and seconds."""
-    devices, folder = Devices(request["precision"], request["threads"]), Path(request["folder"])
-    tokens, store = TokenStore.open(folder / "tokens"), SampleStore.open(folder / "samples")
-    seed, number = request["seed"], len(store.sample_ids)
+def validate(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate an untrained model on the samples of a folder.
+
+    Returns memory and seconds, and the precision in which the device computes.
+    """
+    devices = Devices(request["precision"], request["threads"])
+    folder = Path(request["folder"])
+    tokens = TokenStore.open(folder / "tokens")
+    store = SampleStore.open(folder / "samples")
+    seed = request["seed"]
+    number = len(store.sample_ids)
     shape = Architecture(**request["model"], max_length_bp=tokens.tokens.shape[1])
     model = PretrainingModel(
         build_encoder(shape, seed=seed, backend="auto"),
@@ -243,21 +272,28 @@ def validate(request: Mapping[str, Any]) -> dict[str, float]:
     t0 = time.time()
     with AnonymousMemory() as memory:
         held_out.score(model, devices)
-    wall_s, (start_mb, peak_mb) = time.time() - t0, (memory.start_mb, memory.peak_mb)
-    memories = {"start_mb": start_mb, "peak_mb": peak_mb, "grown_mb": peak_mb - start_mb}
-    return {**memories, "wall_s": wall_s}
+    return {
+        "start_mb": memory.start_mb,
+        "peak_mb": memory.peak_mb,
+        "grown_mb": memory.peak_mb - memory.start_mb,
+        "wall_s": time.time() - t0,
+        "precision": devices.precision,
+    }
 
 
 class AnonymousMemory:
     """Peak of this process's memory that no file stands behind, in MB of 2^20 bytes, sampled."""
 
     def __init__(self, every_s: float = 0.005) -> None:
-        self.start_mb = self.peak_mb = 0.0
-        self._every_s, self._done = every_s, Event()
+        self.start_mb = 0.0
+        self.peak_mb = 0.0
+        self._every_s = every_s
+        self._done = Event()
         self._thread = Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        self.start_mb = self.peak_mb = self._now_mb()
+        self.start_mb = self._now_mb()
+        self.peak_mb = self.start_mb
         self._thread.start()
         return self
 
@@ -282,7 +318,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--held-out", type=int, nargs="+", default=[500, 2000, 20_000])
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args(arguments)
-    folder, measures = given.folder, {"embed": embed, "validate": validate}
+    folder = given.folder
+    measures = {"embed": embed, "validate": validate}
     if folder in measures:
         print(json.dumps(measures[folder](json.load(sys.stdin))))
         return
@@ -301,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }.items():
         cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))
         parts += [f"## {title}", markdown_table(list(table.columns), cells.to_numpy().tolist())]
-    about = {**machine(), "threads": str(settings.threads), "precision": settings.precision}
+    about = {**machine(), "threads": str(settings.threads)}
     print(page("Embedding and validation", *parts, about=about))
 
 

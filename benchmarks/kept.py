@@ -53,12 +53,14 @@ class KeptResults:
         Does a request. A result with the key ``cut`` is not kept: the time limit came before its
         end.
     until
-        Instant of `time.time` after which a request is answered from the file alone. Requests
-        except those of `UNTIMED` are told of it by their key ``deadline``.
+        Instant of `time.time` after which a request is answered from the file alone. `measure`
+        gets it as the key ``deadline`` of all requests except those of `UNTIMED`.
     """
 
     def __init__(self, path: Path, measure: Measure, until: float) -> None:
-        self.path, self.measure, self.until = path, measure, until
+        self.path = path
+        self.measure = measure
+        self.until = until
         self.waiting: set[str] = set()
         """Parts in which a request had no time."""
         self._part = ""

@@ -96,9 +96,8 @@ def carry_out(checkout: Checkout, delays: list[float], targets: list[str]) -> No
 
 def kill_often(work: Path, kills: int, seed: int, targets: list[str]) -> list[str]:
     """Return how a study that is killed so many times differs from one that is not."""
-    undisturbed, killed = (
-        copy_of_the_workflow(work / name, study=STUDY) for name in ("undisturbed", "killed")
-    )
+    undisturbed = copy_of_the_workflow(work / "undisturbed", study=STUDY)
+    killed = copy_of_the_workflow(work / "killed", study=STUDY)
     begun = time.monotonic()
     succeeded(attempt(undisturbed, "--", *targets), undisturbed)
     wall_s = time.monotonic() - begun

@@ -1,4 +1,4 @@
-"""Scores against the number of labels: frozen encoders beside the baselines.
+"""Scores against the number of labels: frozen encoders and the baselines.
 
 Run as `python -m benchmarks.labels RESULTS TASK KIND MODEL...`: RESULTS is the folder of a
 dataset's results, with folds, sample store, unweighted UniFrac and the embeddings of each MODEL;
@@ -13,6 +13,7 @@ Shape suffixes: N labelled samples of the task, D width of an embedding.
 import argparse
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -45,7 +46,10 @@ PARTS = 5
 """Parts of the labelled samples that baselines choose their settings by."""
 LOGISTIC_COST = 10.0
 """Chosen on body sites of mackerels and towns of houses, two studies of the corpus."""
-PENALTIES, COSTS = np.logspace(-3, 2, 11), np.logspace(-1, 3, 9)
+PENALTIES = np.logspace(-3, 2, 11)
+"""Ridge penalties that are tried."""
+COSTS = np.logspace(-1, 3, 9).tolist()
+"""Costs of support vectors that are tried."""
 UNLABELLED = 99
 """Fold of the samples that are predicted."""
 
@@ -91,19 +95,7 @@ def keep_labels(task: Problem, number: int, draw: int) -> Problem:
     names = rng.permutation(np.unique(groups))
     part = {name: position % PARTS for position, name in enumerate(names)}
     fold[chosen] = [part[name] for name in groups]
-    return Problem(
-        task.kind,
-        task.target,
-        task.classes,
-        fold,
-        task.group,
-        task.counts,
-        task.distances,
-        task.above,
-        task.lengths,
-        draw,
-        held_out=UNLABELLED,
-    )
+    return replace(task, fold=fold, seed=draw, held_out=UNLABELLED)
 
 
 def score(task: Problem, predicted: NDArray) -> float:
@@ -127,16 +119,19 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
     at = [order[sample] for sample in folds.index]
     is_number = kind == "regression"
     target = folds["observed"].to_numpy(np.float64 if is_number else np.str_)
+    tree = read_tree(results / "inputs/tree.nwk", tokens.feature_ids)
+    above, lengths = branches(tree, tokens.feature_ids)
     problem = Problem(
-        kind,
-        target,
-        [] if is_number else sorted(set(target)),
-        folds["fold"].to_numpy(np.int64),
-        folds["group"].fillna("").to_numpy(np.str_),
-        store.counts_of(rows, len(tokens.lengths)),
-        np.asarray(matrix[np.ix_(at, at)]),
-        *branches(read_tree(results / "inputs/tree.nwk", tokens.feature_ids), tokens.feature_ids),
-        0,
+        kind=kind,
+        target=target,
+        classes=[] if is_number else sorted(set(target)),
+        fold=folds["fold"].to_numpy(np.int64),
+        group=folds["group"].fillna("").to_numpy(np.str_),
+        counts=store.counts_of(rows, len(tokens.lengths)),
+        distances=np.asarray(matrix[np.ix_(at, at)]),
+        above=above,
+        lengths=lengths,
+        seed=0,
     )
     return problem, list(folds.index)
 
@@ -144,12 +139,13 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
 def embeddings(folder: Path, names: Sequence[str]) -> NDArray[np.float64]:
     """Return the embeddings [N, D] of some samples."""
     table = pd.read_parquet(folder / "embeddings.parquet").set_index("sample_id")["embedding"]
-    return np.stack(table.loc[list(names)]).astype(np.float64)
+    return np.array(table.loc[list(names)].tolist(), dtype=np.float64)
 
 
 def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) -> pd.DataFrame:
     """Return the score of every way, number of labels and draw."""
-    rows, losses = [], ("squares", "absolute") if task.regression else ("logistic",)
+    rows = []
+    losses = ("squares", "absolute") if task.regression else ("logistic",)
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = keep_labels(task, number, draw)

@@ -10,8 +10,9 @@ Shape suffixes: T tasks, L learners.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -58,7 +59,8 @@ def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
         labels_of_study["site"] = site.where(site.isin(["gill", "skin", "digesta"]), "")
         labels_of_study["day"] = metadata["original_id"].str.extract(r"\.s(\d+)\.")[0]
     if study == "westernization":
-        labels_of_study["town"], labels_of_study["room"] = parts.str[1], parts.str[3]
+        labels_of_study["town"] = parts.str[1]
+        labels_of_study["room"] = parts.str[3]
         labels_of_study["rank"] = labels_of_study["town"].map(RANKS)
     labels_of_study["host"] = metadata["host_subject"].fillna(metadata.index.to_series())
     return labels_of_study.fillna("")
@@ -100,47 +102,80 @@ def scores(results: Path) -> pd.DataFrame:
     rows = []
     for (dataset, _), path in sorted(reports.items()):
         report = read_json(path)
-        if "super_learner" not in report:
-            continue
-        name, regression = HEADLINE[report["kind"]], report["kind"] == "regression"
-        task, _, number = report["task"].rpartition("_")
-        task, drawn = (task, int(number)) if task and number.isdigit() else (report["task"], 0)
-        mixed = report["super_learner"]
-        if report.get("is_baseline", False):
-            scores = {row_label(PREFERRED, "baseline"): report[name]}
-        else:
-            scores = {"AAM": report[name], f"{SUPER} without AAM": mixed["without_own"][name]}
-        scores[SUPER] = mixed[name]
-        scores[NOT_NESTED] = mixed["unnested"]["score"]
-        scores[CHOSEN] = mixed["chosen"]["score"]
-        scores |= {
-            row_label(key, "baseline"): values[name]
-            for key, values in report["baselines"].items()
-            if key not in CONSTANTS
-        }
-        nothing = next(
-            report["baselines"][key][name] for key in CONSTANTS if key in report["baselines"]
-        )
-        interval = mixed["bootstrap"][name] or (None, None)
-        guessing = (
-            report["n"],
-            mixed["guessing"]["score"],
-            *interval,
-            mixed["intervals"]["coverage"],
-        )
-        for learner, value in scores.items():
-            error = value / nothing if regression else (1 - value) / (1 - nothing)
-            loss = value if regression else -value
-            name_of_task = f"{dataset}, {task}"
-            rows.append((dataset, name_of_task, drawn, learner, value, loss, error, *guessing))
+        if "super_learner" in report:
+            rows += _rows(dataset, report)
     columns = [*KEYS, "score", "loss", "error", *OF_TASK]
     return pd.DataFrame(rows, columns=columns)
 
 
+def _rows(dataset: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a row per learner of a task that has a super learner."""
+    metric = HEADLINE[report["kind"]]
+    is_regression = report["kind"] == "regression"
+    task, number = _task_and_draw(report["task"])
+    mixed = report["super_learner"]
+    low, high = mixed["bootstrap"][metric] or (None, None)
+    baselines = report["baselines"]
+    constant_score = next(baselines[key][metric] for key in CONSTANTS if key in baselines)
+    rows = []
+    for learner, score in _scores_by_learner(report, metric).items():
+        if is_regression:
+            loss = score
+            error = score / constant_score
+        else:
+            loss = -score
+            error = (1 - score) / (1 - constant_score)
+        rows.append(
+            {
+                "dataset": dataset,
+                "task": f"{dataset}, {task}",
+                "draw": number,
+                "learner": learner,
+                "score": score,
+                "loss": loss,
+                "error": error,
+                "samples": report["n"],
+                "guessing": mixed["guessing"]["score"],
+                "low": low,
+                "high": high,
+                "coverage": mixed["intervals"]["coverage"],
+            }
+        )
+    return rows
+
+
+def _task_and_draw(name: str) -> tuple[str, int]:
+    """Return the task that a name stands for, and the number of the draw, 0 without one."""
+    task, _, number = name.rpartition("_")
+    if task and number.isdigit():
+        return task, int(number)
+    return name, 0
+
+
+def _scores_by_learner(report: Mapping[str, Any], metric: str) -> dict[str, float]:
+    mixed = report["super_learner"]
+    if report.get("is_baseline", False):
+        score_by_learner = {row_label(PREFERRED, "baseline"): report[metric]}
+    else:
+        score_by_learner = {
+            "AAM": report[metric],
+            f"{SUPER} without AAM": mixed["without_own"][metric],
+        }
+    score_by_learner[SUPER] = mixed[metric]
+    score_by_learner[NOT_NESTED] = mixed["unnested"]["score"]
+    score_by_learner[CHOSEN] = mixed["chosen"]["score"]
+    for key, values in report["baselines"].items():
+        if key not in CONSTANTS:
+            score_by_learner[row_label(key, "baseline")] = values[metric]
+    return score_by_learner
+
+
 def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of both tables, of the second where a draw of a task is in both."""
-    draws = [pd.MultiIndex.from_frame(table[["task", "draw"]]) for table in (old, new)]
-    return pd.concat([old[~draws[0].isin(draws[1])], new]).sort_values(KEYS, ignore_index=True)
+    old_draws = pd.MultiIndex.from_frame(old[["task", "draw"]])
+    new_draws = pd.MultiIndex.from_frame(new[["task", "draw"]])
+    kept = old[~old_draws.isin(new_draws)]
+    return pd.concat([kept, new]).sort_values(KEYS, ignore_index=True)
 
 
 def mean_of_draws(table: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +191,7 @@ def ranked(table: pd.DataFrame) -> tuple[list[str], NDArray[np.float64], NDArray
     """
     table = table[table["learner"] != NOT_NESTED]
     error_TL = table.pivot_table(index="task", columns="learner", values="error").dropna(axis=1)
-    return list(error_TL), rankdata(error_TL, axis=1), error_TL.to_numpy()
+    return list(map(str, error_TL)), rankdata(error_TL, axis=1), error_TL.to_numpy()
 
 
 def critical_difference(learners: int, tasks: int, level: float = 0.05) -> float:
@@ -170,7 +205,8 @@ def critical_difference(learners: int, tasks: int, level: float = 0.05) -> float
 
 def page(table: pd.DataFrame) -> str:
     """Return the ranks on the development tasks and on the others, and every score, as Markdown."""
-    is_development, parts = table["dataset"].isin(DEVELOPMENT), []
+    is_development = table["dataset"].isin(DEVELOPMENT)
+    parts = []
     for title, half in (("Development", is_development), ("Quoted", ~is_development)):
         if not half.any():
             continue
@@ -186,16 +222,20 @@ def page(table: pd.DataFrame) -> str:
             ]
             for i in order
         ]
-        wide = critical_difference(len(learners), len(rank_TL))
-        parts += [f"## {title}", markdown_table(["", "mean rank", "best", "mean error"], rows)]
-        parts += [f"Critical difference of mean ranks: {wide:.2f}.", aims(table[half])]
-    parts += ["## Tasks", tasks_table(table)]
+        difference = critical_difference(len(learners), len(rank_TL))
+        parts.append(f"## {title}")
+        parts.append(markdown_table(["", "mean rank", "best", "mean error"], rows))
+        parts.append(f"Critical difference of mean ranks: {difference:.2f}.")
+        parts.append(aims(table[half]))
+    parts.append("## Tasks")
+    parts.append(tasks_table(table))
     values = table.pivot_table(index="learner", columns="task", values="score")
     cells = [
         [str(name), *("" if np.isnan(score) else f"{score:.3f}" for score in row)]
         for name, row in values.iterrows()
     ]
-    parts += ["## Scores", markdown_table(["", *values.columns], cells)]
+    parts.append("## Scores")
+    parts.append(markdown_table(["", *values.columns], cells))
     return "\n\n".join(["# Leaderboard", *parts]) + "\n"
 
 
@@ -228,15 +268,24 @@ def tasks_table(table: pd.DataFrame) -> str:
                 f"{first['coverage']:.1%}",
             ]
         )
-    head = ["task (samples)", "super learner (95 % interval)", "not nested", "without AAM", "AAM"]
-    head += ["chosen", "best single learner", "guessing", "intervals for 90 % cover"]
+    head = [
+        "task (samples)",
+        "super learner (95 % interval)",
+        "not nested",
+        "without AAM",
+        "AAM",
+        "chosen",
+        "best single learner",
+        "guessing",
+        "intervals for 90 % cover",
+    ]
     return markdown_table(head, rows)
 
 
 def aims(table: pd.DataFrame) -> str:
     """Say how the super learner stands to single learners, AAM to the forest, and the coverage."""
     loss_TL = table.pivot_table(index="task", columns="learner", values="loss")
-    best_T = loss_TL[single_learners(loss_TL)].min(axis=1)
+    best_T = loss_TL[single_learners(map(str, loss_TL))].min(axis=1)
     behind_T = (loss_TL[SUPER] - best_T) / best_T.abs()
     behind_chosen_T = (loss_TL[SUPER] - loss_TL[CHOSEN]) / loss_TL[CHOSEN].abs()
     compared = loss_TL[["AAM", FOREST]].dropna() if "AAM" in loss_TL else loss_TL[:0]
@@ -281,14 +330,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prepare the studies, gather the scores, or report them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    first = commands.add_parser("prepare")
-    first.add_argument("data", type=Path)
-    first.add_argument("folder", type=Path)
-    second = commands.add_parser("scores")
-    third = commands.add_parser("report")
-    for command, names in ((second, ("results", "table")), (third, ("table", "page", "figure"))):
+    arguments_of_command = {
+        "prepare": ["data", "folder"],
+        "scores": ["results", "table"],
+        "report": ["table", "page", "figure"],
+    }
+    for command, names in arguments_of_command.items():
+        subparser = commands.add_parser(command)
         for name in names:
-            command.add_argument(name, type=Path)
+            subparser.add_argument(name, type=Path)
     given = parser.parse_args(arguments)
     if given.command == "prepare":
         prepare(given.data, given.folder)

@@ -1,13 +1,14 @@
 """All models of a configuration side by side: what they cost, have learned by when, and score.
 
-Run as `python -m benchmarks.models config/<file>.yaml ... DATASET` once the workflow has made the
-pretrainings and the scores of the tasks: it times steps of all models in turns, and reads the rest.
-Later files are laid over earlier ones. Writes `models.tsv`, `models_curves.tsv`, `models.md` and
+Run as `python -m benchmarks.models config/<file>.yaml ... DATASET` once the workflow has pretrained
+the models and scored the tasks: it times steps of all models in turns, and reads the rest. Later
+files are laid over earlier ones. Writes `models.tsv`, `models_curves.tsv`, `models.md` and
 `models.svg`.
 """
 
 import argparse
 import logging
+import math
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -41,17 +42,26 @@ DRAWN = (
     ("parameters", "parameters (millions)", 1e-6),
 )
 """Columns of costs in the figure, their labels, and the factor to the label's unit."""
-HEAD = """\
-model|encoder|level|parameters|batch|step, ms (IQR)|peak memory, MB|steps, and their time|\
-r at the end"""
+HEAD = [
+    "model",
+    "encoder",
+    "level",
+    "parameters",
+    "batch",
+    "step, ms (IQR)",
+    "peak memory, MB",
+    "steps, and their time",
+    "r at the end",
+]
+"""First columns of the table of models."""
 NOTES = """\
 - A step is timed in a process of its own, the models in turns, waiting for batches included; the
   peak memory is that of the process, or of the accelerator.
 - Time of training: steps times the median step, without validations.
 - r: Pearson correlation of the held-out distances, {metric}, at the last validation of one training
-  each, all with the same seed and the same held-out samples. By equal steps and by equal time it is
-  read from the curves, straight between two validations: a training that is longer than the
-  shortest is then on its way, its learning rate not yet down. A step has `batch` samples.
+  run each, all with the same seed and the same held-out samples. By equal steps and by equal time
+  it is read from the curves, straight between two validations: a run that is longer than the
+  shortest is not finished then, and its learning rate is still high. A step has `batch` samples.
 - s to r: seconds of training until what the least of the models has at its end is reached."""
 
 
@@ -69,17 +79,29 @@ def settings(config: Config, dataset: str) -> dict[str, Any]:
         and all(name in section["distances"] for section in training)
     ]
     if not common:
-        got, wanted = "models that learn different distances", "one at least that all of them learn"
-        raise problem("models", got, wanted, "give their `pretraining.distances` one in common")
+        raise problem(
+            "models",
+            "models that learn different distances",
+            "one at least that all of them learn",
+            "give their `pretraining.distances` one in common",
+        )
     differing = [
         key for key in ("held_out", "seed") if len({section[key] for section in training}) > 1
     ]
     if differing:
         keys = " and ".join(f"pretraining.{key}" for key in differing)
-        got, wanted = f"models that hold out different samples, by {keys}", "the same for all"
-        raise problem("models", got, wanted, "set it once, in the section `pretraining`")
-    timed = {key: getattr(config.benchmark, key) for key in ("seconds", "repeats")}
-    return {"models": models, "metric": common[0], **timed}
+        raise problem(
+            "models",
+            f"models that hold out different samples, by {keys}",
+            "the same for all",
+            "set it once, in the section `pretraining`",
+        )
+    return {
+        "models": models,
+        "metric": common[0],
+        "seconds": config.benchmark.seconds,
+        "repeats": config.benchmark.repeats,
+    }
 
 
 def step_costs(
@@ -120,11 +142,12 @@ def side_by_side(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return what each model costs and has reached, and the curves that this was read from.
 
-    `equal_steps` and `equal_s` are those of the shortest training, by which correlations are read;
+    `equal_steps` and `equal_s` are those of the shortest run, by which correlations are read;
     NaN where no validation came so early, or nothing was timed. `equal_pearson` is what all have
     reached at their end, and `s_equal_pearson` the time that it took.
     """
-    rows, curves = [], {}
+    rows = []
+    curves = {}
     for name, model in plain_settings["models"].items():
         cost = costs.get(name, dict.fromkeys(COSTS, np.nan))
         step_s = cost["step_ms_median"] / 1e3
@@ -145,26 +168,35 @@ def side_by_side(
         reached = {"steps": "step", "train_s": "seconds", "pearson": "pearson"}
         rows.append(row | {key: curve[column].iloc[-1] for key, column in reached.items()})
     table = pd.DataFrame(rows)
-    read_at = ("step", "steps", "equal_steps"), ("seconds", "train_s", "equal_s")
-    for axis, length, equal in read_at:
-        at = table[length].min()
-        table[equal] = at
-        # Without a time of a step its seconds are NaN, and so is what is read at them.
-        table[f"pearson_{equal}"] = [
-            np.interp(at, c[axis], c["pearson"], left=np.nan) if c[axis].notna().all() else np.nan
-            for c in curves.values()
-        ]
-    table["equal_pearson"] = least = table["pearson"].min()
-    table["s_equal_pearson"] = [_seconds_to(least, curve) for curve in curves.values()]
+    equal_steps = table["steps"].min()
+    equal_s = table["train_s"].min()
+    lowest_pearson = table["pearson"].min()
+    table["equal_steps"] = equal_steps
+    table["pearson_equal_steps"] = [
+        _pearson_at(equal_steps, curve, "step") for curve in curves.values()
+    ]
+    table["equal_s"] = equal_s
+    table["pearson_equal_s"] = [_pearson_at(equal_s, curve, "seconds") for curve in curves.values()]
+    table["equal_pearson"] = lowest_pearson
+    table["s_equal_pearson"] = [_seconds_to(lowest_pearson, curve) for curve in curves.values()]
     return table, pd.concat(curves.values(), ignore_index=True)
+
+
+def _pearson_at(place: float, curve: pd.DataFrame, axis: str) -> float:
+    """Return the correlation of a curve at a step or a second, straight between two validations."""
+    if curve[axis].isna().any():
+        # The seconds of a model that was not timed are not known.
+        return math.nan
+    return float(np.interp(place, curve[axis], curve["pearson"], left=math.nan))
 
 
 def _seconds_to(pearson: float, curve: pd.DataFrame) -> float:
     """Return when a curve reaches a correlation first, straight between two validations."""
-    second, value = (curve[name].to_numpy(dtype=float) for name in ("seconds", "pearson"))
-    after = int(np.argmax(value >= pearson))
+    seconds = curve["seconds"].to_numpy(dtype=float)
+    values = curve["pearson"].to_numpy(dtype=float)
+    after = int(np.argmax(values >= pearson))
     part = slice(max(0, after - 1), after + 1)
-    return float(np.interp(pearson, value[part], second[part]))
+    return float(np.interp(pearson, values[part], seconds[part]))
 
 
 def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -187,15 +219,15 @@ def _scored(columns: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 def models_page(table: pd.DataFrame, metric: str, about: Mapping[str, str]) -> str:
     """Return the Markdown page of a table of models, whose correlations are of a metric."""
-    steps, seconds = table["equal_steps"].iloc[0], table["equal_s"].iloc[0]
+    first = table.iloc[0]
     scored = _scored(table.columns)
-    head = (
-        *HEAD.split("|"),
-        f"r after {steps:.0f} steps",
-        f"r after {format_quantity(seconds)} s",
-        f"s to r {table['equal_pearson'].iloc[0]:.3f}",
+    head = [
+        *HEAD,
+        f"r after {first['equal_steps']:.0f} steps",
+        f"r after {format_quantity(first['equal_s'])} s",
+        f"s to r {first['equal_pearson']:.3f}",
         *(": ".join(labels) for labels in scored.values()),
-    )
+    ]
     rows = [_cells(row, scored) for row in table.to_dict("records")]
     notes = NOTES.format(metric=to_words(metric))
     return page("Models", notes, markdown_table(head, rows), about=about)
@@ -240,11 +272,13 @@ def draw(models: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
         steps.set(xlabel="training steps", ylabel="held-out r")
         seconds.set_xlabel("seconds of training (steps × median step)")
         steps.legend()
-        look = [shorten(name) for name in names], list(shades.values())
-        _draw_costs(below[: len(DRAWN)], models, *look)
+        labels = [shorten(name) for name in names]
+        bar_colors = list(shades.values())
+        _draw_costs(below[: len(DRAWN)], models, labels, bar_colors)
         for axes, (column, (task, name)) in zip(below[len(DRAWN) :], scored.items(), strict=False):
             values = models[column].to_numpy(dtype=float)
-            draw_bars(axes, look[0], values, [format_score(value) for value in values], look[1])
+            texts = [format_score(value) for value in values]
+            draw_bars(axes, labels, values, texts, bar_colors)
             axes.set_title(shorten(task, 30))
             if column.endswith(HEADLINE["regression"]):
                 axes.set_xlabel(f"{name} (lower is better)")

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.null RESULTS TABLE` draws labels without any relation to the samples of
 studies that are set apart for development, has cheap learners predict them, and counts how often
-each claim of the page is made, beside its nominal rate. RESULTS is a folder of results with the
+each claim of the page is made, next to its nominal rate. RESULTS is a folder of results with the
 folds, sample store, tree and unweighted UniFrac of these studies. TABLE keeps a row per draw, so
 that a run that was ended goes on, and `--quick` makes a tenth of the draws.
 
@@ -86,7 +86,8 @@ def labels_of(group_N: NDArray[np.str_], way: str, rng: np.random.Generator) -> 
     unit, unit_N = np.unique(names, return_inverse=True)
     if not way.endswith("by group"):
         # Labels are drawn in the order of the samples.
-        unit, unit_N = names, np.arange(len(names))
+        unit = names
+        unit_N = np.arange(len(names))
     if way.startswith("numbers"):
         shared_N = rng.normal(size=len(unit))[unit_N]
         spread = 0.5 if way.endswith("by group") else 0.0
@@ -211,22 +212,22 @@ def missing_draws(table: pd.DataFrame, draws: int) -> Iterator[tuple[str, str, i
 def summary(table: pd.DataFrame) -> str:
     """Return how often each claim was made, and how far figures are off, as Markdown."""
     head = ["claim", "labels", "draws", "made", "nominal"]
-    rows = []
+    rows: list[list[str]] = []
     for claim, nominal in CLAIMS.items():
         part = table[table["has an interval"]] if "interval" in claim else table
-        ways = [(way, values) for way, values in part.groupby("way")[claim]]
+        ways = [(str(way), values) for way, values in part.groupby("way")[claim]]
         for way, values in [*ways, ("all", part[claim])]:
             rows.append([claim, way, f"{len(values)}", f"{values.mean():.1%}", f"{nominal:.1%}"])
-    means = []
+    means: list[list[str]] = []
     for name in MEANS:
-        for way, values in table.groupby("way")[name]:
+        for label, values in table.groupby("way")[name]:
             values_of_claim = values.dropna().astype(float)
             if len(values_of_claim):
                 error = values_of_claim.std(ddof=1) / np.sqrt(len(values_of_claim))
                 means.append(
                     [
                         name,
-                        way,
+                        str(label),
                         f"{len(values_of_claim)}",
                         f"{values_of_claim.mean():+.4f}",
                         f"{error:.4f}",

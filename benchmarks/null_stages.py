@@ -11,6 +11,7 @@ RESULTS.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def prepare(study: Path, folder: Path) -> None:
     metadata = pd.read_csv(study / "metadata.tsv", sep="\t", dtype=str, index_col=0)
     group_N = metadata[GROUP].to_numpy(np.str_)
     columns: dict[str, list[str]] = {GROUP: group_N.tolist()}
-    tasks = {}
+    tasks: dict[str, dict[str, Any]] = {}
     for way_number, way in enumerate(WAYS):
         for draw in range(DRAWS):
             name = f"{way.replace(' ', '_').replace('%', 'percent')}_{draw}"

@@ -2,7 +2,7 @@
 
 Run as `python -m benchmarks.optimizers CONFIGURATION DATASET FOLDER` once the workflow has made the
 inputs of the pretraining. Every variant is trained with every seed, in a process and on a core of
-its own; a training whose curve is in the folder is not repeated. Prints a table and writes it as
+its own; a run whose curve is in the folder is not repeated. Prints a table and writes it as
 `optimizers.tsv`.
 """
 
@@ -164,7 +164,8 @@ class GrowingBatches(BatchDataset):
     def _phases(self) -> list[tuple[int, BatchDataset]]:
         """Return the first step of every phase, and its batches."""
         phases = []
-        first_step = first_epoch = 0
+        first_step = 0
+        first_epoch = 0
         for number, (_, multiple) in enumerate(PHASES):
             fractions = [fraction for fraction, _ in PHASES[: number + 1]]
             last_epoch = round(self.epochs * sum(fractions))
@@ -284,7 +285,9 @@ def summarize(curves: Mapping[str, Sequence[pd.DataFrame]], metric: str) -> pd.D
     """Return per variant the means over the seeds, with least and most."""
 
     def describe(values: Sequence[float], digits: int) -> str:
-        low, mean, high = np.min(values), np.mean(values), np.max(values)
+        low = np.min(values)
+        mean = np.mean(values)
+        high = np.max(values)
         return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
     rows = []
@@ -315,7 +318,7 @@ def main() -> None:
     parser.add_argument("--model", default="patches_of_10")
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--jobs", type=int, default=2, help="trainings side by side")
+    parser.add_argument("--jobs", type=int, default=2, help="training runs side by side")
     parser.add_argument("--one", nargs=2, metavar=("VARIANT", "SEED"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
@@ -343,9 +346,9 @@ def main() -> None:
             with (arguments.folder / f"{name}-{seed}.log").open("w") as log:
                 subprocess.run([*command, "--one", name, str(seed)], check=True, stderr=log)
 
-    trainings = [(name, seed) for seed in arguments.seeds for name in arguments.variants]
+    runs = [(name, seed) for seed in arguments.seeds for name in arguments.variants]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(lambda training: train_in_process(*training), trainings))
+        list(pool.map(lambda run: train_in_process(*run), runs))
     curves = {
         name: [
             pd.read_csv(arguments.folder / f"{name}-{seed}.tsv", sep="\t")

@@ -4,15 +4,13 @@ Nothing here is measured on an accelerator: the operators of one step are counte
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from aam.bench.tables import markdown_table
 from aam.bench.timing import Launches
-from aam.config.sections.execution import Optimization
-from aam.config.sections.training import Pretraining
 from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
 from aam.report.labels import format_quantity
@@ -24,8 +22,10 @@ from aam.train.step import train_step
 
 LAUNCH_S = 5e-6
 """Time of the host to start one kernel."""
-OF_PEAK, OF_BANDWIDTH = 0.4, 0.7
-"""Parts of a data sheet's products and bytes per second that a step is taken to reach."""
+OF_PEAK = 0.4
+"""Fraction of a data sheet's products per second that a step is assumed to reach."""
+OF_BANDWIDTH = 0.7
+"""Fraction of a data sheet's bytes per second that a step is assumed to reach."""
 NOTES = f"""**Predicted, not measured.** One step of the first model of
 `benchmarks/config/accelerator.json`, which learns one distance, is run on a CPU, and its operators
 are counted as an accelerator has them: with `attention: flash`, and samples in one block.
@@ -42,13 +42,16 @@ Settings are those to lay over `config/gpu.yaml`."""
 
 @dataclass(frozen=True)
 class Gpu:
-    """Peaks of a data sheet: 16-bit products in TFLOP/s, memory in GB/s and its size in GB."""
+    """The peaks of an accelerator's data sheet."""
 
     name: str
     tflops: float
+    """Dense 16-bit products with fp32 sums, in TFLOP/s."""
     gb_per_s: float
+    """Bandwidth of the memory."""
     memory_gb: int
     settings: str = "as they are"
+    """What to lay over `config/gpu.yaml`, in Markdown."""
 
 
 FP16 = "`optimization: {precision: fp16}`"
@@ -67,12 +70,15 @@ GPUS = (
 
 @dataclass(frozen=True)
 class Work:
-    """Of one step."""
+    """What one step computes, moves and starts."""
 
     batch_size: int
     launches: int
+    """Kernels that are started."""
     flops: int
+    """Floating-point operations of matrix products."""
     bytes: int
+    """What operators read from memory and write to it."""
 
     def seconds(self, gpu: Gpu) -> dict[str, float]:
         """Return what launches, products and memory alone would take on an accelerator."""
@@ -105,19 +111,36 @@ class Traffic(Launches):
 def work_of_a_step(
     settings: Mapping[str, Any], inputs: PretrainInputs, batch_size: int, threads: int
 ) -> Work:
-    """Count one step of the slice `aam.config.slices.pretrain`, after one that is not counted."""
-    pretraining = {**settings["pretraining"], "batch_size": batch_size}
-    settings = Pretraining.model_validate(pretraining)
-    plain = {**settings["optimization"], "attention": "flash", "compile": "off"}
-    if plain["precision"] == AUTO:
-        # What the GPUs that are named compute fastest in.
-        plain["precision"] = "bf16"
-    options = step_options(Optimization.model_validate(plain))
+    """Count what one training step computes, after a first step that is not counted.
+
+    Parameters
+    ----------
+    settings
+        What `aam.config.slices.pretrain` returns.
+    inputs
+        Files of the pretraining.
+    batch_size
+        Samples of the step.
+    threads
+        Threads on the CPU.
+
+    Returns
+    -------
+    Work
+        The work of the step as an accelerator would do it.
+    """
+    configured = PretrainSettings.read(settings).from_scratch()
+    training = configured.pretraining.model_copy(update={"batch_size": batch_size})
+    changes = {"attention": "flash", "compile": "off"}
+    if configured.optimization.precision == AUTO:
+        # The named GPUs are fastest in bf16.
+        changes["precision"] = "bf16"
+    options = step_options(configured.optimization.model_copy(update=changes))
     devices = Devices(options.precision, threads)
-    prepared = prepare(PretrainSettings.read({**settings, "pretraining": pretraining}), inputs)
+    prepared = prepare(replace(configured, pretraining=training), inputs)
     prepared.model.encoder.backend = "flash"
     dataset = prepared.dataset.for_device(torch.device("cuda"))
-    wrapped, optimizer, _ = set_up(prepared.model, settings, options, devices)
+    wrapped, optimizer = set_up(prepared.model, training, options, devices)
     wrapped.train()
     traffic = Traffic()
     for step in range(2):
@@ -130,7 +153,7 @@ def work_of_a_step(
                 batch,
                 step=step,
                 rate=1e-3,
-                seed=settings.seed,
+                seed=training.seed,
                 options=options,
                 devices=devices,
             )
@@ -140,8 +163,8 @@ def work_of_a_step(
 
 def table(works: list[Work]) -> str:
     """Return what every accelerator of `GPUS` should take for every step, as Markdown."""
-    head = ["GPU", "memory", "settings"]
-    head += [f"step of {work.batch_size}, ms: bound by" for work in works]
+    steps = [f"step of {work.batch_size}, ms: bound by" for work in works]
+    head = ["GPU", "memory", "settings", *steps]
     rows = []
     for gpu in GPUS:
         cells = [gpu.name, f"{gpu.memory_gb} GB", gpu.settings]

@@ -1,4 +1,4 @@
-"""Time and memory of the reference tree, beside trees that are made.
+"""Time and memory of the reference tree, compared with trees that are made.
 
 `python -m benchmarks.reference_speed ../shared/data` measures, each in a process of its own:
 placing 10 000 ASVs, and unweighted UniFrac of 500 samples of mackerels from files to the matrix, on
@@ -65,8 +65,10 @@ def many_samples(data: Path) -> FeatureTable:
     parts = []
     for draw in draws:
         columns = np.array([order[name] for name in draw.feature_ids])
-        entries = np.ones(len(columns), np.int64), (np.arange(len(columns)), columns)
-        parts.append(draw.counts @ csr_array(entries, shape=(len(columns), len(order))))
+        ones = np.ones(len(columns), np.int64)
+        rows = np.arange(len(columns))
+        placed = csr_array((ones, (rows, columns)), shape=(len(columns), len(order)))
+        parts.append(draw.counts @ placed)
     counts = csr_array(vstack(parts)[:MANY])
     counts.sort_indices()
     names = [f"s{row}" for row in range(counts.shape[0])]

@@ -30,7 +30,9 @@ from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
 
-BATCH, DEPTH, ASVS = "batch size", "depth", "distinct ASVs"
+BATCH = "batch size"
+DEPTH = "depth"
+ASVS = "distinct ASVs"
 UNITS = {BATCH: "samples per step", DEPTH: "layers each", ASVS: "ASVs per step"}
 COUNTED = {BATCH: "sizes", ASVS: "distinct_asvs"}
 """Experiments whose `x` is counted in the steps."""
@@ -56,7 +58,8 @@ def scale(measure: Measure, requests: Mapping[Point, Any], repeats: int) -> pd.D
     for (experiment, x), results in measure_in_turns(measure, requests, repeats).items():
         row = {"experiment": experiment, "mode": "training step", "x": x, "unit": UNITS[experiment]}
         if results:
-            measured, counted = medians(results), COUNTED.get(experiment)
+            measured = medians(results)
+            counted = COUNTED.get(experiment)
             row |= {column: measured[key] for column, key in COLUMNS.items()}
             if counted is not None:
                 row["x"] = np.median(np.concatenate([result[counted] for result in results]))
@@ -86,7 +89,8 @@ def step_requests(
     requests = {(BATCH, size): request(size) for size in given.batch_sizes}
     for layers in given.layers:
         requests[DEPTH, layers] = request(asv_layers=layers, sample_layers=layers)
-    store, tokens = SampleStore.open(inputs["samples"]), TokenStore.open(inputs["tokens"])
+    store = SampleStore.open(inputs["samples"])
+    tokens = TokenStore.open(inputs["tokens"])
     for pool in given.asvs:
         if pool <= len(tokens.lengths):
             write_samples(folder / f"{pool}.arrow", made_up(store, pool), {})
@@ -96,7 +100,9 @@ def step_requests(
 
 def made_up(store: SampleStore, pool: int) -> SampleStore:
     """Return a store of as many rows, `RICHNESS` ASVs in each, drawn from the first `pool`."""
-    rng, rows, richness = generator("pool", pool), len(store.row_view), min(RICHNESS, pool)
+    rng = generator("pool", pool)
+    rows = len(store.row_view)
+    richness = min(RICHNESS, pool)
     chosen = [np.sort(rng.choice(pool, richness, replace=False)) for _ in range(rows)]
     return replace(
         store,
@@ -115,7 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=int, nargs="*", default=usual_points)
     given = parser.parse_args(arguments)
     config = load(laid_together(given.configuration))
-    dataset, model = next(iter(config.datasets)), next(iter(config.models))
+    dataset = next(iter(config.datasets))
+    model = next(iter(config.models))
     plain_settings = slices.benchmark(config, dataset, model)
     inputs = inputs_of(config, dataset, model, Path(config.results_dir, dataset))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)

@@ -94,9 +94,9 @@ def predict(results: Path, folder: Path, sizes: Sequence[int], draws: Sequence[i
                 if len(task.target) < size:
                     continue
                 part = cut(task, size, draw)
-                predict_baselines(part, THREADS).assign(
-                    group=lambda table, part=part: part.group[table["row"]]
-                ).to_parquet(stem.with_suffix(".parquet"))
+                predictions = predict_baselines(part, THREADS)
+                predictions["group"] = part.group[predictions["row"]]
+                predictions.to_parquet(stem.with_suffix(".parquet"))
                 predict_nested(part, THREADS).to_parquet(stem.with_suffix(".nested.parquet"))
                 print(stem.name, flush=True)
 

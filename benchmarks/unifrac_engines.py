@@ -21,9 +21,10 @@ import numpy as np
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom, write_biom
 from aam.stages.unifrac import compute_distances
+from aam.unifrac.engines import Setting
 from aam.unifrac.store import read_distances, read_faith_pd
 
-ENGINES = ("unifrac", "ssu", "products", "scikit-bio")
+ENGINES: tuple[Setting, ...] = ("unifrac", "ssu", "products", "scikit-bio")
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ def take_turn(
     engine: str, metric: str, inputs: dict[str, Path], output: Path, threads: int
 ) -> Turn:
     """Run the stage in a process of its own."""
-    arguments = (engine, metric, inputs, output, threads)
-    process = multiprocessing.get_context("spawn").Process(target=run_stage, args=arguments)
+    process = multiprocessing.get_context("spawn").Process(
+        target=run_stage, args=(engine, metric, inputs, output, threads)
+    )
     before_s = _processor_s()
     begun_s = time.monotonic()
     process.start()
@@ -52,11 +54,12 @@ def take_turn(
 
 
 def run_stage(
-    engine: str, metric: str, inputs: dict[str, Path], output: Path, threads: int
+    engine: Setting, metric: str, inputs: dict[str, Path], output: Path, threads: int
 ) -> None:
     """Compute a metric by an engine, with the default parameters."""
     compute_distances(
-        **inputs,
+        table=inputs["table"],
+        tree=inputs.get("tree"),
         metric=metric,
         alpha=0.5,
         engine=engine,

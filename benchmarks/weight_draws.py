@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = []
     for path in given.predictions:
         table = pd.read_csv(path, sep="\t")
-        names = [name for name in table if name.startswith(DRAW)]
+        names = [name for name in map(str, table) if name.startswith(DRAW)]
         if len(names) < 2 * max(SIZES):
             where = f"{path}, columns {DRAW}<number>"
             raise problem(where, str(len(names)), "6 or more", "set finetuning.models: 10")

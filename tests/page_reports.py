@@ -50,6 +50,7 @@ def regression(**changes: Any) -> dict[str, Any]:
         "start": "pretrained",
         "labels": 1.0,
         "evaluation": "transductive",
+        "start_directory": None,
         "bootstrap": {"mae_fold_mean": [3.5, 4.5]},
         "structure": STRUCTURE,
         "guessing": guessing(9.0, -5.0, 0.0006),
@@ -99,7 +100,7 @@ def classes(**changes: Any) -> dict[str, Any]:
 
 def baseline_report(report: dict[str, Any]) -> dict[str, Any]:
     """Return a report in which a baseline stands in the place of the model."""
-    network_keys = ("encoder", "start", "labels", "evaluation", "recipes")
+    network_keys = ("encoder", "start", "labels", "evaluation", "start_directory", "recipes")
     rest = {key: value for key, value in report.items() if key not in network_keys}
     label = "kernel machine"
     return {**rest, "model": label, "display_name": label, "is_baseline": True}

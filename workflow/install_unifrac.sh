@@ -68,7 +68,7 @@ libraries=/usr/lib/$(g++ -print-multiarch)/hdf5/serial
     export LIBRARY_PATH=$work/lib:$work/prefix/lib:$libraries
     # Else the compiler is told to use all instructions of this very CPU.
     export PERFORMING_CONDA_BUILD=True
-    # The library lies beside the module that loads it.
+    # The library lies next to the module that loads it.
     export LDFLAGS="-Wl,-rpath,\$ORIGIN"
     MAKEFLAGS=-j$(nproc)
     export MAKEFLAGS

@@ -4,9 +4,8 @@ An augmented row depends on the order of the ASVs within the rows it is made of,
 the feature IDs, whatever the columns of the table.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -181,24 +180,27 @@ def build_store(
         Samples are to be mixed, and there is only one.
     """
     sample_ids = views[0].sample_ids
-    seed = settings.seed
     assert all(view.sample_ids == sample_ids for view in views), "views of different samples"
     columns = _Columns(feature_ids)
-
-    def changed(operation: Callable[..., Row], counts: csr_array, *name: object) -> _Block:
-        rows = zip(columns.rows(counts), sample_ids, strict=True)
-        made = [operation(row, rng=generator(*name, sample)) for row, sample in rows]
-        return _Block.from_samples(AUGMENTED, columns.matrix(made))
-
     base = [_Block.from_samples(view, columns.counts(table)) for view, table in enumerate(views)]
     blocks = list(base)
     for block in base:
         if settings.asv_dropout > 0:
-            drop = partial(asv_dropout, fraction=settings.asv_dropout)
-            blocks.append(changed(drop, block.counts, "asv_dropout", seed, block.view))
+            blocks.append(_with_dropped_asvs(block, sample_ids, columns, settings))
         if round(settings.cutmix * len(sample_ids)):
             blocks.append(_mixed(block, sample_ids, columns, settings))
     return _joined(sample_ids, len(views), blocks)
+
+
+def _with_dropped_asvs(
+    block: _Block, sample_ids: list[str], columns: _Columns, settings: Augmentation
+) -> _Block:
+    """Leave out ASVs of every sample of one view."""
+    made = []
+    for row, sample in zip(columns.rows(block.counts), sample_ids, strict=True):
+        rng = generator("asv_dropout", settings.seed, block.view, sample)
+        made.append(asv_dropout(row, settings.asv_dropout, rng))
+    return _Block.from_samples(AUGMENTED, columns.matrix(made))
 
 
 def _mixed(

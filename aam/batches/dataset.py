@@ -63,7 +63,7 @@ class BatchDataset(Dataset[Batch]):
     batch_size: int
     """Most samples of a batch."""
     epochs: int
-    """How often every training sample comes."""
+    """Number of epochs; each training sample occurs once per epoch."""
     seed: int
     """Seed of the order of the samples, and of the choice of views and augmented rows."""
     masker: Masker | None = None

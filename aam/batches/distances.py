@@ -116,6 +116,7 @@ def _read(paths: Sequence[Path], sample_ids: Sequence[str]) -> NDArray[np.float3
                 )
             matrix_NN[first : first + len(names)] = rows_RN
             first += len(names)
+        assert first == samples, other
     return matrix_VNN
 
 

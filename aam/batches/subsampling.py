@@ -24,7 +24,7 @@ class Subsampling:
     """
 
     steps: int
-    """Rows are subsampled in so many steps at the beginning of a run."""
+    """Number of steps, from the first, in which rows are subsampled."""
     seed: int
     """Seed of the draws."""
     exact: BatchDistances

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from aam.bench.variants import (
     usual,
     variants,
 )
+from aam.config.sections.training import Pretraining
 from aam.report.labels import format_quantity
 from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.settings import PretrainSettings
@@ -31,9 +32,27 @@ from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv
 
 logger = logging.getLogger(__name__)
-COLUMNS = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
-loss_after_steps group gflop_per_step gflop_per_s roofline_share loading_share recompilations
-loss_step timed_steps parameters launches_per_step""".split()
+COLUMNS = [
+    "name",
+    "batch_size",
+    "step_ms_median",
+    "step_ms_iqr",
+    "samples_per_s",
+    "peak_memory_mb",
+    "speedup",
+    "loss_after_steps",
+    "group",
+    "gflop_per_step",
+    "gflop_per_s",
+    "roofline_share",
+    "loading_share",
+    "recompilations",
+    "loss_step",
+    "timed_steps",
+    "parameters",
+    "launches_per_step",
+]
+"""Columns of the speed table, in the order of its file."""
 VARIANT_COLUMNS = ("group", "name", "batch_size")
 FIGURES: dict[str, Callable[[Mapping[Hashable, Any]], str]] = {
     "step, ms (IQR)": lambda row: spread(row["step_ms_median"], row["step_ms_iqr"]),
@@ -64,11 +83,14 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Ablation:
-    """One row per variant with `COLUMNS`, rates by precision and ``copy``, words on the device."""
+    """What a benchmark of training steps has found."""
 
     table: pd.DataFrame
+    """A row per variant, with `COLUMNS`."""
     rates: dict[str, roofline.Rate]
+    """The machine at its best: matrix products by precision, and copies as ``copy``."""
     device: dict[str, str]
+    """Words on the device, by name."""
 
     def write(self, outputs: Mapping[str, Path], about: Mapping[str, str]) -> None:
         """Write the results of a benchmark, atomically.
@@ -177,7 +199,7 @@ def run_ablation(
 
 
 def probe_hardware(
-    measure: Measure, trainings: Iterable[PretrainSettings], runtime: RunOptions
+    measure: Measure, training_runs: Iterable[PretrainSettings], runtime: RunOptions
 ) -> tuple[Hardware, dict[str, str]]:
     """Return what the machine has, and words on it.
 
@@ -185,7 +207,7 @@ def probe_hardware(
     ----------
     measure
         Runs a request in a process of its own.
-    trainings
+    training_runs
         Settings of what is timed; the compiler is tried where one of them asks for it.
     runtime
         Threads and workers.
@@ -203,7 +225,7 @@ def probe_hardware(
         The measuring process failed.
     """
     with_compiler = Hardware(compiles=True)
-    is_asked = any(usual(training, with_compiler).compile != "off" for training in trainings)
+    is_asked = any(usual(training, with_compiler).compile != "off" for training in training_runs)
     device = _ask(measure, "device", runtime, compile=is_asked)
     hardware = Hardware(
         accelerator=device["accelerator"],
@@ -268,7 +290,8 @@ def steps_request(
     Parameters
     ----------
     settings
-        Architecture, training and optimization, which the mode changes.
+        Architecture, training and optimization, which the mode changes. A training run without
+        epochs, which uses its start as it is, is timed with the default number of epochs.
     inputs
         Files of the pretraining, by name.
     mode
@@ -285,16 +308,19 @@ def steps_request(
     dict
         What `aam.bench.measurements.run` takes, which JSON can hold but for paths.
     """
-    plain = settings.plain()
-    training = {"optimizer": mode.optimizer, "batch_size": batch_size}
+    training: dict[str, Any] = {"optimizer": mode.optimizer, "batch_size": batch_size}
+    if settings.pretraining.epochs == 0:
+        training["epochs"] = Pretraining.model_fields["epochs"].default
     optimization = {key: getattr(mode, key) for key in STEP_OPTIONS}
+    timed = replace(
+        settings.from_scratch(),
+        architecture={**settings.architecture, "patch_bp": mode.patch_bp},
+        pretraining=settings.pretraining.model_copy(update=training),
+        optimization=settings.optimization.model_copy(update=optimization),
+    )
     return {
         "kind": "steps",
-        "settings": {
-            "model": {**plain["model"], "patch_bp": mode.patch_bp},
-            "pretraining": {**plain["pretraining"], **training},
-            "optimization": {**plain["optimization"], **optimization},
-        },
+        "settings": timed.plain(),
         "inputs": inputs,
         "batch": {key: getattr(mode, key) for key in BATCH_OPTIONS},
         "recompute": mode.recompute,

@@ -23,17 +23,17 @@ ASVS_PER_CHUNK = 256
 
 @dataclass(frozen=True, eq=False)
 class NaiveDataset(BatchDataset):
-    """A dataset of batches that lack some of the savings.
-
-    With `copies` every sample has its ASVs for itself; with `encoded_padding` the places behind a
-    sample's last ASV have sequences, too; `chunks` are blocks of `ASVS_PER_CHUNK` sequences.
-    Samples are padded to `asvs_per_sample`, 0 being the richest of the batch, or in groups.
-    """
+    """A dataset of batches that lack some of the savings."""
 
     copies: bool = False
+    """Whether every sample has its ASVs for itself."""
     chunks: bool = False
+    """Whether sequences are cut into blocks of `ASVS_PER_CHUNK`."""
     encoded_padding: bool = False
+    """Whether the places behind a sample's last ASV have sequences, too."""
     asvs_per_sample: int | None = None
+    """ASVs that every sample is padded to; 0: those of the richest sample of the batch; None:
+    samples are padded in groups."""
 
     def assemble(self, rows_B: NDArray[np.int64], step: int) -> Batch:
         """Return the batch of some rows.

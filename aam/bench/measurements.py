@@ -75,7 +75,7 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     elif options.checkpointing:
         model.encoder.recompute("layers")
     cache = request["compile_cache"]
-    wrapped, optimizer, _ = set_up(
+    wrapped, optimizer = set_up(
         model, training, options, devices, compile_cache=None if cache is None else Path(cache)
     )
     _check_compiled(wrapped.module, options)
@@ -119,7 +119,7 @@ def _dataset(prepared: Prepared, lacking: Mapping[str, Any], devices: Devices) -
 
 
 def _endless(dataset: BatchDataset, *, workers: int, pinned: bool) -> Iterator[Batch]:
-    """Yield the batches of the first epoch again and again."""
+    """Yield the batches of the whole run again and again."""
     for _ in count():
         yield from batches(dataset, 0, workers=workers, pin=pinned)
 

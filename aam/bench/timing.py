@@ -19,7 +19,14 @@ LEAST_STEPS = 2
 """Fewest timed steps, unless a single one takes longer than the time given."""
 MOST_STEPS = 10
 """Most timed steps."""
-NO_LAUNCH = set("_unsafe_view detach empty empty_like lift_fresh new_empty_strided".split())
+NO_LAUNCH = {
+    "_unsafe_view",
+    "detach",
+    "empty",
+    "empty_like",
+    "lift_fresh",
+    "new_empty_strided",
+}
 """Operators that touch no memory, in addition to those that PyTorch calls views."""
 
 
@@ -45,18 +52,32 @@ class Launches(TorchDispatchMode):
 class StepTimes:
     """What is kept of the steps, read from the device at the end only.
 
-    No further step is begun after some `seconds` once `LEAST_STEPS` are timed, or one where a step
-    takes longer than that. `eager` is whether nothing is compiled.
+    Parameters
+    ----------
+    device
+        Where the model is trained.
+    seconds
+        Time after which no further step is begun, once `LEAST_STEPS` are timed; where a step takes
+        longer than that, one is enough.
+    eager
+        Whether nothing is compiled.
     """
 
     def __init__(self, device: torch.device, seconds: float, *, eager: bool) -> None:
         self.clock = DeviceClock(device)
         self.warm_up = QUICK_WARM_UP if eager and device.type == "cpu" else WARM_UP
+        """Steps that are not timed."""
         self.seconds = seconds
-        self.step = self.graphs = 0
+        self.step = 0
+        """Number of steps done."""
+        self.graphs = 0
+        """Graphs that were compiled by the end of the first step."""
         self.t_start = time.perf_counter()
+        """Instant that the time is counted from."""
         self.timed: list[dict[str, Any]] = []
+        """What is kept of each timed step."""
         self.losses: list[torch.Tensor] = []
+        """Losses of all steps, on the device."""
 
     def go_on(self) -> bool:
         """Return whether there is another step; marks the instant before the first timed one."""

@@ -17,7 +17,11 @@ NAIVE = "naive"
 BATCH_OPTIONS = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
 """Options of a mode that `aam.bench.batches.NaiveDataset` has."""
 STEP_OPTIONS = (
-    *("attention", "precision", "fused_optimizer", "compile", "checkpointing"),
+    "attention",
+    "precision",
+    "fused_optimizer",
+    "compile",
+    "checkpointing",
     "deterministic",
 )
 """Options of a mode that the section `optimization` has."""
@@ -92,28 +96,39 @@ class SpeedSettings:
 
 @dataclass(frozen=True)
 class Mode:
-    """How a training step is done: the batch with all savings, in the plainest arithmetic.
-
-    `recompute` is whether the backward pass computes every block again; `workers` are processes
-    that assemble batches, into memory that an accelerator copies from while it computes where it is
-    `pinned`; the rest is as in the configuration.
-    """
+    """How a training step is done; by default with all savings, in the plainest arithmetic."""
 
     copies: bool = False
+    """Whether every sample has its ASVs for itself."""
     chunks: bool = False
+    """Whether ASVs are cut into blocks of `aam.bench.batches.ASVS_PER_CHUNK`."""
     encoded_padding: bool = False
+    """Whether the places behind a sample's last ASV are encoded, too."""
     asvs_per_sample: int | None = None
+    """ASVs that every sample is padded to; 0: those of the richest sample of the batch; None:
+    samples are padded in groups."""
     recompute: bool = False
+    """Whether the backward pass computes every block again."""
     patch_bp: int = 1
+    """Nucleotides of a token, as in the section `models`."""
     precision: str = "fp32"
+    """Arithmetic of the layers, as in the section `optimization`."""
     optimizer: str = "adamw"
+    """Optimizer, as in the section `pretraining`."""
     attention: str = "math"
+    """Attention kernel, as in the section `optimization`."""
     fused_optimizer: bool = False
+    """Whether AdamW updates all weights by one kernel."""
     compile: str = "off"
+    """Mode of the compiler, as in the section `optimization`."""
     checkpointing: bool = False
+    """Whether the backward pass computes the activations of every layer again."""
     deterministic: bool = False
+    """Whether algorithms must repeat bit by bit on an accelerator."""
     workers: int = 0
+    """Processes that assemble batches; 0: the process that trains does."""
     pinned: bool = False
+    """Whether batches lie in pinned memory, which an accelerator copies from while it computes."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +146,18 @@ class Variant:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Whether there is an accelerator, a working compiler, fast bf16; loading processes; GPUs."""
+    """What a machine has, as far as the modes depend on it."""
 
     accelerator: bool = False
+    """Whether there is an accelerator that models run on."""
     compiles: bool = False
+    """Whether there is a compiler that works."""
     workers: int = 0
+    """Processes that may assemble batches."""
     bf16: bool = True
+    """Whether products in bf16 are fast."""
     devices: int = 0
+    """Number of CUDA devices."""
 
 
 def variants(settings: SpeedSettings, hardware: Hardware) -> list[Variant]:

@@ -230,7 +230,8 @@ def _require_possible(
             f"configuration key finetuning.inductive (task {inductive[0]})",
             f"true with model {model}, which begins with another model of {dataset}",
             "a start that has not seen the samples of the dataset",
-            f"set models.{model}.start to a directory or a model of another dataset",
+            f"set models.{model}.start to a model of another dataset, or to the directory of a "
+            "model that has not seen these samples",
         )
     if training.epochs == 0 and section.start is None:
         raise problem(

@@ -234,15 +234,19 @@ def folds(config: Config, task: str) -> Slice:
     categories = [*section.condition, *filter(None, [section.transform_by])]
     return {
         "columns": section.columns,
-        "where": {
-            column: [values] if isinstance(values, str) else values
-            for column, values in section.where.items()
-        },
+        "where": _listed_values(section.where),
         "kind": section.kind,
         "classes": section.classes,
         "categories": list(dict.fromkeys(categories)),
         "folds": section.folds.plain(),
         "logarithm": section.transform.startswith("log"),
+    }
+
+
+def _listed_values(where: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
+    """Return the columns that a sample has to have a value in, with a list of values for each."""
+    return {
+        column: [values] if isinstance(values, str) else values for column, values in where.items()
     }
 
 
@@ -322,11 +326,16 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.start == "scratch"
+    chain = chain_of(config.models, config.datasets, dataset, model)
+    directory = None
+    if chain and training.start == "pretrained":
+        directory = chain[-1].directory
     return {
         **_scored(config, task),
         "names": {"dataset": dataset, "model": model, "task": task},
         **{key: getattr(training, key) for key in ("encoder", "start", "labels")},
         "evaluation": "inductive" if unseen else "transductive",
+        "start_directory": None if directory is None else str(directory),
     }
 
 
@@ -410,7 +419,8 @@ def summary(config: Config, dataset: str) -> Slice:
     Returns
     -------
     dict
-        `depth`, `views`, `metrics`, `models`, `tasks`, and `networks` where there are no models.
+        `depth`, `views`, `drops_long_branches`, `metrics`, `models`, `tasks`, and `networks` where
+        there are no models.
     """
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     networks: Slice = {} if config.models else {"networks": {"models": {}}}
@@ -422,13 +432,16 @@ def summary(config: Config, dataset: str) -> Slice:
     return {
         **networks,
         **{key: getattr(rarefaction, key) for key in ("depth", "views")},
+        "drops_long_branches": rarefaction.long_branches == "drop",
         "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
         "models": models,
         "tasks": {
             name: {
                 "columns": task.columns,
+                "where": _listed_values(task.where),
                 "kind": task.kind,
                 "folds": _division(task.folds),
+                "test_fraction": task.folds.test,
                 "importance": task.importance,
             }
             for name, task in config.tasks.items()
@@ -465,11 +478,20 @@ def describe(config: Config, dataset: str) -> Slice:
                 **folds(config, name),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
                 "explained": EXPLAINED["samples"] if section.importance else 0,
+                "encoders_of": _owner_of_encoders(config, name),
             }
             for name, section in config.tasks.items()
             if section.dataset == dataset
         },
     }
+
+
+def _owner_of_encoders(config: Config, task: str) -> str | None:
+    """Return the task whose encoders, one per fold, a task shares; None: it has the common one."""
+    training = resolved(config, "finetuning", task=task)
+    if not training.inductive or training.start == "scratch":
+        return None
+    return inductive_owner(config, task)
 
 
 def benchmark(config: Config, dataset: str, model: str) -> Slice:

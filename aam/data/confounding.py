@@ -1,11 +1,11 @@
-"""Metadata columns that tell a target by themselves, without a single read.
+"""Metadata columns that predict a target by themselves, without a single read.
 
 A model that learns the plate of a sample scores well where the classes were sequenced on plates of
-their own, and knows nothing of the classes. Whether a column allows this is asked of the column
-alone: the target of every sample is predicted from the other samples of its category, never from
-those of its own group, as cross-validation does. A column whose categories are groups, or lie
-within them, then tells nothing; nor does one that is nearly as rich as the samples, since most of
-its categories have no other sample.
+their own, and knows nothing of the classes: the plate is a confounder. Whether a column can be one
+follows from the column alone: the target of every sample is predicted from the other samples of its
+category, never from those of its own group, as cross-validation does. A column whose categories are
+groups, or lie within them, then predicts nothing; nor does one with nearly as many categories as
+samples, since most of its categories have no other sample.
 
 Shape suffixes: N samples, C categories, K classes (1 where a number is predicted).
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from aam.data.folds import units_of
 from aam.util.seeds import generator
 
-TECHNICAL = re.compile(
+_TECHNICAL = re.compile(
     # Only whole words count: a template and platelets are no plates, a trunk is no run.
     r"(?<![a-z])(run|plate|lane|batch|library)s?"
     r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
@@ -30,14 +30,14 @@ TECHNICAL = re.compile(
     re.IGNORECASE,
 )
 """Names of columns on how, where and in which study samples were processed."""
-NEARLY = 0.8
-"""Skill from which on a column tells a target nearly: 0 is that of a constant, 1 is perfect."""
+LEAST_SKILL = 0.8
+"""Skill from which on a column predicts a target: 0 is that of a constant, 1 is perfect."""
 LEAST_SAMPLES = 10
-"""Samples below which nothing is said, as too many columns tell a few samples by chance."""
-DEALS = 99
-"""Times that the categories of a column that is not technical are dealt out at random: it is left
-out if they ever tell as much (p > 0.01). Technical ones are not: a plate that tells the
-classes of six people is in the way, whether chance or design has put them there."""
+"""Samples below which no column is returned, as too many predict a few samples by chance."""
+PERMUTATIONS = 99
+"""Times that the categories of a column that is not technical are permuted: the column is left out
+if a permutation ever predicts the target as well (p > 0.01). Technical columns are not permuted: a
+plate that predicts the classes of six people is a confounder, whether by chance or by design."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -52,10 +52,10 @@ def confounders(
     seed: int,
     groups: pd.Series | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the technical columns that tell a target, the most telling first.
+    """Return the technical columns that predict a target, those that predict it best first.
 
-    Technical columns are those of `TECHNICAL`: run, plate, center, study, extraction and the like.
-    `telling_columns` looks at all others, too.
+    Technical columns (`is_technical`) are run, plate, center, study, extraction and the like.
+    `predictive_columns` looks at all others, too.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def confounders(
     exclude
         Columns that are left out: the target itself, and others of the task.
     seed
-        Seed of the draws that tell a column that is not technical from chance.
+        Seed of the permutations of columns that are not technical.
     groups
         The group of each sample, by sample ID, empty where a sample is of its own: no sample is
         predicted from its own group. None: every sample is of its own.
@@ -80,15 +80,17 @@ def confounders(
         out) and `kind`: "exact" where every sample is predicted right, else "nearly".
     """
     technical = metadata[[column for column in metadata if is_technical(str(column))]]
-    return telling_columns(target, technical, kind=kind, exclude=exclude, seed=seed, groups=groups)
+    return predictive_columns(
+        target, technical, kind=kind, exclude=exclude, seed=seed, groups=groups
+    )
 
 
 def is_technical(column: str) -> bool:
     """Return whether a column is on how samples were processed, by its name."""
-    return TECHNICAL.search(column) is not None
+    return _TECHNICAL.search(column) is not None
 
 
-def telling_columns(
+def predictive_columns(
     target: pd.Series,
     metadata: pd.DataFrame,
     *,
@@ -97,7 +99,7 @@ def telling_columns(
     seed: int,
     groups: pd.Series | None = None,
 ) -> list[dict[str, Any]]:
-    """Return all columns that tell a target, technical or not, the most telling first.
+    """Return all columns that predict a target, technical or not, those that do it best first.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def telling_columns(
     exclude
         Columns that are left out: the target itself, and others of the task.
     seed
-        Seed of the draws that tell a column that is not technical from chance.
+        Seed of the permutations of columns that are not technical.
     groups
         The group of each sample, by sample ID, empty where a sample is of its own. None: every
         sample is of its own.
@@ -128,7 +130,7 @@ def telling_columns(
         group_N = pd.factorize(units_of(groups.loc[target.index]))[0].astype(np.int64)
     is_number = kind == "regression"
     value_NK = _values(target, is_number=is_number)
-    telling = []
+    predictive = []
     for column in metadata.columns.difference(list(exclude), sort=False):
         # A missing value is a category, too: it may be missing in one class alone.
         category_N = pd.factorize(metadata[column].loc[target.index], use_na_sentinel=False)[0]
@@ -136,7 +138,7 @@ def telling_columns(
         if category_N.max() == 0:
             continue
         skill = _skill(value_NK, category_N, group_N, is_number=is_number)
-        if skill < NEARLY:
+        if skill < LEAST_SKILL:
             continue
         if not is_technical(str(column)):
             rng = generator("confounders", seed, str(column))
@@ -146,10 +148,10 @@ def telling_columns(
         least = 0.0 if is_number else 1.0 / value_NK.shape[1]
         exact = bool(skill > 1 - 1e-9)
         score = 1.0 if exact else least + (1.0 - least) * skill
-        telling.append(
+        predictive.append(
             {"column": str(column), "score": score, "kind": "exact" if exact else "nearly"}
         )
-    return sorted(telling, key=lambda entry: -float(entry["score"]))
+    return sorted(predictive, key=lambda entry: -float(entry["score"]))
 
 
 def _values(target: pd.Series, *, is_number: bool) -> Floats:
@@ -215,9 +217,9 @@ def _is_chance(
     *,
     is_number: bool,
 ) -> bool:
-    """Return whether the same categories, dealt out at random, ever reach a skill.
+    """Return whether permuted categories ever reach a skill.
 
-    Where every group is of one category they are dealt to whole groups, else to samples.
+    Where every group is of one category, they are permuted among groups, else among samples.
 
     Parameters
     ----------
@@ -228,7 +230,7 @@ def _is_chance(
     skill
         What `_skill` returned for the categories as they are.
     rng
-        Source of the draws.
+        Source of the permutations.
     is_number
         Whether a number is predicted.
     """
@@ -237,7 +239,7 @@ def _is_chance(
     if (category_N == category_N[first_N]).all():
         unit_N = group_N
     category_U = category_N[np.unique(unit_N, return_index=True)[1]]
-    for _ in range(DEALS):
+    for _ in range(PERMUTATIONS):
         other_N = rng.permutation(category_U)[unit_N]
         if _skill(value_NK, other_N, group_N, is_number=is_number) >= skill:
             return True

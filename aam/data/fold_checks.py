@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,6 @@ from aam.util.errors import first_few, first_names, problem
 
 logger = logging.getLogger(__name__)
 
-SHOWN_GROUPS = 5
-"""Groups that a message names."""
 LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 
@@ -79,8 +77,21 @@ def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str,
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
     where = f"metadata column '{observed.name}'"
     expected = f"at least as many as folds, {k}"
-    if groups is not None and len(set(groups)) < k:
-        _refuse_few_groups(groups, settings, beyond=beyond, expected=expected, lower=lower)
+    if groups is not None:
+        group_names = list(dict.fromkeys(groups))
+        by = f"metadata column '{settings['groups']}'"
+        if len(group_names) == 1:
+            actual = f"the one value '{group_names[0]}' in all {len(groups)} samples{beyond}"
+            raise problem(
+                by,
+                actual,
+                "at least two groups, each of which lies in one fold",
+                "name the column that says which samples belong together, or set folds.groups: "
+                "false where every sample is of another person, animal or site",
+            )
+        if len(group_names) < k:
+            actual = f"only {len(group_names)} groups{beyond}: {first_few(group_names)}"
+            raise problem(by, actual, expected, f"{lower}, or group by another column")
     if len(observed) < k:
         actual = f"a value in {len(observed)} samples{beyond}"
         raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
@@ -91,38 +102,6 @@ def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str,
         actual = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or empty the target of the samples of these classes"
         raise problem(where, actual, f"at least {k} samples of each class", hint)
-
-
-def _refuse_few_groups(
-    groups: Names, settings: Mapping[str, Any], *, beyond: str, expected: str, lower: str
-) -> NoReturn:
-    """Raise the error for fewer groups than folds; one group alone cannot be divided at all.
-
-    Parameters
-    ----------
-    groups
-        Group of each sample.
-    settings
-        The section `folds` of the task.
-    beyond, expected, lower
-        Parts of the message: which samples are meant, what was expected, and which keys to lower.
-
-    Raises
-    ------
-    InputError
-        Always.
-    """
-    by = f"metadata column '{settings['groups']}'"
-    names = dict.fromkeys(groups)
-    if len(names) > 1:
-        shown = ", ".join(list(names)[:SHOWN_GROUPS])
-        more = ", …" if len(names) > SHOWN_GROUPS else ""
-        actual = f"only {len(names)} groups{beyond}: {shown}{more}"
-        raise problem(by, actual, expected, f"{lower}, or group by another column")
-    hint = "name the column that says which samples belong together, or set folds.groups: false "
-    hint += "where every sample is of another person, animal or site"
-    actual = f"the one value '{next(iter(names))}' in all {len(groups)} samples{beyond}"
-    raise problem(by, actual, "at least two groups, each of which lies in one fold", hint)
 
 
 def require_training_samples(folds: NDArray[np.int64], column: str) -> None:

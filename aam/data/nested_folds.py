@@ -52,17 +52,15 @@ class InnerFit:
         return np.unique(np.concatenate(list(self.predicted.values())))
 
 
-def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, int]:
+def blocks_of_folds(fold_N: NDArray[np.int64]) -> dict[int, int]:
     """Return the block of every fold; the folds are their own blocks where they are few enough.
 
-    More folds than `most` are joined to blocks of about the same number of samples.
+    More folds than `BLOCKS` are joined to blocks of about the same number of samples.
 
     Parameters
     ----------
     fold_N
         Fold of each sample; `TEST` is in no block.
-    most
-        Number of blocks, at most.
 
     Returns
     -------
@@ -70,9 +68,9 @@ def blocks_of_folds(fold_N: NDArray[np.int64], most: int = BLOCKS) -> dict[int, 
         Number of the block, from 0, by fold.
     """
     folds, sizes = np.unique(fold_N[fold_N != TEST], return_counts=True)
-    if len(folds) <= most:
+    if len(folds) <= BLOCKS:
         return {int(fold): block for block, fold in enumerate(folds)}
-    samples = np.zeros(most, np.int64)
+    samples = np.zeros(BLOCKS, np.int64)
     blocks = {}
     # The largest folds come first, each into the block that is the smallest so far.
     for index in np.argsort(-sizes, kind="stable"):

@@ -1,6 +1,7 @@
 """Tables of cross-validated predictions.
 
-They are apart from the scores, so that a change of these makes no training stale.
+They are stored separately from the scores, so that a change to the scoring does not repeat training
+runs.
 
 Shape suffixes: N samples, C classes.
 """
@@ -30,6 +31,8 @@ GROUP = "group"
 
 NAMES = ("sample-id", "feature-id", "task", "name", "model")
 """Columns of names, in any file of results."""
+CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
+"""Columns of classes, in a file of results that has probabilities of classes."""
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
 LEAST_PROBABILITY = 1e-12
@@ -131,14 +134,24 @@ def by_baseline(predictions: pd.DataFrame) -> dict[str, dict[str, pd.DataFrame]]
 
 
 def read_results(path: Path) -> pd.DataFrame:
-    """Read a TSV file of results: names stay text where they look like numbers, or like nothing.
+    """Read a TSV file of results.
 
     Parameters
     ----------
     path
-        File of any stage; its columns `NAMES` are text.
+        File of any stage.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Names (`NAMES`), and classes (`CLASSES`) next to their probabilities, stay text even if
+        they look like numbers or missing values (`01`, `NA`).
     """
-    types = dict.fromkeys(NAMES, str)
+    header = pd.read_csv(path, sep="\t", nrows=0)
+    text = [*NAMES]
+    if any(str(name).startswith(PROBABILITY) for name in header):
+        text += CLASSES
+    types = dict.fromkeys(text, str)
     return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
 
 

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
 from aam.data.vocabulary import tokenize, untokenize
-from aam.util.atomic import atomic_path
+from aam.util.atomic import atomic_path_with_mode
 
 BY_ID = "id"
 """Mark of a sample whose ID a training sample has."""
@@ -92,12 +92,8 @@ class Fingerprints:
         path
             File to write.
         """
-        with atomic_path(path) as partial:
-            partial.touch()
-            mode = partial.stat().st_mode
+        with atomic_path_with_mode(path) as partial:
             save_file({"parts": self.part_P, "offsets": self.offsets}, partial)
-            # The library makes files that nobody else may read, whatever the user's mask.
-            partial.chmod(mode)
 
     def are_among(self, training: "Fingerprints") -> NDArray[np.bool_]:
         """Return which of these samples have the same reads as any training sample.
@@ -187,7 +183,9 @@ def fingerprint_samples(
 
 
 def longest_bp(sequences: Mapping[str, str]) -> int:
-    """Return up to where ASVs are read: what lies behind the end of every known one says nothing.
+    """Return the length at which sequences are cut before they are compared.
+
+    It is that of the longest known ASV.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class Scale:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the numbers that it was fitted on are all the same."""
+        """Whether a z-score or a quantile transform was fitted to equal numbers."""
         return len(self.knots) == 1 or self.spread == 0
 
     def forward(self, number: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -45,8 +45,10 @@ class FeatureTable:
         Parameters
         ----------
         rows
-            Numbers of the samples, in the order of the table that is returned.
+            Numbers of the samples, in the order of the table that is returned; none is below 0,
+            which is what pandas returns for a name that it does not find.
         """
+        assert (rows >= 0).all(), "a sample is missing"
         counts = self.counts[rows]
         present = np.unique(counts.indices)
         counts = csr_array(counts[:, present])

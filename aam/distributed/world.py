@@ -2,7 +2,6 @@
 
 import logging
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,16 +40,30 @@ def claim_accelerator() -> int:
     Returns
     -------
     int
-        Number of the accelerator; 0 where others hold all of them.
+        Number of the accelerator. Where no other one is left it may be shared: the first whose lock
+        cannot be opened, or else 0.
     """
+    unopened: dict[int, Path] = {}
     for device in range(torch.cuda.device_count()):
-        name = f"aam-{torch.cuda.get_device_properties(device).uuid}.lock"
-        lock = FileLock(Path(tempfile.gettempdir(), name))
-        with suppress(Timeout, PermissionError):
+        uuid = torch.cuda.get_device_properties(device).uuid
+        path = Path(tempfile.gettempdir(), f"aam-accelerator-{uuid}.lock")
+        # The file stays when its job has ended, and the next job may be that of another user.
+        lock = FileLock(path, mode=0o666)
+        try:
             lock.acquire(timeout=0)
-            _LOCKS.append(lock)
-            torch.cuda.set_device(device)
-            return device
+        except Timeout:
+            continue
+        except PermissionError:
+            unopened[device] = path
+            continue
+        _LOCKS.append(lock)
+        torch.cuda.set_device(device)
+        return device
+    if unopened:
+        device, path = next(iter(unopened.items()))
+        logger.warning("%s cannot be opened: other jobs may use accelerator %d, too", path, device)
+        torch.cuda.set_device(device)
+        return device
     logger.warning("other jobs use all accelerators: sharing the first")
     return 0
 

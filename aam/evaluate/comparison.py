@@ -1,12 +1,14 @@
 """A model against a baseline by paired tests on the same folds."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.data.predictions import numbers
-from aam.evaluate.metrics import fold_scores
+from aam.evaluate.metrics import fold_errors
 from aam.evaluate.multiple_tests import Comparison
 
 
@@ -28,23 +30,32 @@ def compare(
     Returns
     -------
     dict
-        `difference` is the first less the second mean of `fold_scores`, `folds_won` the fraction of
-        folds in which the first is the better. The tests are two-sided, None where undefined.
+        `difference` is the headline score of the first less that of the second, and `folds_won` the
+        fraction of folds in which the first is the better. The tests are two-sided, None where
+        undefined.
     """
     first = first.set_index("sample-id")
     second = second.set_index("sample-id").reindex(first.index)
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
     fold = first["fold"].to_numpy()
-    is_regression = kind == "regression"
-    convert = numbers if is_regression else np.asarray
-    first_truth = convert(first["observed"])
-    first_guess = convert(first["predicted"])
-    second_truth = convert(second["observed"])
-    second_guess = convert(second["predicted"])
-    first_scores = fold_scores(kind, first_truth, first_guess, fold)
-    second_scores = fold_scores(kind, second_truth, second_guess, fold)
-    difference = first_scores - second_scores
-    is_won = difference < 0 if is_regression else difference > 0
+    over_samples: Comparison
+    if kind == "regression":
+        observed = numbers(first["observed"])
+        first_guess = numbers(first["predicted"])
+        second_guess = numbers(second["predicted"])
+        first_errors = fold_errors(observed, first_guess, fold)
+        difference = first_errors - fold_errors(observed, second_guess, fold)
+        is_won = difference < 0
+        errors = np.abs(observed - first_guess) - np.abs(observed - second_guess)
+        over_samples = {"wilcoxon_samples_p": _signed_rank(errors)}
+    else:
+        truth = first["observed"].to_numpy(np.str_)
+        first_is_right = truth == first["predicted"].to_numpy(np.str_)
+        second_is_right = truth == second["predicted"].to_numpy(np.str_)
+        first_parts = _parts_of_balanced_accuracy(first_is_right, truth, fold)
+        difference = first_parts - _parts_of_balanced_accuracy(second_is_right, truth, fold)
+        is_won = difference > 0
+        over_samples = {"mcnemar_p": _mcnemar(first_is_right, second_is_right)}
     result: Comparison = {
         "folds": len(difference),
         "difference": float(difference.mean()),
@@ -52,12 +63,8 @@ def compare(
         "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
         "wilcoxon_folds_p": _signed_rank(difference),
     }
-    if independent and is_regression:
-        first_error = np.abs(first_truth - first_guess)
-        second_error = np.abs(second_truth - second_guess)
-        result["wilcoxon_samples_p"] = _signed_rank(first_error - second_error)
-    elif independent:
-        result["mcnemar_p"] = _mcnemar(first_truth == first_guess, second_truth == second_guess)
+    if independent:
+        result.update(over_samples)
     return result
 
 
@@ -88,8 +95,8 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
     if kind == "regression":
         observed = numbers(predictions["observed"])
         guess = _median_of_other_folds(observed, fold)
-        guess_errors = fold_scores(kind, observed, guess, fold)
-        difference = fold_scores(kind, observed, predictions["predicted"], fold) - guess_errors
+        guess_errors = fold_errors(observed, guess, fold)
+        difference = fold_errors(observed, predictions["predicted"], fold) - guess_errors
         score = float(guess_errors.mean())
     else:
         truth = predictions["observed"].to_numpy(np.str_)
@@ -131,15 +138,34 @@ def _gain_by_fold(
 ) -> NDArray[np.float64]:
     """Return what each fold adds to the balanced accuracy beyond guessing.
 
-    Their mean is the balanced accuracy of all samples less 1/K. The mean recall of a fold would not
-    do: where a fold has a single class, a constant is right in all of it.
+    Their mean is the balanced accuracy of all samples less 1/K for K classes.
+    """
+    classes = len(np.unique(truth_N))
+    guessing_N = np.full(len(truth_N), 1 / classes)
+    right = _parts_of_balanced_accuracy(is_right_N, truth_N, fold_N)
+    return right - _parts_of_balanced_accuracy(guessing_N, truth_N, fold_N)
+
+
+def _parts_of_balanced_accuracy(
+    is_right_N: NDArray[Any], truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what each fold adds to the balanced accuracy of all samples, times the folds.
+
+    Their mean is that balanced accuracy. The mean recall of a fold would not do: where a fold has a
+    single class, a constant is right in all of it.
+
+    Parameters
+    ----------
+    is_right_N
+        Whether each sample is predicted right, or the probability that it is.
+    truth_N, fold_N
+        Observed class and fold of each sample.
     """
     _, class_N, size_C = np.unique(truth_N, return_inverse=True, return_counts=True)
-    classes = len(size_C)
-    share_N = 1 / (classes * size_C[class_N])
+    weight_N = 1 / (len(size_C) * size_C[class_N])
     _, code_N = np.unique(fold_N, return_inverse=True)
-    gain = np.bincount(code_N, weights=share_N * (is_right_N - 1 / classes))
-    return np.asarray(len(gain) * gain)
+    parts = np.bincount(code_N, weights=weight_N * is_right_N)
+    return np.asarray(len(parts) * parts)
 
 
 def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:

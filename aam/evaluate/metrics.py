@@ -230,31 +230,17 @@ def reliability(
     return bins
 
 
-def fold_scores(
-    kind: str, observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the score of each fold.
+def fold_errors(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> NDArray[np.float64]:
+    """Return the mean absolute error of each fold, folds ascending.
 
     Parameters
     ----------
-    kind
-        Kind of the target: regression, classification or ordinal.
     observed, predicted, fold
-        See the module.
-
-    Returns
-    -------
-    numpy.ndarray
-        Mean absolute error of each fold, or mean recall of its classes; folds ascending.
+        Numbers and folds: see the module.
     """
     fold_N = np.asarray(fold)
-    members = [fold_N == name for name in np.unique(fold_N)]
-    if kind == "regression":
-        error_N = np.abs(_numbers(observed) - _numbers(predicted))
-        return np.array([error_N[is_in_fold].mean() for is_in_fold in members])
-    truth_N = _names(observed)
-    guess_N = _names(predicted)
-    return np.array([mean_recall(truth_N[is_in], guess_N[is_in]) for is_in in members])
+    error_N = np.abs(_numbers(observed) - _numbers(predicted))
+    return np.array([error_N[fold_N == name].mean() for name in np.unique(fold_N)])
 
 
 def per_class_table(

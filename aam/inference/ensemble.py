@@ -61,8 +61,8 @@ def predict_table(
     pandas.DataFrame
         By sample ID `predicted`, the quantiles or the probabilities of classes, and: `sd`, over the
         models, of the number or of the probability of the predicted class; `unseen_asvs`, the
-        fraction of reads whose ASV the models never saw; `novelty`, that of `Reference`, 0 for
-        reads that a training sample has; `in_training`, that of `Reference.marks`.
+        fraction of reads whose ASV the models never saw; `novelty`, that of `Reference.novelty`, 0
+        for reads that a training sample has; `in_training`, that of `KnownSamples.marks`.
 
     Raises
     ------

@@ -71,7 +71,7 @@ class FirstAnswer:
         InputError
             It is none, or a part is missing, damaged or of another version.
         """
-        folder = Path(directory)
+        folder = Path(directory).expanduser()
         expected = "the super learner of a first answer"
         hint = "give first/<task>/super_learner, with all of its files"
         if not folder.is_dir():

@@ -133,7 +133,7 @@ class Reference:
 def _nearest(
     embedding_MD: NDArray[np.floating], reference_RD: NDArray[np.float32], *, left_out: int = 0
 ) -> NDArray[np.float32]:
-    """Return the distance to the nearest reference, [M], but for `left_out` that are nearer.
+    """Return the distance to the nearest reference after the `left_out` nearest ones, [M].
 
     By differences, not by products: the distance of a sample to itself has to be 0.
     """

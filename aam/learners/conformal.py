@@ -2,7 +2,8 @@
 
 What is predicted in fold k is calibrated on the cross-validated predictions of all other folds, as
 in cross-conformal prediction (Vovk, V. 2015, doi:10.1007/s10472-013-9368-4); held-out test samples
-and other tables on those of all folds.
+and other tables on those of all folds. The models behind the predictions for other folds were
+trained on this fold, so calibrated scores and coverage can be slightly too good.
 
 Shape suffixes: N samples, C classes.
 """
@@ -109,7 +110,7 @@ class Calibration:
         frame
             Columns `predicted`, [`target`], [`probability:<class>`], [`quantile:<q>`].
         target
-            What all rows are of where `frame` has no column `target`.
+            Target of all rows if `frame` has no column `target`.
         bounds
             What intervals are cut at.
 

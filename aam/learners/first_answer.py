@@ -13,12 +13,14 @@ PREFERRED = "svm_clr"
 
 
 def leading_baseline(names: Iterable[str]) -> str:
-    """Return the baseline that stands in for a model: the first that learns, if any.
+    """Return the baseline that stands in for a model.
+
+    That is `PREFERRED` where it is among them, else the first that is no constant, else the first.
 
     Parameters
     ----------
     names
-        Names of the baselines, in order; `PREFERRED` is taken where it is among them.
+        Names of the baselines, in order.
     """
     distinct = list(dict.fromkeys(names))
     learning = [name for name in distinct if name not in CONSTANTS]

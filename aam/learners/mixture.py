@@ -3,7 +3,7 @@
 Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,15 @@ from aam.data.predictions import class_codes
 from aam.learners.temperature import apply_temperature, fit_temperature
 
 RIDGE = 2.0
-"""Strength of the pull towards equal weights, for one group; of G groups it is 1 / G of that."""
+"""Penalty of weights that are not equal, for one group; it is divided by the number of groups."""
 SMOOTH = 0.01
 """Part of the mean error of the best method below which an error counts as its square."""
-LEAST_SHARE = 1e-3
+LEAST_PROBABILITY = 1e-3
 """What a smaller probability counts as where its logarithm is taken."""
 
 Floats = NDArray[np.float64]
+Loss = Callable[[Floats], tuple[float, Floats]]
+"""Loss of a mixture with some weights [M], and its slope [M]."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Mixture:
     """Weights of methods, and the temperatures that their probabilities are scaled by."""
 
     weights: Mapping[str, float]
-    """None below zero, of sum one."""
+    """Weights that are not negative, and that sum to 1."""
     temperatures: Mapping[str, float]
     """1 where numbers are predicted."""
 
@@ -67,23 +69,26 @@ class Mixture:
         if not classes:
             errors = [observed - value_NC[:, 0] for value_NC in values.values()]
             error_NM = np.stack(errors, axis=1)
-            weight_M = _fit_weights(error_NM, np.ones(len(observed)), strength, are_shares=False)
+            weight_N = np.full(len(observed), 1.0 / len(observed))
+            loss: Loss = _AbsoluteErrors(error_NM, weight_N)
+            weight_M = _fit_weights(loss, strength, methods=len(values))
             return cls(_by_name(values, weight_M), dict.fromkeys(values, 1.0))
         code_N = class_codes(observed, classes)
         temperatures = {}
-        true_shares = []
-        for name, share_NC in values.items():
-            temperatures[name] = fit_temperature(observed, share_NC, classes, strength)
-            scaled_NC = apply_temperature(share_NC, temperatures[name])
-            true_shares.append(scaled_NC[np.arange(len(code_N)), code_N])
-        share_NM = np.stack(true_shares, axis=1)
+        true_probabilities = []
+        for name, probability_NC in values.items():
+            temperatures[name] = fit_temperature(observed, probability_NC, classes, strength)
+            scaled_NC = apply_temperature(probability_NC, temperatures[name])
+            true_probabilities.append(scaled_NC[np.arange(len(code_N)), code_N])
+        probability_NM = np.stack(true_probabilities, axis=1)
         importance_N = 1.0 / np.bincount(code_N, minlength=len(classes))[code_N]
-        weight_M = _fit_weights(share_NM, importance_N, strength, are_shares=True)
+        loss = _LogLosses(probability_NM, importance_N / importance_N.sum())
+        weight_M = _fit_weights(loss, strength, methods=len(values))
         return cls(_by_name(values, weight_M), temperatures)
 
     @classmethod
     def equal(cls, names: Sequence[str]) -> "Mixture":
-        """Return a mixture of equal weights, for want of predictions to fit others to.
+        """Return a mixture of equal weights, used when there are no predictions to fit weights to.
 
         Parameters
         ----------
@@ -117,43 +122,61 @@ def _by_name(values: Mapping[str, Floats], weight_M: Floats) -> dict[str, float]
     return dict(zip(values, map(float, weight_M), strict=True))
 
 
-def _fit_weights(
-    fit_NM: Floats, importance_N: Floats, strength: float, *, are_shares: bool
-) -> Floats:
+@dataclass(frozen=True, eq=False)
+class _AbsoluteErrors:
+    """The mean absolute error of a mixture, smooth near 0, as a function of the weights."""
+
+    error_NM: Floats
+    """Error of each method."""
+    weight_N: Floats
+    """Weight of each sample; they sum to 1."""
+
+    def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
+        """Return the loss of some weights, and its slope [M]."""
+        # The best method sets the scale: one that is far off would hide how the others differ.
+        least_error = float((self.weight_N @ np.abs(self.error_NM)).min())
+        smooth = SMOOTH * least_error or 1.0
+        mixed_N = self.error_NM @ weight_M
+        error_N = np.sqrt(mixed_N**2 + smooth**2)
+        slope_M = (self.weight_N * mixed_N / error_N) @ self.error_NM
+        return float(self.weight_N @ error_N), slope_M
+
+
+@dataclass(frozen=True, eq=False)
+class _LogLosses:
+    """The mean log loss of a mixture, as a function of the weights."""
+
+    probability_NM: Floats
+    """Probability that each method gives to the observed class."""
+    weight_N: Floats
+    """Weight of each sample; they sum to 1."""
+
+    def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
+        """Return the loss of some weights, and its slope [M]."""
+        mixed_N = self.probability_NM @ weight_M
+        bounded_N = np.maximum(mixed_N, LEAST_PROBABILITY)
+        slope_N = np.where(mixed_N > LEAST_PROBABILITY, -1.0 / bounded_N, 0.0)
+        slope_M = (self.weight_N * slope_N) @ self.probability_NM
+        return float(self.weight_N @ -np.log(bounded_N)), slope_M
+
+
+def _fit_weights(loss: Loss, strength: float, *, methods: int) -> Floats:
     """Return the weights of methods, [M], by least penalized loss on the simplex.
 
-    The loss is the mean absolute error, smooth near 0, or the mean log loss, in units of the loss
-    of the best single method. The penalty is the squared distance from equal weights, multiplied by
-    the number of methods and the strength. SciPy's SLSQP starts from the best single method.
+    The loss counts in units of that of the best single method. The penalty is the squared distance
+    from equal weights, multiplied by the number of methods and the strength. SciPy's SLSQP starts
+    from the best single method.
 
     Parameters
     ----------
-    fit_NM
-        Errors of each method, or probabilities that it gives to the observed classes.
-    importance_N
-        How much each sample counts.
+    loss
+        Returns the loss of some weights, and its slope [M].
     strength
-        Strength of the pull towards equal weights.
-    are_shares
-        Whether `fit_NM` holds probabilities.
+        Strength of the penalty.
+    methods
+        Number of methods.
     """
-    methods = fit_NM.shape[1]
     equal_M = np.full(methods, 1.0 / methods)
-    share_N = importance_N / importance_N.sum()
-    # The best method sets the scale: one that is far off would hide how the others differ.
-    least_error = float((share_N @ np.abs(fit_NM)).min())
-    smooth = SMOOTH * least_error or 1.0
-
-    def loss(weight_M: Floats) -> tuple[float, Floats]:
-        """Return the loss of some weights, and its slope [M]."""
-        mixed_N = fit_NM @ weight_M
-        if are_shares:
-            bounded_N = np.maximum(mixed_N, LEAST_SHARE)
-            slope_N = np.where(mixed_N > LEAST_SHARE, -1.0 / bounded_N, 0.0)
-            return float(share_N @ -np.log(bounded_N)), (share_N * slope_N) @ fit_NM
-        error_N = np.sqrt(mixed_N**2 + smooth**2)
-        return float(share_N @ error_N), (share_N * mixed_N / error_N) @ fit_NM
-
     # The search begins with the best method alone: from equal weights, where a method that is far
     # off has a share, no step would be short enough.
     losses = [loss(alone_M)[0] for alone_M in np.eye(methods)]

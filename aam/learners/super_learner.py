@@ -141,7 +141,7 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """What some predictions speak for: a mixture of all learners, and the best single one."""
+    """The mixture and the best single learner, fitted to some predictions."""
 
     mixture: Mixture
     best: str
@@ -189,7 +189,7 @@ class _Samples:
         return table
 
     def choose(self, values: Mapping[str, Floats], is_row_N: NDArray[np.bool_]) -> _Choice:
-        """Return what the predictions for some of the samples speak for.
+        """Return the mixture and the best single learner by the predictions for some samples.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class KernelShape:
     asvs: int
     """ASVs whose reads it looks at."""
     length_bp: int
-    """Nucleotides of the longest of these ASVs."""
+    """Nucleotides of a sequence that the encoder reads; ASVs are compared up to this length."""
 
 
 class KernelHead(nn.Module):

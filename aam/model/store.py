@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from aam.util.atomic import atomic_path, read_json, write_json
+from aam.util.atomic import atomic_path, atomic_path_with_mode, read_json, write_json
 from aam.util.errors import first_names, problem
 from aam.util.manifest import check_manifest, fitting, write_manifest
 
@@ -230,12 +230,8 @@ def write_tensors(
     """
     parts = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     metadata = None if about is None else {ABOUT: json.dumps(about, sort_keys=True)}
-    with atomic_path(path) as partial:
-        partial.touch()
-        mode = partial.stat().st_mode
+    with atomic_path_with_mode(path) as partial:
         save_file(parts, partial, metadata=metadata)
-        # The library makes files that nobody else may read, whatever the user's mask.
-        partial.chmod(mode)
 
 
 def read_tensors(

@@ -34,6 +34,8 @@ CANDIDATES = 20
 ROOM = 8
 """Bases at the end of a sequence that are not aligned. A sequence that lost bases reaches further
 along the known one, which may end before it: so up to this many lost bases do no harm."""
+_ANY_BASE = [("N", base) for base in "ACGT"]
+"""What an alignment takes for equal: an unknown base, which is decoded to N, and any other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,18 +175,25 @@ class KnownSequences:
     def _align(
         self, bases_S: NDArray[np.uint8], known_rows: NDArray[np.int64]
     ) -> tuple[int, int, int]:
-        """Return the best of some known sequences, the edits to it, and the bases aligned."""
+        """Return the best of some known sequences, the edits to it, and the bases compared.
+
+        An unknown base is aligned to any other without an edit, but it is not counted as compared.
+        """
         text = decode(bases_S[None, : self.bases_US.shape[1]])[0][:-ROOM]
         best_row = -1
         best_edits = len(text)
         for row in known_rows.tolist():
             known_text = decode(self.bases_US[row : row + 1])[0]
             # Mode SHW: the whole text is aligned, and the known one may go on behind its end.
-            edits = edlib.align(text, known_text, mode="SHW", task="distance")["editDistance"]
+            alignment = edlib.align(
+                text, known_text, mode="SHW", task="distance", additionalEqualities=_ANY_BASE
+            )
+            edits = alignment["editDistance"]
             if edits < best_edits:
                 best_row = row
                 best_edits = edits
-        return best_row, best_edits, len(text) if best_row >= 0 else 0
+        compared = len(text) - text.count("N") if best_row >= 0 else 0
+        return best_row, best_edits, compared
 
     @cached_property
     def _row_by_bases(self) -> dict[bytes, int]:

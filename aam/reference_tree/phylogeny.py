@@ -22,7 +22,7 @@ from aam.data.table import FeatureTable
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.tree import ReferenceTree
 from aam.unifrac.engines import Engine, Sparse, choose
-from aam.util.errors import problem
+from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
 
 Table = str | Path | FeatureTable
@@ -130,7 +130,8 @@ class ReferencePhylogeny:
         table
             Read counts: BIOM, TSV or .qza, or a table in memory.
         sequences
-            FASTA or .qza, or sequences by feature ID, where the IDs are not the sequences.
+            FASTA or .qza, or sequences by feature ID, where the IDs are not the sequences. Metrics
+            that need no tree do not read them.
         metric
             One of `aam.config.metrics.METRICS` that compares samples.
         depth
@@ -156,13 +157,17 @@ class ReferencePhylogeny:
         names = [name for name, facts in METRICS.items() if not facts.per_sample]
         if metric not in names:
             raise problem("metric", metric, f"one of {', '.join(names)}", "choose one of them")
-        counts, placement = self._read(table, sequences, depth, seed)
-        samples = len(counts.sample_ids)
-        engine: Engine = Sparse()
-        tree = None
+        engine: Engine
         if METRICS[metric].phylogenetic:
-            engine = choose("auto", samples=samples, metric=metric, threads=threads)[0]
+            counts, placement = self._read(table, sequences, depth, seed)
             tree = placement.to_tree()
+            samples = len(counts.sample_ids)
+            engine = choose("auto", samples=samples, metric=metric, threads=threads)[0]
+        else:
+            counts = _rarefied(_read_table(table), depth, seed)
+            tree = None
+            samples = len(counts.sample_ids)
+            engine = Sparse()
         parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
         matrix_NN = np.empty((samples, samples))
         with engine.compute(counts, tree, metric, parameters) as values:
@@ -235,7 +240,7 @@ class ReferencePhylogeny:
             A file cannot be read, or features have no sequence.
         """
         counts, placement = self._read(table, sequences, depth, seed)
-        above_QB = self.tree_of_known.above(placement.nearest.row_Q)
+        above_QB = self.tree_of_known.branch_matrix(placement.nearest.row_Q)
         below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
         below_NB.sort_indices()
         reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
@@ -252,22 +257,60 @@ class ReferencePhylogeny:
         self, table: Table, sequences: Sequences | None, depth: int | None, seed: int
     ) -> tuple[FeatureTable, Placement]:
         """Return a table without what is empty, rarefied if there is a depth, and its placement."""
+        whole = _read_table(table)
         where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-        loaded = table if isinstance(table, FeatureTable) else load_table(where)
-        counts = without_empty(loaded)[0]
-        if isinstance(sequences, Mapping):
-            texts = {name: sequences[name] for name in counts.feature_ids}
-        else:
-            fasta = None if sequences is None else Path(sequences)
-            texts = feature_sequences(counts, where, fasta)
-        if depth is not None:
-            counts = rarefy(counts, depth, seed)
-            texts = {name: texts[name] for name in counts.feature_ids}
+        texts = _table_sequences(whole, where, sequences)
+        counts = _rarefied(whole, depth, seed)
+        kept_texts = {name: texts[name] for name in counts.feature_ids}
         reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
-        return counts, self._placement(texts, reads_Q)
+        return counts, self._placement(kept_texts, reads_Q)
 
     def _placement(self, texts: Mapping[str, str], reads_Q: NDArray[np.int64]) -> Placement:
         return place_reads(self.tree_of_known, texts, reads_Q)[0]
+
+
+def _read_table(table: Table) -> FeatureTable:
+    """Return a table without samples and features that have no reads."""
+    loaded = table if isinstance(table, FeatureTable) else load_table(Path(table))
+    return without_empty(loaded)[0]
+
+
+def _rarefied(table: FeatureTable, depth: int | None, seed: int) -> FeatureTable:
+    """Return a table rarefied to a depth, or as it is where there is none."""
+    return table if depth is None else rarefy(table, depth, seed)
+
+
+def _table_sequences(
+    table: FeatureTable, where: Path, sequences: Sequences | None
+) -> dict[str, str]:
+    """Return the sequence of every feature of a table.
+
+    Parameters
+    ----------
+    table
+        The table.
+    where
+        Its file, for messages.
+    sequences
+        As for `ReferencePhylogeny.distances`.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or features have no sequence.
+    """
+    if not isinstance(sequences, Mapping):
+        return feature_sequences(table, where, None if sequences is None else Path(sequences))
+    missing = [name for name in table.feature_ids if name not in sequences]
+    if missing:
+        raise problem(
+            "sequences",
+            f"no sequence for {count_names('feature', missing)} of {len(table.feature_ids)} in "
+            f"{where}",
+            "a sequence for every feature",
+            "add the sequences of these features, or leave the features out of the table",
+        )
+    return {name: sequences[name] for name in table.feature_ids}
 
 
 def _read_sequences(sequences: Sequences) -> Mapping[str, str]:

@@ -57,8 +57,8 @@ class Placement:
         return self.nearest.is_near_Q
 
     def to_tree(self) -> TreeNode:
-        """Return the tree of these sequences alone: see `ReferenceTree.placed`."""
-        return self.tree.placed(self.names, self.nearest.row_Q, self.length_Q)
+        """Return the tree of these sequences alone: see `ReferenceTree.tree_of`."""
+        return self.tree.tree_of(self.names, self.nearest.row_Q, self.length_Q)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per sequence.

@@ -70,14 +70,15 @@ AS_IS = Reading()
 def recognize_reading(
     reference: KnownSequences, sequences: Sequence[str], reads_Q: NDArray[np.number]
 ) -> tuple[Reading, float] | None:
-    """Return how sequences that lie near no known ones have to be read to lie near them.
+    """Return the strand and shift with which most reads lie near a known sequence.
 
     Parameters
     ----------
     reference
         Sequences that begin at the same base.
     sequences
-        Others, whole: the other end of a sequence that was cut is lost.
+        Sequences at full length: the reverse complement of a truncated one would begin at the
+        wrong base.
     reads_Q
         Reads of each of these.
 

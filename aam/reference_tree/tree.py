@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from aam.reference_tree.bases import UNKNOWN, decode, encode, pack, unpack
 from aam.reference_tree.nearest import KnownSequences
-from aam.util.atomic import atomic_path
+from aam.util.atomic import atomic_path_with_mode
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode
 
@@ -156,12 +156,8 @@ class ReferenceTree:
             "branch_length": self.length_B,
             "tip": self.tip_U,
         }
-        with atomic_path(path) as partial:
-            partial.touch()
-            mode = partial.stat().st_mode
+        with atomic_path_with_mode(path) as partial:
             save_file(parts, partial)
-            # The library makes files that nobody else may read, whatever the user's mask.
-            partial.chmod(mode)
 
     def without(self, is_left_out_U: NDArray[np.bool_]) -> "ReferenceTree":
         """Return the tree of the other sequences; branches to those left out alone are gone.
@@ -177,7 +173,7 @@ class ReferenceTree:
             Its nodes are numbered again, in the same order.
         """
         kept_U = np.flatnonzero(~is_left_out_U)
-        node_M = self._above(self.tip_U[kept_U])
+        node_M = self._with_ancestors(self.tip_U[kept_U])
         new_number_B = np.full(len(self.parent_B), -1, np.int32)
         new_number_B[node_M] = np.arange(len(node_M))
         parent_M = self.parent_B[node_M]
@@ -202,7 +198,7 @@ class ReferenceTree:
         """What finds the known sequence that another one is most like."""
         return KnownSequences(self.bases_US)
 
-    def placed(
+    def tree_of(
         self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
     ) -> TreeNode:
         """Return the tree of some sequences alone.
@@ -227,7 +223,7 @@ class ReferenceTree:
         """
         tips_at = self._tips_by_node(names, row_Q, length_Q)
         # The root is the first of these nodes, and no branch lies above it.
-        node_M = self._above(self.tip_U[np.unique(row_Q)])[1:]
+        node_M = self._with_ancestors(self.tip_U[np.unique(row_Q)])[1:]
         children_of: dict[int, list[TreeNode]] = {}
         # Nodes stand behind their parents: in reverse order, a node comes after all of its
         # children.
@@ -248,7 +244,7 @@ class ReferenceTree:
             tips_at.setdefault(int(self.tip_U[row]), []).append(TreeNode(name, length=length))
         return tips_at
 
-    def above(self, row_Q: NDArray[np.int64]) -> csr_array:
+    def branch_matrix(self, row_Q: NDArray[np.int64]) -> csr_array:
         """Return which branches lie above the known sequences that some sequences lie below.
 
         Parameters
@@ -279,7 +275,7 @@ class ReferenceTree:
         all_columns = np.concatenate([*columns, []]).astype(np.int64)
         return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=shape)
 
-    def _above(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _with_ancestors(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return some nodes and all that lie above them, ascending."""
         is_needed_B = np.zeros(len(self.parent_B), bool)
         front = np.unique(node_Q)

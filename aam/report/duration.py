@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from aam.config.names import name_models
 from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
@@ -93,7 +93,11 @@ def expected_parts(
     labels_of_models = name_models(plan["models"])
     for name, model in plan["models"].items():
         label = labels_of_models[name]
-        parts.append(Part("pretraining", f"pretraining of {label}", work.pretraining_s(model)))
+        pretraining_s = work.pretraining_s(model)
+        parts.append(Part("pretraining", f"pretraining of {label}", pretraining_s))
+        for task, folds in _folds_with_encoders(plan, labels).items():
+            what = f"pretraining of {label} without each of {folds} folds of {task}"
+            parts.append(Part("pretraining", what, folds * pretraining_s))
         for task, section in plan["tasks"].items():
             named = f"{task} with {label}"
             finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
@@ -102,6 +106,18 @@ def expected_parts(
                 explaining_s = work.explaining_s(section, *labels[task])
                 parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
     return sorted(parts, key=lambda part: -part.seconds)
+
+
+def _folds_with_encoders(
+    plan: Mapping[str, Any], labels: Mapping[str, tuple[int, int]]
+) -> dict[str, int]:
+    """Return the folds of the inductive tasks, by the first of those that share their encoders."""
+    folds: dict[str, int] = {}
+    for task, section in plan["tasks"].items():
+        owner = section["encoders_of"]
+        if owner is not None:
+            _, folds[owner] = labels[task]
+    return folds
 
 
 def propose_faster(plan: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
@@ -270,7 +286,7 @@ class Work:
     def finetuning_s(
         self, model: Mapping[str, Any], settings: Mapping[str, Any], labelled: int, folds: int
     ) -> float:
-        """Return the seconds of a fine-tuning; with the encoder `auto` the budget.
+        """Return the seconds of a fine-tuning: its budget, where it has one.
 
         Parameters
         ----------
@@ -281,12 +297,15 @@ class Work:
         labelled, folds
             Numbers of labelled samples and of folds.
         """
-        if settings["encoder"] == "auto":
-            return START + Finetuning.model_validate(settings).budget_s(folds, labelled)
-        if settings["encoder"] not in ("full", "partial"):
+        training = Finetuning.model_validate(settings)
+        if training.has_budget:
+            return START + training.budget_s(folds, labelled)
+        # From scratch, `auto` trains the whole encoder.
+        encoder = "full" if training.encoder == "auto" else training.encoder
+        if encoder not in ("full", "partial"):
             return START
         shape = model["model"]
-        trained = shape if settings["encoder"] == "full" else {**shape, "asv_layers": 0}
+        trained = shape if encoder == "full" else {**shape, "asv_layers": 0}
         # Nested predictions are made by some more models.
         passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
         rows = labelled * (1 - 1 / folds)

@@ -82,7 +82,7 @@ def expired(
 ) -> list[Entry]:
     """Return the entries that should go, the one that was not used for the longest time first.
 
-    Entries stay that were just used.
+    Entries that were used within the last hour stay.
 
     Parameters
     ----------

@@ -28,5 +28,5 @@ class RunOptions:
     launched: bool = False
     """This process is one of several that pretrain together."""
     log_dir: Path | None = None
-    """Folder for curves and profiles, beside the log; None: neither is written."""
+    """Folder for curves and profiles, next to the log; None: neither is written."""
     profile_steps: int = 0

@@ -121,7 +121,10 @@ def _times(
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
     work = Work.from_table(plan, table, longest_bp=max(map(len, sequences.values())))
-    yield "Time on two cores like these, give or take half (of `encoder: auto` its budget):"
+    yield (
+        "Estimated time on two cores of this machine, give or take half (`encoder: auto`: its "
+        "budget):"
+    )
     parts = expected_parts(plan, work, labels)
     for part in parts:
         yield f"  {part.what}: {_rounded(part.seconds)}"

@@ -87,6 +87,12 @@ def explain_task(
         JSON file to write: how well importance agrees with what the removal of an ASV changes.
     provenance
         Where the check comes from, which is written with it (`aam.util.provenance`).
+
+    Raises
+    ------
+    InputError
+        The folder of models, or the file of ASV embeddings, cannot be read, or is of another
+        version.
     """
     study = _Study.open(samples, tokens, folds)
     choice = _SampleChoice(explained=explained, checked=checked, removed=removed, seed=seed)

@@ -22,7 +22,8 @@ def import_metadata(
     Parameters
     ----------
     table
-        BIOM file of an imported table, whose samples are wanted.
+        BIOM file of an imported table, whose samples are wanted. Those that the metadata lack get
+        empty rows.
     metadata
         The user's TSV file. None: there are no metadata, and the rows are empty.
     metadata_out
@@ -33,7 +34,7 @@ def import_metadata(
     Raises
     ------
     InputError
-        The file cannot be read, or lacks samples of the table.
+        The file cannot be read, or has none of the samples of the table.
     """
     sample_ids = read_biom(table).sample_ids
     rows = pd.DataFrame(index=sample_ids)

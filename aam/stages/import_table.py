@@ -11,7 +11,7 @@ from aam.data.study.read_starts import sequence_sentences
 from aam.data.table import write_biom
 from aam.util.atomic import write_tsv
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def import_table(
@@ -47,7 +47,7 @@ def import_table(
     """
     kept, dropped = without_empty(load_table(table))
     sequence_of = feature_sequences(kept, table, sequences)
-    log.info(
+    logger.info(
         "%d samples, %d features, %d reads; %d samples and features without reads left out",
         len(kept.sample_ids),
         len(kept.feature_ids),
@@ -55,9 +55,9 @@ def import_table(
         len(dropped),
     )
     about, *odd = sequence_sentences(kept, sequence_of)
-    log.info("%s", about)
+    logger.info("%s", about)
     for sentence in odd:
-        log.warning("%s: %s", table, sentence)
+        logger.warning("%s: %s", table, sentence)
     write_biom(table_out, kept, provenance)
     write_fasta(sequences_out, sequence_of)
     write_tsv(dropped_out, dropped)

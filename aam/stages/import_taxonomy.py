@@ -10,7 +10,7 @@ from aam.data.table import read_biom
 from aam.util.atomic import write_tsv
 from aam.util.errors import first_names, problem
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def import_taxonomy(*, table: Path, taxonomy: Path, taxonomy_out: Path) -> None:
@@ -41,6 +41,6 @@ def import_taxonomy(*, table: Path, taxonomy: Path, taxonomy_out: Path) -> None:
             "the taxonomy of the features in the table",
             "give the taxonomy that was made from this table's sequences",
         )
-    log.info("taxa of %d of %d features", shared, len(features))
+    logger.info("taxa of %d of %d features", shared, len(features))
     taxa = [taxon_of.get(name, "") for name in features]
     write_tsv(taxonomy_out, pd.DataFrame({"feature-id": features, "taxon": taxa}))

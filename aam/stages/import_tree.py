@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
 from aam.data.importing.tree import cut_to, load_tree
@@ -14,14 +14,15 @@ from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
-from aam.data.trees.rooting import LONG, root_by_variance, set_apart
+from aam.data.trees.outliers import LONG_BRANCH
+from aam.data.trees.rooting import outlier_branches, root_by_variance
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.errors import first_names, problem
 from aam.util.scikit_bio import TreeNode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 NEAR_ENOUGH = 0.9
@@ -80,7 +81,7 @@ def import_tree(
         cut = cut_to(given, feature_ids, tree)
         if not is_rooted:
             cut = root_by_variance(cut)
-        log.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
+        logger.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
         _warn_of_long_branches(cut)
         write_newick(tree_out, cut)
         return
@@ -89,7 +90,7 @@ def import_tree(
     with threadpool_limits(threads):
         placement = _place_in_reference(counted, sequence_of, reference, candidates)
     if placement is not None:
-        log.info("%d ASVs are placed in a reference tree", len(placement.names))
+        logger.info("%d ASVs are placed in a reference tree", len(placement.names))
         write_newick(tree_out, placement.to_tree())
         return
     made = build_tree(sequence_of, threads, work)
@@ -134,7 +135,7 @@ def _place_in_reference(
         if near >= NEAR_ENOUGH:
             return placement
         if reference is None:
-            log.info("too few for the reference tree %s: a tree is made of the sequences", name)
+            logger.info("too few for the reference tree %s: a tree is made of the sequences", name)
         elif near < FEW_NEAR:
             raise problem(
                 "configuration key datasets.<name>.tree",
@@ -148,18 +149,18 @@ def _place_in_reference(
 
 
 def _warn_of_long_branches(tree: TreeNode) -> None:
-    long_branches = set_apart(tree)
+    long_branches = outlier_branches(tree)
     if not long_branches:
         return
     total = sum(node.length or 0.0 for node in tree.traverse())
     apart = sum(length for _, length in long_branches)
     names = list(dict.fromkeys(name for below, _ in long_branches for name in below))
-    log.warning(
+    logger.warning(
         "%d ASVs lie behind branches longer than %g substitutions per site, which are %.1f %% of "
         "the tree: %s. UniFrac between samples with and without them grows by up to that much. "
         "If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
         len(names),
-        LONG,
+        LONG_BRANCH,
         100 * apart / total,
         first_names(names),
     )

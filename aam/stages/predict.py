@@ -41,7 +41,8 @@ def predict_table(
     Raises
     ------
     InputError
-        A file cannot be read.
+        A file or the folder of models cannot be read, features have no sequence, or no sample has
+        enough reads.
     """
     result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
     unseen = result["unseen_asvs"].mean()

@@ -28,7 +28,8 @@ def predict_by_baselines(
     Raises
     ------
     InputError
-        A file cannot be read.
+        A file or the folder cannot be read, features have no sequence, or no sample has enough
+        reads.
     """
     result = FirstAnswer.load(model).predict(table, sequences)
     unseen = result["unseen_asvs"].mean()

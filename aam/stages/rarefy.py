@@ -56,10 +56,10 @@ def rarefy_table(
         # These are imported here: importing scikit-bio takes half of this stage's time, and few
         # tables need it.
         from aam.data.trees.newick import read_newick
-        from aam.data.trees.rooting import set_apart
+        from aam.data.trees.rooting import outlier_branches
 
         behind_long_branches: set[str] = set()
-        for names, _ in set_apart(read_newick(tree)):
+        for names, _ in outlier_branches(read_newick(tree)):
             behind_long_branches.update(names)
         whole = whole.without_features(behind_long_branches)
         logger.info("%d features behind long branches left out", len(behind_long_branches))

@@ -15,7 +15,16 @@ from aam.evaluate.target_report import score_predictions
 from aam.evaluate.task_report import report_task
 from aam.util.atomic import write_json
 
-DESCRIBED = ("kind", "column", "bounds", "encoder", "start", "labels", "evaluation")
+DESCRIBED = (
+    "kind",
+    "column",
+    "bounds",
+    "encoder",
+    "start",
+    "labels",
+    "evaluation",
+    "start_directory",
+)
 """Settings that are written with the scores."""
 
 
@@ -33,6 +42,7 @@ def score_model(
     start: str,
     labels: float = 1.0,
     evaluation: str,
+    start_directory: str | None = None,
     metrics_out: Path,
     intervals_out: Path,
     provenance: Mapping[str, str] = {},
@@ -56,6 +66,9 @@ def score_model(
         How the model was fine-tuned: the keys of the section `finetuning`.
     evaluation
         ``inductive`` or ``transductive``: whether pretraining saw the reads of the samples.
+    start_directory
+        Directory of a pretrained model that the encoder started from, which may have seen any
+        samples. None: it started from initial weights that were drawn here.
     metrics_out
         JSON file to write, with the scores.
     intervals_out
@@ -72,6 +85,7 @@ def score_model(
         "start": start,
         "labels": labels,
         "evaluation": evaluation,
+        "start_directory": start_directory,
     }
     report, intervals = report_task(
         settings,

@@ -17,7 +17,7 @@ from aam.config.figures import PLOTS
 from aam.config.names import name_models
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta
-from aam.data.table import read_biom
+from aam.data.table import FeatureTable, read_biom
 from aam.evaluate.scores import split_targets
 from aam.report.duration import NETWORK_PARTS, Work, expected_parts
 from aam.report.labels import capitalize
@@ -34,7 +34,7 @@ from aam.report.page.render import EncoderSection, PageFigure, Results, render_c
 from aam.report.page.reports import is_baseline
 from aam.report.page.result_tables import Table, in_training
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
-from aam.report.page.sentences.left_out import describe_left_out
+from aam.report.page.sentences.left_out import describe_left_out, describe_long_branches
 from aam.report.summary import closing_lines, summary_page, terminal_lines
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
@@ -56,10 +56,11 @@ def write_summary(
     accuracy: Path | None = None,
     dropped: Sequence[Path] = (),
     figures: Sequence[Path] = (),
-    table: Path | None = None,
+    table: Path,
     sequences: Path | None = None,
     depth: int,
     views: int,
+    drops_long_branches: bool,
     metrics: Sequence[str],
     models: Mapping[str, Mapping[str, Any]],
     tasks: Mapping[str, Mapping[str, Any]],
@@ -85,11 +86,14 @@ def write_summary(
         TSV files of what was left out.
     figures
         SVG files below `figures`.
-    table, sequences
-        BIOM and FASTA file of the imported table, from which the time that networks take is
-        estimated.
+    table
+        BIOM file of the imported table.
+    sequences
+        FASTA file of the imported table, where the time that networks take is to be estimated.
     depth, views
         Reads that were drawn from each sample, and how often.
+    drops_long_branches
+        Whether ASVs behind long branches were left out before reads were drawn.
     metrics
         Names of the metrics that were computed.
     models, tasks, networks
@@ -106,19 +110,21 @@ def write_summary(
     settings = {
         "depth": depth,
         "views": views,
+        "drops_long_branches": drops_long_branches,
         "metrics": metrics,
         "models": models,
         "tasks": tasks,
     }
     shown = dict(_figures(captions, settings, root, figures))
     records = _Records.read(root, pretrain, finetune, predictions, dropped, shown)
+    imported = read_biom(table)
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(_task_files(records, intervals, importance))),
         encoders=_encoder_sections(records),
-        cautions=list(_limits(records)),
-        networks=list(_network_lines(networks, tasks, table, sequences, records.reports)),
-        left_out=_left_out_sentences(records),
+        cautions=list(_limits(records, imported=len(imported.sample_ids))),
+        networks=list(_network_lines(networks, tasks, imported, sequences, records.reports)),
+        left_out=_left_out_sentences(records, drops_long_branches=drops_long_branches),
         data_figures=_below(records.figures, "rarefaction"),
         methods=_methods(settings, records),
         files=_linked_files(records, accuracy),
@@ -279,9 +285,9 @@ def _encoder_sections(records: _Records) -> list[EncoderSection]:
     return sections
 
 
-def _left_out_sentences(records: _Records) -> list[str]:
+def _left_out_sentences(records: _Records, *, drops_long_branches: bool) -> list[str]:
     """Return what is said of the samples and features that were left out."""
-    lines: list[str] = []
+    lines = [describe_long_branches()] if drops_long_branches else []
     for table in records.left_out.values():
         lines += describe_left_out(table)
     return lines
@@ -321,7 +327,7 @@ def _task_predictions(
 def _network_lines(
     networks: Report | None,
     tasks: Mapping[str, Any],
-    table: Path | None,
+    table: FeatureTable,
     sequences: Path | None,
     reports: Sequence[Report],
 ) -> Iterator[str]:
@@ -333,8 +339,10 @@ def _network_lines(
         Models, tasks and what their time depends on; None: the results have networks.
     tasks
         Tasks of the dataset by name.
-    table, sequences
-        BIOM and FASTA file of the imported table, where there are models.
+    table
+        The imported table.
+    sequences
+        FASTA file of its features, where there are models.
     reports
         Scores of the first answers.
     """
@@ -343,37 +351,31 @@ def _network_lines(
     models = list(networks["models"])
     seconds = None
     if models:
-        assert table is not None, "the time of networks rests on the table"
-        assert sequences is not None, "and on the lengths of its sequences"
+        assert sequences is not None, "the time of networks depends on the lengths of sequences"
         seconds = _network_seconds(networks, table, sequences, reports)
     yield from network_sentences(reports, models=models, tasks=list(tasks), seconds=seconds)
 
 
 def _network_seconds(
-    networks: Report, table: Path, sequences: Path, reports: Sequence[Report]
+    networks: Report, table: FeatureTable, sequences: Path, reports: Sequence[Report]
 ) -> float:
     """Return about how long the networks of a study take, in whole minutes."""
     longest_bp = max(map(len, read_fasta(sequences).values()))
     labels = {report["task"]: (report["n"], len(report["folds"])) for report in reports}
     answered = {name: networks["tasks"][name] for name in labels}
     asked = {**networks, "tasks": answered}
-    work = Work.from_table(asked, read_biom(table), longest_bp)
+    work = Work.from_table(asked, table, longest_bp)
     parts = expected_parts(asked, work, labels)
     seconds = sum(part.seconds for part in parts if part.kind in NETWORK_PARTS)
     return 60.0 * math.ceil(seconds / 60.0)
 
 
-def _limits(records: _Records) -> Iterator[Caution]:
-    """Yield what limits the trust in all tasks."""
-    encoders = records.encoders
+def _limits(records: _Records, *, imported: int) -> Iterator[Caution]:
+    """Yield what limits the trust in all tasks; `imported` is the number of imported samples."""
     lost = sum(len(table) for table in records.left_out.values() if "depth" in table)
-    kept = [each["held_out_samples"] + each["training_samples"] for each in encoders.values()]
-    if not kept:
-        # Without an encoder the labelled samples stand for all that rarefaction kept.
-        kept = [report["n"] for report in records.reports]
-    yield from list_rarefaction_cautions(lost, max(kept, default=0))
-    labels = name_models(encoders)
-    for name, report in encoders.items():
+    yield from list_rarefaction_cautions(lost, imported)
+    labels = name_models(records.encoders)
+    for name, report in records.encoders.items():
         yield from list_encoder_cautions(labels[name], report)
     # The models of all tasks may know a table differently: the worst is named, once per table.
     unseen: dict[str, float] = {}

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from aam.config.metrics import METRICS, Parameters
@@ -13,9 +14,33 @@ from aam.unifrac.engines import Engine, ScikitBio, Setting, Sparse, choose
 from aam.unifrac.stripes import Joined, StripeMatrix
 from aam.util.scikit_bio import TreeNode
 
-Wanted = tuple[FeatureTable, TreeNode | None, str, Parameters]
-"""The table, the tree where one is needed, the metric and its parameters."""
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class _Wanted:
+    """A metric of a table."""
+
+    table: FeatureTable
+    """Reads of a rarefied table."""
+    tree: TreeNode | None
+    """Tree with the table's features at its tips; None: the metric needs none."""
+    metric: str
+    """A key of `aam.config.metrics.METRICS`."""
+    parameters: Parameters
+    """Parameters of the metric by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    """Values of a metric, not yet checked."""
+
+    values: store.Values
+    """Distances of all samples, or a value of each."""
+    engine: str
+    """Name of the engine that computed them."""
+    other: Engine | None
+    """An engine that did not compute them, to check them; None: there is none."""
 
 
 def compute_distances(
@@ -77,47 +102,61 @@ def compute_distances(
             above_FB, length_B = branches.branches(tree_of_table, counted.feature_ids)
             height_F = above_FB @ length_B
             branches.check_lengths(counted.sample_ids, counted.counts, height_F, tree)
-    wanted = (counted, tree_of_table, metric, facts.parameters_in({"alpha": alpha}))
+    wanted = _Wanted(
+        table=counted,
+        tree=tree_of_table,
+        metric=metric,
+        parameters=facts.parameters_in({"alpha": alpha}),
+    )
     if computed is not None:
         source = _join_parts(wanted, computed, provenance)
     else:
         source = _compute(wanted, engine, threads, work)
-    with source as (values, name, other):
-        check.check(values, *wanted, count=checked_pairs, other=other)
+    with source as found:
+        check.check(
+            found.values,
+            table=wanted.table,
+            tree=wanted.tree,
+            metric=wanted.metric,
+            parameters=wanted.parameters,
+            count=checked_pairs,
+            other=found.other,
+        )
         write = store.write_faith_pd if facts.per_sample else store.write_distances
-        write(distances_out, counted.sample_ids, values, {**provenance, "aam.engine": name})
-
-
-Source = tuple[store.Values, str, Engine | None]
-"""The values, the name of the engine that computed them, and another to check them."""
+        about = {**provenance, "aam.engine": found.engine}
+        write(distances_out, counted.sample_ids, found.values, about)
 
 
 @contextmanager
 def _join_parts(
-    wanted: Wanted, computed: Sequence[Path], provenance: Mapping[str, str]
-) -> Iterator[Source]:
+    wanted: _Wanted, computed: Sequence[Path], provenance: Mapping[str, str]
+) -> Iterator[_Computed]:
     """Yield the values that several jobs have computed."""
-    samples = len(wanted[0].sample_ids)
-    LOG.info("%s of %d samples from %d parts", wanted[2], samples, len(computed))
+    samples = len(wanted.table.sample_ids)
+    logger.info("%s of %d samples from %d parts", wanted.metric, samples, len(computed))
     with parts.open_parts(computed) as opened:
         parts.check_whole(opened, samples, provenance["aam.inputs"])
-        yield StripeMatrix(Joined(opened)), opened[0].engine, ScikitBio()
+        yield _Computed(
+            values=StripeMatrix(Joined(opened)), engine=opened[0].engine, other=ScikitBio()
+        )
 
 
 @contextmanager
 def _compute(
-    wanted: Wanted,
-    setting: Setting,
-    threads: int,
-    work: Path | None,
-) -> Iterator[Source]:
+    wanted: _Wanted, setting: Setting, threads: int, work: Path | None
+) -> Iterator[_Computed]:
     """Yield values that are computed here."""
-    name = wanted[2]
-    samples = len(wanted[0].sample_ids)
+    metric = wanted.metric
+    samples = len(wanted.table.sample_ids)
     engine: Engine = Sparse()
     other: Engine | None = None
-    if METRICS[name].phylogenetic:
-        engine, other = choose(setting, samples=samples, metric=name, threads=threads, scratch=work)
-    LOG.info("%s of %d samples with %s", name, samples, engine.name)
-    with engine.compute(*wanted) as values:
-        yield values, engine.name, other
+    if METRICS[metric].phylogenetic:
+        engine, other = choose(
+            setting, samples=samples, metric=metric, threads=threads, scratch=work
+        )
+    logger.info("%s of %d samples with %s", metric, samples, engine.name)
+    computation = engine.compute(
+        table=wanted.table, tree=wanted.tree, metric=metric, parameters=wanted.parameters
+    )
+    with computation as values:
+        yield _Computed(values=values, engine=engine.name, other=other)

@@ -11,7 +11,7 @@ from aam.unifrac.engines import Setting, choose_for_jobs
 from aam.unifrac.parts import write_part
 from aam.unifrac.stripes import job_stripes
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def compute_part(
@@ -63,7 +63,7 @@ def compute_part(
     chosen = choose_for_jobs(engine, samples=samples, metric=metric, threads=threads, scratch=work)
     start, stop = job_stripes(part, parts, samples)
     tree_of_table = read_tree(tree, counted.feature_ids)
-    LOG.info(
+    logger.info(
         "%s of %d samples with %s: stripes %d to %d", metric, samples, chosen.name, start, stop
     )
     parameters = METRICS[metric].parameters_in({"alpha": alpha})

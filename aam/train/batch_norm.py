@@ -37,7 +37,7 @@ def recalibrate_batch_norm(heads: nn.Module, embedding_ND: Tensor) -> None:
     heads
         Module whose layers of batch normalization are changed in place.
     embedding_ND
-        Embeddings of samples, in fp32 and on the device of `heads`.
+        Embeddings of samples, in fp32, on any device.
     """
     for layer in heads.modules():
         if isinstance(layer, nn.BatchNorm1d):

@@ -87,6 +87,10 @@ def fit(
     TimeIsUp
         The deadline came before the last step. The checkpoint has been written, where that was
         possible.
+    WorkerDied
+        More than `WORKERS_LOST` processes that assemble batches died.
+    RuntimeError
+        The processes of the run found different checkpoints.
     """
     run = _Run(
         model,
@@ -166,7 +170,7 @@ class _Run:
 
         compile_cache = None if runtime.work is None else runtime.work / CACHE
         # `wrapped` is the model as `Devices.setup_model` returns it, which the steps compute with.
-        self.wrapped, self.optimizer, _ = set_up(model, settings, options, devices, compile_cache)
+        self.wrapped, self.optimizer = set_up(model, settings, options, devices, compile_cache)
         self.guard = NonFiniteGuard(options, self.dataset, devices)
         self.memory = StepMemory(
             self.wrapped,

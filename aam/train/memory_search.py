@@ -31,7 +31,8 @@ def fit_to_memory(
     devices: Devices,
     limit_gb: float | None,
     recompute: Recompute,
-    threshold: float = 0.8,
+    *,
+    threshold: float,
 ) -> MicroBatches:
     """Find micro-batches of the heaviest batch whose step fits into the memory, by real steps.
 
@@ -67,7 +68,7 @@ def fit_to_memory(
     """
     proposal = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
     proposal.apply(model.module)
-    heaviest = _heaviest_batch(model, dataset, devices, limit_gb, threshold)
+    heaviest = _heaviest_batch(model, dataset, devices, limit_gb, threshold=threshold)
     activations_mb = heaviest.measure_activations_mb()
     trial = heaviest.try_out(proposal, activations_mb)
     while not trial.fits:
@@ -225,6 +226,7 @@ def _heaviest_batch(
     dataset: BatchDataset,
     devices: Devices,
     limit_gb: float | None,
+    *,
     threshold: float,
 ) -> _HeaviestBatch:
     """Assemble the heaviest batch and a small one; the parameters are those of `fit_to_memory`."""
@@ -239,7 +241,7 @@ def _heaviest_batch(
         weights_mb /= devices.processes
     memory.release()
     held_mb = memory.held_mb(devices.device)
-    budget_mb = memory.budget_mb(limit_gb, devices.device, threshold)
+    budget_mb = memory.budget_mb(limit_gb, devices.device, threshold=threshold)
     if limit_gb is None and devices.device.type == "cpu":
         # The processes of a machine share what is free.
         budget_mb = held_mb + (budget_mb - held_mb) / devices.world.devices

@@ -81,7 +81,7 @@ def set_up(
     options: StepOptions,
     devices: Devices,
     compile_cache: Path | None = None,
-) -> tuple[Any, Any, dict[str, Any]]:
+) -> tuple[Any, Any]:
     """Make a model ready for training.
 
     Parameters
@@ -99,15 +99,14 @@ def set_up(
 
     Returns
     -------
-    tuple
-        The model and its optimizer as `devices` wrap them, and `report`.
+    model, optimizer
+        The model and its optimizer as `devices` wrap them.
     """
     wrapped = devices.setup_model(model)
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
     _warn_about_attention(options.attention, devices.device)
-    carried_out = report(wrapped.module, options, devices)
-    return wrapped, devices.setup_optimizer(optimizer), carried_out
+    return wrapped, devices.setup_optimizer(optimizer)
 
 
 @cache

@@ -74,7 +74,17 @@ class Progress:
     report: dict[str, Any] = field(default_factory=dict)
 
     def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
-        """Add values to the history."""
+        """Add values to the history, as records of the current step.
+
+        Parameters
+        ----------
+        epoch
+            Passes over the training samples that are done, with a fraction.
+        split
+            What the values belong to: ``train``, ``validation`` or ``system``.
+        values
+            Values by name.
+        """
         common = {"step": self.step, "epoch": epoch, "split": split}
         self.history += [{**common, "name": name, "value": value} for name, value in values.items()]
 

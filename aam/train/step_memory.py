@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, TypeVar
 
 from aam.batches.dataset import BatchDataset
@@ -47,7 +47,8 @@ class StepMemory:
     limit_gb: float | None
     recompute: Recompute
     micro_batches: MicroBatches | None = None
-    threshold: float = 0.8
+    _: KW_ONLY
+    threshold: float
 
     def prepare(self, dataset: BatchDataset) -> MicroBatches:
         """Choose the micro-batches, unless a checkpoint has those of the same limit.

@@ -15,7 +15,7 @@ from aam.unifrac.store import Values
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Numbers = NDArray[np.int64]
 TOLERANCE = 1e-5
 """Largest difference; relative to values above 1 (weighted_unnormalized, Faith's PD)."""
@@ -142,6 +142,6 @@ def _compare(given: Floats, expected: Floats, names: Sequence[str], metric: str)
             f"{metric} of {names[worst]} is {given[worst]:.9g}, but {expected[worst]:.9g} when "
             f"recomputed by other means (tolerance {TOLERANCE:g}): nothing was written"
         )
-    LOG.info(
+    logger.info(
         "%s: %d values recomputed, largest difference %.1e", metric, len(given), difference.max()
     )

@@ -20,7 +20,7 @@ from aam.unifrac.store import Values
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of bioconda"
 INSTALL_PACKAGE = "Debian, Ubuntu: bash workflow/install_unifrac.sh; conda: unifrac of bioconda"
 OR_AUTO = "set it to auto"
@@ -140,7 +140,7 @@ def choose(
     if _are_products(setting, metric, samples):
         return Products(threads, scratch), ScikitBio()
     if setting == "ssu":
-        return _installed_ssu("unifrac.engine", "ssu", OR_AUTO, threads, scratch), ScikitBio()
+        return _installed_ssu("unifrac.engine", "ssu", threads, scratch), ScikitBio()
     if setting == "unifrac":
         return _importable_package(threads, scratch), ScikitBio()
     # What is left is `scikit-bio`, which a fast engine checks, `auto`, and `products` for a metric
@@ -149,9 +149,10 @@ def choose(
     if setting == "scikit-bio":
         return ScikitBio(), fast[0] if fast else None
     if not fast:
-        LOG.warning(
+        logger.warning(
             "Neither the package unifrac nor ssu is installed, so scikit-bio computes UniFrac: "
-            "right, but slow beyond 1000 samples. To speed it up, install ssu (%s).",
+            "the results are correct, but it is slow beyond 1000 samples. To speed it up, install "
+            "ssu (%s).",
             INSTALL,
         )
         return ScikitBio(), None
@@ -175,9 +176,7 @@ def choose_for_jobs(
     """
     if _are_products(setting, metric, samples):
         return Products(threads, scratch)
-    return _installed_ssu(
-        "unifrac.partitions", "a number of jobs of ssu", OR_AUTO, threads, scratch
-    )
+    return _installed_ssu("unifrac.partitions", "a number of jobs of ssu", threads, scratch)
 
 
 def _are_products(setting: Setting, metric: str, samples: int) -> bool:
@@ -199,7 +198,7 @@ def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engi
     if fault is None:
         engines.append(UnifracPackage(threads, scratch))
     elif fault != NOT_INSTALLED:
-        LOG.warning("The package unifrac is installed, but cannot be imported: %s", fault)
+        logger.warning("The package unifrac is installed, but cannot be imported: %s", fault)
     if has_ssu():
         engines.append(Ssu(threads, scratch))
     # Only ssu computes a large matrix in steps of bounded memory.
@@ -220,7 +219,7 @@ def _importable_package(threads: int, scratch: Path | None) -> UnifracPackage:
     return UnifracPackage(threads, scratch)
 
 
-def _installed_ssu(key: str, actual: str, instead: str, threads: int, scratch: Path | None) -> Ssu:
+def _installed_ssu(key: str, actual: str, threads: int, scratch: Path | None) -> Ssu:
     """Return the engine `ssu`, where it is installed.
 
     Parameters
@@ -229,8 +228,6 @@ def _installed_ssu(key: str, actual: str, instead: str, threads: int, scratch: P
         Key of the configuration that an error blames.
     actual
         What the user gave there.
-    instead
-        What to do where `ssu` cannot be installed, as an imperative.
     threads
         Cores that it may use.
     scratch
@@ -246,6 +243,6 @@ def _installed_ssu(key: str, actual: str, instead: str, threads: int, scratch: P
             key,
             f"{actual}, which is not installed ({' and '.join(PROGRAMS)} are not on the path)",
             "an installed engine",
-            f"install it ({INSTALL}), or {instead}",
+            f"install it ({INSTALL}), or {OR_AUTO}",
         )
     return Ssu(threads, scratch)

@@ -69,7 +69,8 @@ class BatchDistances:
         -------
         dict
             By metric: distances, float64 [B, B], or of Faith's PD values, standardized by
-            `faith_pd_scale`, float64 [B, 1].
+            `faith_pd_scale`, float64 [B, 1]. Unweighted UniFrac of two different rows is NaN where
+            all branches of both have the length 0.
         """
         values: dict[str, NDArray[np.float64]] = {}
         if self.length_E.size:
@@ -110,7 +111,12 @@ class BatchDistances:
             branch_length_B = np.diag(shared_BB)
             values[FAITH_PD] = branch_length_B[:, None]
             either_BB = branch_length_B[:, None] + branch_length_B - shared_BB
-            values["unweighted"] = 1.0 - shared_BB / either_BB
+            # A row whose branches all have the length 0 would have the distance 0 / 0 to itself. To
+            # another such row it stays NaN: they have no branches by which they could be compared.
+            with np.errstate(invalid="ignore"):
+                distance_BB = 1.0 - shared_BB / either_BB
+            np.fill_diagonal(distance_BB, 0.0)
+            values["unweighted"] = distance_BB
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
             values |= _weighted_metrics(p_BK, length_K)
         if "generalized" in self.metrics:

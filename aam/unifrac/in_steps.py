@@ -8,7 +8,7 @@ from pathlib import Path
 from aam.unifrac import parts
 from aam.unifrac.stripes import Joined, Striped, Stripes
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -38,6 +38,6 @@ def in_steps(
     for number, (start, stop) in enumerate(ranges):
         paths.append(folder / f"{number}.parquet")
         parts.write_part(paths[-1], compute(start, stop), {})
-        LOG.info("%d of %d steps", number + 1, len(ranges))
+        logger.info("%d of %d steps", number + 1, len(ranges))
     with parts.open_parts(paths) as opened:
         yield Joined(opened)

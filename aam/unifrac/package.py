@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
@@ -94,7 +94,7 @@ class UnifracPackage:
 
     @contextmanager
     def _processors(self) -> Iterator[None]:
-        """Compute on so many cores, and on no GPU, as `ssu` does."""
+        """Limit the library to `threads` cores, and use no GPU."""
         os.environ["UNIFRAC_USE_GPU"] = "N"
         # The argument `threads` of the package divides the work into passes over the tree, each of
         # which takes all threads of OpenMP; later releases ignore it.

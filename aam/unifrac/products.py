@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from aam.config.metrics import Parameters
 from aam.data.table import FeatureTable
@@ -36,7 +36,7 @@ from aam.unifrac.store import Values
 from aam.unifrac.stripes import Striped, StripeMatrix, Stripes, steps, stripes
 from aam.util.scikit_bio import TreeNode
 
-LOG = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 UNWEIGHTED = "unweighted"
 COMMON = 1 / 16
@@ -203,7 +203,7 @@ class Products:
         assert tree is not None
         presence = Presence.from_table(table, tree)
         samples = len(table.sample_ids)
-        LOG.info(
+        logger.info(
             "%d branches of many samples, %d of few",
             len(presence.common_length_K),
             len(presence.rare_length_E),

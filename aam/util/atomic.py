@@ -43,6 +43,30 @@ def atomic_path(final: Path) -> Iterator[Path]:
         remove(partial)
 
 
+@contextmanager
+def atomic_path_with_mode(final: Path) -> Iterator[Path]:
+    """Yield a path as `atomic_path` does, for writers that choose the mode of a file themselves.
+
+    The library safetensors makes files that nobody else may read, whatever the user's mask. With
+    this context the file has the mode of any other file that the user makes.
+
+    Parameters
+    ----------
+    final
+        File to write; its folder is made where it is missing.
+
+    Yields
+    ------
+    Path
+        An empty file to write to.
+    """
+    with atomic_path(final) as partial:
+        partial.touch()
+        mode = partial.stat().st_mode
+        yield partial
+        partial.chmod(mode)
+
+
 def remove_partial(outputs: Iterable[Path | list[Path]]) -> None:
     """Remove what a killed process has left next to outputs that this process alone will write.
 
@@ -128,14 +152,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that it holds.
+    """Remove a file, or a folder with all that it holds; of a link, the link alone.
 
     Parameters
     ----------
     path
         What to remove; it may be absent.
     """
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

@@ -149,7 +149,10 @@ def claim(results_dir: Path, checkout: Path) -> None:
     results_dir = results_dir.resolve()
     records = checkout / ".snakemake" / "metadata"
     if not records.is_dir() and any(results_dir.glob("*/*/.*.sha256")):
-        hint = f"put it back, or delete {results_dir}; if no setting changed, make it, empty"
+        hint = (
+            f"put it back, or delete {results_dir}; if no setting has changed, create it as an "
+            "empty folder"
+        )
         raise problem(records, "no such folder", f"what {results_dir} was made with", hint)
     if results_dir.is_relative_to(checkout) or not results_dir.is_dir():
         return

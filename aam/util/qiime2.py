@@ -59,7 +59,8 @@ def write_artifact(
     data = f"data/{member}"
     checksums = {}
     with atomic_path(path) as partial, zipfile.ZipFile(partial, "w") as archive:
-        checksums[data] = _add(archive, f"{artifact}/{data}", text)
+        checksum = _add(archive, f"{artifact}/{data}", text)
+        checksums[data] = checksum
         for name, content in {
             "VERSION": version,
             "metadata.yaml": metadata,
@@ -67,7 +68,11 @@ def write_artifact(
             "provenance/metadata.yaml": metadata,
             "provenance/citations.bib": CITATION.format(aam.__version__),
             "provenance/action/action.yaml": _action(
-                action, form, (member, checksums[data]), provenance
+                identifier=action,
+                form=form,
+                member=member,
+                checksum=checksum,
+                provenance=provenance,
             ),
         }.items():
             checksums[name] = _add(archive, f"{artifact}/{name}", [content])
@@ -93,12 +98,26 @@ def _add(archive: zipfile.ZipFile, name: str, parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _action(action: str, form: str, file: tuple[str, str], provenance: Mapping[str, str]) -> str:
-    """Return the provenance as QIIME 2 reads it: an import; YAML takes any JSON."""
+def _action(
+    *, identifier: str, form: str, member: str, checksum: str, provenance: Mapping[str, str]
+) -> str:
+    """Return the provenance as QIIME 2 reads it: an import; YAML takes any JSON.
+
+    Parameters
+    ----------
+    identifier
+        UUID of the import.
+    form
+        Format of the folder `data/`.
+    member, checksum
+        Name of its only file, and the MD5 sum of that.
+    provenance
+        What made the content, as `aam.util.provenance.provenance` returns it.
+    """
     runtime = {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"}
-    manifest = [dict(zip(("name", "md5sum"), file, strict=True))]
+    manifest = [{"name": member, "md5sum": checksum}]
     content = {
-        "execution": {"uuid": action, "runtime": runtime},
+        "execution": {"uuid": identifier, "runtime": runtime},
         "action": {"type": "import", "format": form, "manifest": manifest},
         "transformers": {"output": [{"from": form, "to": form}]},
         "environment": {

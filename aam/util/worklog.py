@@ -72,7 +72,14 @@ def read_work(log: str) -> StageWork | None:
     if not finished:
         return None
     started, begun, ended, cores, first, peak = map(float, finished[-1])
-    return StageWork(started, begun, ended, cores, int(first), int(peak))
+    return StageWork(
+        started_s=started,
+        begun_s=begun,
+        ended_s=ended,
+        cores_s=cores,
+        first_mb=int(first),
+        peak_mb=int(peak),
+    )
 
 
 def _cores_s() -> float:

@@ -49,7 +49,7 @@ def run(model, feed, precision="fp32", deterministic=False, **options) -> torch.
     """Return losses of some steps, and means of what is embedded between them."""
     devices = Devices(precision, 1, deterministic=deterministic)
     options = step_options(Optimization(precision=precision, level="basic", **options))
-    wrapped, optimizer, _ = set_up(model, Pretraining(optimizer="muon"), options, devices)
+    wrapped, optimizer = set_up(model, Pretraining(optimizer="muon"), options, devices)
     feed, found = feed.for_device(devices.device), []
     for step in range(4):
         batch = feed[step].to(devices.device)
@@ -156,7 +156,7 @@ def test_a_step_waits_for_nothing(name, device, new_model, new_encoder, new_feed
         values = torch.rand(20, len(target.classes) or 1).numpy()
         feed = new_feed(distances={}, values={TARGET: values})
     feed = feed.for_device(devices.device)
-    wrapped, optimizer, _ = set_up(model, Pretraining(optimizer="muon"), options, devices)
+    wrapped, optimizer = set_up(model, Pretraining(optimizer="muon"), options, devices)
     about = {"rate": 1e-3, "seed": 0, "options": options, "devices": devices}
     step = partial(train_step, wrapped, optimizer, **about)
     # Kernels are made, and memory is asked for, in the first steps.
@@ -175,14 +175,16 @@ def test_a_step_waits_for_nothing(name, device, new_model, new_encoder, new_feed
 def test_a_batch_that_has_no_room_is_cut(device, new_model, new_encoder, new_feed):
     devices = Devices("fp32", 1)
     model = new_model(new_encoder(20, width=256, heads=8, asv_layers=8, sample_layers=8))
-    wrapped, optimizer, _ = set_up(model, Pretraining(), step_options(Optimization()), devices)
+    wrapped, optimizer = set_up(model, Pretraining(), step_options(Optimization()), devices)
     batch = new_feed(batch_size=20).for_device(devices.device)[0]
     _, peak_mb = measure_step(wrapped, batch, devices)
     held = torch.cuda.memory_allocated()
     limit = held + 0.7 * (peak_mb * 2**20 - held)
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.mem_get_info()[1])
-    memory = StepMemory(wrapped, optimizer, devices, None, "nothing", micro_batches=None)
+    memory = StepMemory(
+        wrapped, optimizer, devices, limit_gb=None, recompute="nothing", threshold=0.8
+    )
     memory.restore({"asvs": None, "samples": None})
     try:
         seen = memory.run(

@@ -224,3 +224,12 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
 def test_an_encoder_with_a_value_of_samples_among_its_metrics_has_its_distances(pretrained, study):
     found = aam.encoder(pretrained["model"]).distances(study.files["table.biom"], threads=1)
     assert found.shape == (20, 20)
+
+
+def test_a_home_directory_may_be_written_as_a_tilde(saved, files, monkeypatch):
+    folder, _ = saved
+    monkeypatch.setenv("HOME", str(folder.parent))
+    model = aam.load(f"~/{folder.name}")
+    expected = aam.load(folder).predict(files["table.biom"], files["sequences.fasta"], threads=1)
+    frame = model.predict(files["table.biom"], files["sequences.fasta"], threads=1)
+    pd.testing.assert_frame_equal(frame, expected)

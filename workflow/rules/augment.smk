@@ -15,7 +15,7 @@ rule augment:
         result("logs/augment.log"),
     benchmark:
         result("benchmarks/augment.tsv")
-    priority: PRIORITY
+    priority: PRETRAINING_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1

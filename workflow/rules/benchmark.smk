@@ -1,6 +1,6 @@
 """Time the modes of training, and gather the accuracy of every model and task.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, the tasks' `metrics.json`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, and the targets of the first model: `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where they are computed in the batch, or both where rows are subsampled; of the accuracy `finetune/<model>/<task>/metrics.json`.
 Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`.
 """
 
@@ -23,7 +23,7 @@ rule benchmark_speed:
         result("logs/benchmark_speed.log"),
     benchmark:
         result("benchmarks/benchmark_speed.tsv")
-    priority: -10
+    priority: TIMING_PRIORITY
     conda:
         ENVIRONMENT
     threads: all_cores

@@ -7,7 +7,7 @@ import time
 from functools import cache, partial
 from pathlib import Path
 
-# The package beside the workflow, installed or not.
+# The package next to the workflow is used, whether it is installed or not.
 REPOSITORY = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 if (REPOSITORY / "aam").is_dir():
     sys.path.insert(0, str(REPOSITORY))
@@ -49,10 +49,15 @@ CAPTIONS = {
 }
 # Snakemake would warn at every start of rules that could be shared and are not.
 SHARED = "SNAKEMAKE_OUTPUT_CACHE" in os.environ
-# Of what leads to a pretrained encoder: most of the rest waits for it, and what does not fills gaps.
-PRIORITY = 1
-# Of what leads to the first answers, which nobody should wait for.
-FIRST = 50
+# Folds are made before anything else: it takes seconds, and baselines and networks wait for them.
+FOLDS_PRIORITY = 100
+# What leads to the first answers comes before networks, so that nobody waits long for an answer.
+FIRST_ANSWER_PRIORITY = 50
+# What leads to a pretrained encoder comes next: most other rules wait for it, and the remaining jobs
+# fill the gaps.
+PRETRAINING_PRIORITY = 1
+# Timing comes last: it takes all cores, and no other job waits for it but its figure.
+TIMING_PRIORITY = -10
 # Tasks that differ in their training alone share folds and baselines: those of the first of them.
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
@@ -82,8 +87,8 @@ def works_here():
 def gpus(wildcards, processes=1):
     """Return how many GPUs a job counts for.
 
-    Zero where this machine, without one, does the work: trainings run side by side then, as far as
-    the cores go.
+    Zero where this machine does the work and has none: as many training runs as the cores allow
+    then run side by side.
     """
     return 0 if works_here() and not accelerated() else processes
 

@@ -13,7 +13,7 @@ def job_of(plot):
 
 
 def figure_settings(name, wildcards):
-    """Return what draws the figures of a rule, and what they depend on beside files."""
+    """Return what draws the figures of a rule, and what they depend on besides files."""
     plot = PLOTS[name]
     settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
     return {"draw": plot.draw, **settings}
@@ -43,7 +43,7 @@ for name, plot in PLOTS.items():
             result(f"logs/{job_of(name)}.log"),
         benchmark:
             result(f"benchmarks/{job_of(name)}.tsv")
-        priority: FIRST if plot.shown == "first" else 0
+        priority: FIRST_ANSWER_PRIORITY if plot.shown == "first" else 0
         localrule: True
         conda:
             ENVIRONMENT

@@ -1,7 +1,8 @@
 """Predict a column of the metadata: folds, baselines, a fine-tuned model per fold, and scores.
 
-Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`, `pretrain/<model>/model/`,
-`inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet` (the baselines).
+Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`;
+of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
+of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
 """
@@ -18,7 +19,7 @@ rule folds:
         result("logs/folds/{task}.log"),
     benchmark:
         result("benchmarks/folds/{task}.tsv")
-    priority: 100
+    priority: FOLDS_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1
@@ -51,7 +52,7 @@ rule baselines:
         result("logs/baselines/{task}.log"),
     benchmark:
         result("benchmarks/baselines/{task}.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads

@@ -19,7 +19,7 @@ rule first_answer:
         result("logs/first_answer/{task}.log"),
     benchmark:
         result("benchmarks/first_answer/{task}.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1
@@ -56,7 +56,7 @@ rule first_page:
         result("logs/first_page.log"),
     benchmark:
         result("benchmarks/first_page.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1

@@ -16,7 +16,7 @@ rule simulate:
         result("logs/simulate.log"),
     benchmark:
         result("benchmarks/simulate.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1
@@ -43,7 +43,7 @@ rule import_table:
         result("logs/import_table.log"),
     benchmark:
         result("benchmarks/import_table.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1
@@ -71,7 +71,7 @@ rule import_tree:
         result("logs/import_tree.log"),
     benchmark:
         result("benchmarks/import_tree.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -99,7 +99,7 @@ rule import_metadata:
         result("logs/import_metadata.log"),
     benchmark:
         result("benchmarks/import_metadata.tsv")
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1

@@ -54,13 +54,17 @@ def table_files(wildcards):
 
 def view_files(wildcards):
     """Return a dataset's rarefied tables."""
-    path, dataset = "rarefied/view{view}.biom", wildcards.dataset
-    return [result(path, dataset=dataset, view=view) for view in views(dataset)]
+    dataset = wildcards.dataset
+    return [
+        result("rarefied/view{view}.biom", dataset=dataset, view=view)
+        for view in views(dataset)
+    ]
 
 
 def phylogeny_files(wildcards):
     """Return a view, and the tree where the metric needs one."""
-    dataset, view = wildcards.dataset, wildcards.view
+    dataset = wildcards.dataset
+    view = wildcards.view
     files = {"table": result("rarefied/view{view}.biom", dataset=dataset, view=view)}
     if METRICS[wildcards.metric].phylogenetic:
         files["tree"] = result("inputs/tree.nwk", dataset=dataset)
@@ -79,7 +83,8 @@ def unifrac_threads(wildcards):
 
 def distance_files(wildcards):
     """Return the inputs of `unifrac`, with the parts where several jobs share the work."""
-    files, jobs = phylogeny_files(wildcards), jobs_of(wildcards)
+    files = phylogeny_files(wildcards)
+    jobs = jobs_of(wildcards)
     if jobs > 1:
         path = result("unifrac/{metric}/parts/view{view}/{part}-of-{parts}.parquet")
         files["parts"] = expand(path, **wildcards, part=range(jobs), parts=jobs)
@@ -92,13 +97,16 @@ def target_files(wildcards, model=None):
     Within a metric they come view by view; without `model` they are those of the wildcard. The
     distances of subsampled rows are computed, too.
     """
-    dataset, model = wildcards.dataset, model or wildcards.model
+    dataset = wildcards.dataset
+    model = model or wildcards.model
     tree = {"tree": result("inputs/tree.nwk", dataset=dataset)}
     if slices.computes_targets(CONFIG, dataset, model):
         return tree
     learned = slices.distances(CONFIG, dataset, model)
     files = {"distances": distance_views(dataset, learned)}
-    return files | tree if slices.subsamples_rows(CONFIG, dataset, model) else files
+    if slices.subsamples_rows(CONFIG, dataset, model):
+        files |= tree
+    return files
 
 
 def pretraining_files(wildcards):
@@ -107,7 +115,8 @@ def pretraining_files(wildcards):
     With a start, also the whole sequences: in tokens that are cut, reverse complements of the reads
     that the start knows cannot be recognized.
     """
-    files, dataset = target_files(wildcards), wildcards.dataset
+    files = target_files(wildcards)
+    dataset = wildcards.dataset
     if CONFIG.models[wildcards.model].pretrained_on:
         files["metadata"] = result("inputs/metadata.parquet", dataset=dataset)
     start = slices.start(CONFIG, dataset, wildcards.model)
@@ -149,14 +158,18 @@ def taxonomy_file(wildcards):
 
 def baselines_file(wildcards):
     """Return the predictions of a task's baselines."""
-    path, owner = "baselines/{task}/predictions.tsv", baselines_owner(wildcards.task)
-    return result(path, dataset=wildcards.dataset, task=owner)
+    owner = baselines_owner(wildcards.task)
+    return result(
+        "baselines/{task}/predictions.tsv", dataset=wildcards.dataset, task=owner
+    )
 
 
 def nested_baselines_file(wildcards):
     """Return the nested predictions of a task's baselines."""
-    path, owner = "baselines/{task}/nested.parquet", baselines_owner(wildcards.task)
-    return result(path, dataset=wildcards.dataset, task=owner)
+    owner = baselines_owner(wildcards.task)
+    return result(
+        "baselines/{task}/nested.parquet", dataset=wildcards.dataset, task=owner
+    )
 
 
 def starting_files(wildcards):

@@ -1,8 +1,8 @@
 """Apply a task's models to another table.
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
-Outputs: `predict/<model>/<task>/<table>.tsv`; of the super learner `finetune/<model>/<task>/super_learner/`, with `super_learner.json` beside it, which stands for it, and `predict/<model>/<task>/super_learner/<table>.tsv`.
-Without models the super learner of the baselines: `first/<task>/super_learner/`, with `super_learner.json` beside it, and `predict/first/<task>/super_learner/<table>.tsv`.
+Outputs: `predict/<model>/<task>/<table>.tsv`; of the super learner `finetune/<model>/<task>/super_learner/`, with `super_learner.json` next to it, which stands for it, and `predict/<model>/<task>/super_learner/<table>.tsv`.
+Without models the super learner of the baselines: `first/<task>/super_learner/`, with `super_learner.json` next to it, and `predict/first/<task>/super_learner/<table>.tsv`.
 """
 
 

@@ -1,6 +1,8 @@
 """Pretrain one encoder on one dataset, or one per fold of a task without the samples of the fold.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where the targets are computed in the batch; with a start `inputs/sequences.fasta`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, and the targets: `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where they are computed in the batch, or both where rows are subsampled.
+Where `pretrained_on` names studies also `inputs/metadata.parquet`; with a start `inputs/sequences.fasta`, and `model/` and `embeddings.parquet` of the model that it starts from, or `config.json` and `model.safetensors` of its directory.
+Of an encoder per fold also `folds/<task>.members.tsv`.
 Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
 `pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `metrics.json`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
@@ -23,7 +25,7 @@ rule pretrain:
         result("logs/pretrain/{model}.log"),
     benchmark:
         result("benchmarks/pretrain/{model}.tsv")
-    priority: PRIORITY
+    priority: PRETRAINING_PRIORITY
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -59,7 +61,7 @@ rule pretrain_inductive:
         result("logs/pretrain_inductive/{model}/{task}.log"),
     benchmark:
         result("benchmarks/pretrain_inductive/{model}/{task}.tsv")
-    priority: PRIORITY
+    priority: PRETRAINING_PRIORITY
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads

@@ -14,7 +14,7 @@ rule rarefy:
     log:
         result("logs/rarefy/view{view}.log"),
     cache: SHARED
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1

@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained (without models those of the first answers), `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`.
+Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained (without models those of the first answers), `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`, `inputs/table.biom`.
 Outputs: `summary.md`, `report.html`.
 """
 
@@ -19,6 +19,7 @@ rule summary:
         predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         figures=lambda wildcards: figures_of(wildcards.dataset),
+        table=result("inputs/table.biom"),
     output:
         summary=result("summary.md"),
         report=result("report.html"),

@@ -19,7 +19,7 @@ rule unifrac_part:
     wildcard_constraints:
         part=r"\d+",
         parts=r"\d+",
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -50,7 +50,7 @@ rule unifrac:
     log:
         result("logs/unifrac/{metric}/view{view}.log"),
     cache: SHARED
-    priority: FIRST
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: unifrac_threads

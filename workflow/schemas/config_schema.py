@@ -12,7 +12,8 @@ from aam.config.digest import PACKAGE_ROOT
 REPOSITORY = PACKAGE_ROOT.parent
 SCHEMA = REPOSITORY / "workflow" / "schemas" / "config.schema.json"
 REFERENCE = REPOSITORY / "docs" / "reference" / "configuration.md"
-BEGIN, END = "<!-- keys: begin -->\n", "<!-- keys: end -->\n"
+BEGIN = "<!-- keys: begin -->\n"
+END = "<!-- keys: end -->\n"
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 TYPES = {
     "string": "text",

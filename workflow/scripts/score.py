@@ -21,6 +21,7 @@ if __name__ == "__main__":
             start=job.settings["start"],
             labels=job.settings["labels"],
             evaluation=job.settings["evaluation"],
+            start_directory=job.settings["start_directory"],
             metrics_out=job.outputs["metrics"],
             intervals_out=job.outputs["intervals"],
             provenance=provenance(job.settings, job.inputs),

@@ -1,4 +1,4 @@
-"""What every script imports first: the package beside the workflow goes before any other."""
+"""What every script imports first: the package next to the workflow goes before any other."""
 
 import os
 import signal

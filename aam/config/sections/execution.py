@@ -44,7 +44,8 @@ class Optimization(Section):
     """What a loss or gradient that is not finite causes. raise: stop; skip: leave out the update;
     restore: return to the last checkpoint with half the learning rate."""
     nonfinite_limit: int = Field(5, ge=1)
-    """Consecutive skips or restores before the run stops."""
+    """skip: updates in a row that may be left out; restore: returns in the whole run. One more
+    stops it."""
     anomaly: bool = False
     """Name the operation whose gradient became NaN, at half the speed."""
 
@@ -76,7 +77,7 @@ class Benchmark(Section):
 
 
 class OutputFormats(Section):
-    """What is written beside the results."""
+    """What is written in addition to the results."""
 
     qza: bool = False
     """Also write distances, ordinations, predictions and importances as QIIME 2 artifacts."""
@@ -117,7 +118,7 @@ class Runtime(Section):
 
     @property
     def allocation(self) -> dict[str, int | str]:
-        """What several nodes need of SLURM's executor beside `gpu`, by its names of resources."""
+        """What several nodes need of SLURM's executor besides `gpu`, by its names of resources."""
         if self.nodes == 1:
             return {}
         # With `mpi` the executor leaves it to the job to start its tasks, one per node here;

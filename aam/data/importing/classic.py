@@ -20,7 +20,9 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     """Return the IDs and counts of a classic table, not yet checked.
 
     The header is the last line with a tab among the leading lines that start with `#`, else the
-    first line; a last column named as in `LINEAGE_COLUMNS` is dropped.
+    first line; a last column named as in `LINEAGE_COLUMNS` is dropped. Where lines with the same
+    number of tabs follow each other there, the first of them is the header, and the others are
+    refused: they are rows whose feature ID begins with `#`.
 
     Parameters
     ----------
@@ -43,7 +45,10 @@ def parse_classic(path: Path, text: str) -> tuple[list[str], list[str], csr_arra
     """
     lines = [line for line in lines_of(text) if line.strip()]
     leading = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    header_at = next((i for i in reversed(range(leading)) if "\t" in lines[i]), leading)
+    tabbed = [i for i in range(leading) if "\t" in lines[i]]
+    while len(tabbed) > 1 and lines[tabbed[-2]].count("\t") == lines[tabbed[-1]].count("\t"):
+        tabbed.pop()
+    header_at = tabbed[-1] if tabbed else leading
     if header_at == len(lines) or "\t" not in lines[header_at]:
         raise problem(
             path,

@@ -217,14 +217,21 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     if nameless:
         actual = f"rows without a sample ID: {nameless}"
         yield problem(path, actual, "an ID in every row", "fill in or delete these rows")
-    broken = [row[0] for row in sheet.rows if any(len(cell.splitlines()) > 1 for cell in row)]
     hint = "write these cells on one line"
+    broken_names = [name for name in sheet.header if _has_line_break(name)]
+    actual = "line breaks in the column names"
+    yield from report_names(path, broken_names, actual, "names of one line", hint)
+    broken = [row[0] for row in sheet.rows if any(map(_has_line_break, row))]
     yield from report_names(path, broken, "line breaks in cells of", "cells of one line", hint)
     long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
     actual = f"rows with more cells than the header's {len(sheet.header)}:"
     hint = "name the columns, or empty them"
     yield from report_names(path, long, actual, "a column name for every cell", hint)
     yield from _directive_problems(path, sheet)
+
+
+def _has_line_break(cell: str) -> bool:
+    return len(cell.splitlines()) > 1
 
 
 def _directive_problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:

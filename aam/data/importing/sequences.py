@@ -62,7 +62,8 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     table_path
         Its file, for messages.
     path
-        File of the sequences; None: the feature IDs are the sequences.
+        File of the sequences. A feature that it lacks, or every feature where it is None, has to
+        have its sequence as its ID.
 
     Returns
     -------

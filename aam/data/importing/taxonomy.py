@@ -48,11 +48,15 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
         hint = "export it with `qiime tools export`, or name the columns"
         yield problem(path, actual, EXPECTED, hint)
         return
-    short = [row[0] for row in rows if len(row) < 2]
+    names = [row[0] for row in rows]
+    nameless = names.count("")
+    if nameless:
+        actual = f"rows without a feature ID: {nameless}"
+        yield problem(path, actual, "an ID in every row", "fill in or delete these rows")
+    without_taxon = [row[0] for row in rows if len(row) < 2 or not row[1]]
     actual = "rows without a taxon:"
     hint = "write Unassigned where a feature has no taxon"
-    yield from report_names(path, short, actual, "a taxon behind every feature ID", hint)
+    yield from report_names(path, without_taxon, actual, "a taxon behind every feature ID", hint)
     actual = "feature IDs that occur more than once:"
-    names = [row[0] for row in rows]
     hint = "remove the doubled rows"
     yield from report_names(path, find_doubled(names), actual, "every ID once", hint)

@@ -40,7 +40,7 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     path
         Newick, or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted].
     is_rooted
-        Whether the root is that of the file; an unrooted tree is refused then.
+        Whether to keep the root of the file. If so, an unrooted tree is refused.
 
     Raises
     ------

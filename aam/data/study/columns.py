@@ -9,8 +9,8 @@ from typing import Literal
 
 import pandas as pd
 
-from aam.data.confounding import TECHNICAL
-from aam.util.errors import problem, problems
+from aam.data.confounding import is_technical
+from aam.util.errors import first_few, problem, problems
 
 FOLDS = 5
 """Folds of a proposed task, and samples that a class needs for it."""
@@ -28,19 +28,23 @@ GROUP_ID = re.compile(
 )
 """Names of columns that do, also where they hold numbers or few values: a patient's history or
 weight is none of them."""
-RICH = 0.8
-"""Groups per sample from which on a column is nearly as rich as the samples."""
+MOST_GROUPS = 0.8
+"""Groups per sample above which nearly every sample is of another group."""
 Kind = Literal["number", "classes", "one value", "names", "empty"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """One metadata column: what it could be, its values by how often they occur, the missing."""
+    """One metadata column, and what it could be."""
 
     name: str
+    """Its name in the metadata."""
     kind: Kind
+    """What its values are: numbers or classes, which can be predicted, or none of these."""
     counts: pd.Series
+    """Number of samples by value, the most frequent value first; missing values are left out."""
     missing: int
+    """Number of samples without a value."""
 
     @property
     def frequent(self) -> list[str]:
@@ -88,8 +92,8 @@ def columns_of(metadata: pd.DataFrame) -> list[Column]:
 def grouping(columns: list[Column]) -> Column | None:
     """Return the column whose samples should stay together, by its name and its repeated values.
 
-    A column of numbers with decimals is a measurement and never proposed, nor is one that is nearly
-    as rich as the samples (`RICH`).
+    A column of numbers with decimals is a measurement and never proposed, nor is one of which
+    nearly every sample has a value of its own (`MOST_GROUPS`).
 
     Parameters
     ----------
@@ -102,7 +106,7 @@ def grouping(columns: list[Column]) -> Column | None:
 def _may_group(column: Column) -> bool:
     """Return whether a column may say which samples are of one person, animal or family."""
     groups = len(column.counts)
-    if groups < 2 or groups > RICH * column.counts.sum() or TECHNICAL.search(column.name):
+    if groups < 2 or groups > MOST_GROUPS * column.counts.sum() or is_technical(column.name):
         return False
     numbers = pd.to_numeric(column.counts.index.to_series(), errors="coerce")
     if (numbers % 1 > 0).any():
@@ -137,7 +141,7 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "correct the name"
-            expected = f"one of its columns, {list_names(list(by_name), limit=20)}"
+            expected = f"one of its columns, {first_few(by_name, limit=20)}"
             errors.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
@@ -158,9 +162,3 @@ def task_kind(column: Column) -> str | None:
     if column.kind == "classes" and len(column.frequent) > 1:
         return "classification"
     return None
-
-
-def list_names(names: Sequence[str], limit: int = 5) -> str:
-    """Return the first names of a list, and how many more there are."""
-    shown = ", ".join(names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

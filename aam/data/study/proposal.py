@@ -2,13 +2,15 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import yaml
 
-from aam.data.confounding import TECHNICAL
-from aam.data.study.columns import FOLDS, GROUP_ID, RICH, Column, grouping, list_names, task_kind
+from aam.data.confounding import is_technical
+from aam.data.study.columns import FOLDS, GROUP_ID, MOST_GROUPS, Column, grouping, task_kind
 from aam.data.table import FeatureTable
+from aam.util.errors import first_few
 
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
@@ -25,6 +27,8 @@ NO_TARGET = re.compile(
     re.IGNORECASE,
 )
 """Names of columns that a study is not made to predict."""
+LONGEST_NAME = 90
+"""Characters that a task takes of the name of its column: a number behind them still has room."""
 
 
 def proposed_depth(table: FeatureTable) -> int:
@@ -41,7 +45,7 @@ def proposed_depth(table: FeatureTable) -> int:
         Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
         fewer.
     """
-    reads = np.sort(np.asarray(table.counts.sum(axis=1)).ravel())
+    reads = np.sort(table.reads)
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
     digits = max(len(str(depth)) - 2, 0)
     return max(depth // 10**digits * 10**digits, 1)
@@ -75,10 +79,13 @@ def configuration(
     ]
     by_name = {column.name: column for column in columns}
     tasks = []
+    names: set[str] = set()
     for column in [*(by_name[name] for name in wanted), *suited]:
         kind = task_kind(column)
         if kind is not None:
-            tasks.append(_task(column, kind, together))
+            name = _task_name(column, names)
+            names.add(name)
+            tasks.append(_task(name, column, kind, together))
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     remarks = []
@@ -87,7 +94,7 @@ def configuration(
     parts = [
         "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         "datasets:\n  mine:\n"
-        + "\n".join(f"    {key}: {json.dumps(path)}" for key, path in files.items()),
+        + "\n".join(f"    {key}: {_quoted(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
         _models(columns),
         "\n".join(["# Columns of the metadata:", *(f"#   {one}" for one in columns)]),
@@ -101,7 +108,7 @@ def configuration(
 
 def _suits(column: Column) -> bool:
     """Return whether a column is proposed without being asked for."""
-    if NO_TARGET.fullmatch(column.name) or TECHNICAL.search(column.name):
+    if NO_TARGET.fullmatch(column.name) or is_technical(column.name):
         return False
     return column.kind != "number" or column.counts.sum() >= LEAST_NUMBERS
 
@@ -130,27 +137,46 @@ def _comment_on_groups(columns: list[Column]) -> str:
         "or the scores will be too good. If every sample is of another one, write",
         "`groups: false`, and the page will not warn about it.",
     ]
-    rich = [
+    of_own_groups = [
         one.name
         for one in columns
-        if GROUP_ID.search(one.name) and len(one.counts) > RICH * one.counts.sum()
+        if GROUP_ID.search(one.name) and len(one.counts) > MOST_GROUPS * one.counts.sum()
     ]
-    if rich:
-        lines.append(f"Nearly every sample has its own value in: {list_names(rich)}.")
+    if of_own_groups:
+        lines.append(f"Nearly every sample has its own value in: {first_few(of_own_groups)}.")
     return "\n".join(f"# {line}" for line in lines)
 
 
-def _task(column: Column, kind: str, together: Column | None) -> str:
+def _task_name(column: Column, taken: Collection[str]) -> str:
+    """Return a name for the task of a column that a configuration allows and no other task has."""
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name)
+    base = letters.strip("_-")[:LONGEST_NAME] or "target"
+    name = base
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def _task(name: str, column: Column, kind: str, together: Column | None) -> str:
     """Return the lines of a task; classes of few samples are left out."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name).strip("_") or "target"
+    # Without quotes YAML would read some names as numbers, dates or truth values.
+    key = name if yaml.safe_load(name) == name else _quoted(name)
     k = FOLDS if together is None else min(FOLDS, len(together.counts))
-    folds = f"k: {k}" + ("" if together is None else f", groups: {json.dumps(together.name)}")
+    folds = f"k: {k}" + ("" if together is None else f", groups: {_quoted(together.name)}")
     where = ""
     if kind == "classification":
         folds += ", stratified: true"
         if len(column.frequent) < len(column.counts):
-            where = f"    where: {{{json.dumps(column.name)}: {json.dumps(column.frequent)}}}\n"
+            where = f"    where: {{{_quoted(column.name)}: {_quoted(column.frequent)}}}\n"
     return (
-        f"  {name}:\n    dataset: mine\n    column: {json.dumps(column.name)}\n    kind: {kind}\n"
+        f"  {key}:\n    dataset: mine\n    column: {_quoted(column.name)}\n    kind: {kind}\n"
         f"{where}    folds: {{{folds}}}"
     )
+
+
+def _quoted(value: str | list[str]) -> str:
+    """Return a text, or a list of them, as YAML reads it back."""
+    # Escapes of JSON would be read as halves of characters beyond 16 bits.
+    return json.dumps(value, ensure_ascii=False)

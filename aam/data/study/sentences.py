@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.data.confounding import TECHNICAL, is_technical, telling_columns
-from aam.data.study.columns import GROUP_ID, columns_of, grouping, list_names
+from aam.data.confounding import is_technical, predictive_columns
+from aam.data.study.columns import GROUP_ID, columns_of, grouping
 from aam.data.study.proposal import proposed_depth
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.table import FeatureTable
+from aam.util.errors import first_few
 
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 
@@ -29,7 +30,7 @@ def study_sentences(
     metadata
         Text by sample ID, with None where missing.
     """
-    reads = np.asarray(table.counts.sum(axis=1)).ravel()
+    reads = table.reads
     yield (
         f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
         f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
@@ -51,12 +52,10 @@ def study_sentences(
             f"Samples of one `{together.name}` should stay together (`groups`): there are "
             f"{len(together.counts)}; scores would be too good otherwise."
         )
-    technical = [
-        one.name for one in columns if TECHNICAL.search(one.name) and one.kind == "classes"
-    ]
+    technical = [one.name for one in columns if is_technical(one.name) and one.kind == "classes"]
     if technical:
         yield (
-            f"Columns on how samples were processed: {list_names(technical)}. Check whether the "
+            f"Columns on how samples were processed: {first_few(technical)}. Check whether the "
             "classes differ in these, as a model would learn them instead."
         )
 
@@ -68,7 +67,7 @@ def task_sentences(
     values: pd.DataFrame,
     groups: Sequence[str] | None,
 ) -> Iterator[str]:
-    """Yield sentences on what may flatter the scores of a task: groups, and columns that tell it.
+    """Yield sentences on what may flatter the scores of a task: groups, and predictive columns.
 
     Parameters
     ----------
@@ -88,8 +87,9 @@ def task_sentences(
             "to a column, or to false where every sample is of another person, animal or site."
         )
     group = None if groups is None else pd.Series(groups, index=values.index)
+    nearly = "nearly exactly" if task["kind"] == "regression" else "for nearly every sample"
     for target in task["columns"]:
-        telling = telling_columns(
+        predictive = predictive_columns(
             values[target],
             metadata,
             kind=task["kind"],
@@ -99,13 +99,15 @@ def task_sentences(
         )
         what = f"'{target}'" if len(task["columns"]) > 1 else "the target"
         others = []
-        for entry in telling:
+        for entry in predictive:
             column = entry["column"]
             if is_technical(column):
-                how = "exactly" if entry["kind"] == "exact" else f"nearly ({entry['score']:.0%})"
+                how = "exactly"
+                if entry["kind"] != "exact":
+                    how = f"{nearly} ({entry['score']:.0%})"
                 yield (
-                    f"Task {name}: `{column}` tells {what} {how}, without any reads. A model may "
-                    f"learn `{column}` instead, and no score can tell the two apart."
+                    f"Task {name}: `{column}` predicts {what} {how}, without any reads. A model "
+                    f"may learn `{column}` instead, and no score can tell the two apart."
                 )
             elif GROUP_ID.search(column) and groups is None:
                 yield (
@@ -116,7 +118,7 @@ def task_sentences(
                 others.append(column)
         if others:
             yield (
-                f"Task {name}: other columns tell {what} exactly or nearly: {list_names(others)}. "
-                "Are they other names of it, or what follows from it? If not, a model may learn "
-                "them instead."
+                f"Task {name}: other columns predict {what} exactly or {nearly}, without any "
+                f"reads: {first_few(others)}. Are they other names of it, or what follows from "
+                "it? If not, a model may learn them instead."
             )

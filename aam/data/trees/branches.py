@@ -87,7 +87,7 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
     """
     membership, lengths = branches(tree, table.feature_ids)
     counts = csr_array(table.counts @ membership)
-    totals = np.repeat(np.asarray(table.counts.sum(axis=1)).ravel(), np.diff(counts.indptr))
+    totals = np.repeat(table.reads, np.diff(counts.indptr))
     return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
 
 

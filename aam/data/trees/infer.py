@@ -13,7 +13,7 @@ from aam.data.trees.rooting import root_by_variance
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PROGRAMS = {"mafft": ("mafft",), "fasttree": ("fasttree", "FastTree")}
 
@@ -42,7 +42,7 @@ def build_tree(sequences: Mapping[str, str], threads: int, scratch: Path | None)
         A program failed.
     """
     distinct = sorted(set(sequences.values()))
-    log.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
+    logger.info("building a tree of %d features, %d sequences", len(sequences), len(distinct))
     if len(distinct) > 1:
         tree = root_by_variance(_infer(distinct, threads, scratch))
     else:
@@ -82,7 +82,7 @@ def _program(name: str) -> str:
 def _output(command: list[str]) -> str:
     """Run a program and return what it printed; its complaints become part of the error."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    log.info("running %s", " ".join(command))
+    logger.info("running %s", " ".join(command))
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0 or not done.stdout:
         tail = "\n".join(done.stderr.splitlines()[-10:])

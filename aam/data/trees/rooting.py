@@ -7,23 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.data.trees.newick import split_root
+from aam.data.trees.outliers import LARGEST_OUTLIER, LONG_BRANCH
 from aam.util.scikit_bio import TreeNode
 
 Floats = NDArray[np.float64]
-LONG = 0.6
-"""Substitutions per site of a branch that is out of all proportion in a tree of 16S: the limit by
-which the corpus of `config/corpus.yaml` was cleaned."""
-FEW = 0.01
-"""Largest fraction of the tips that such a branch may set apart; one tip always may be."""
 
 
 def root_by_variance(tree: TreeNode) -> TreeNode:
     """Root a tree, in place, where the distances from the root to the tips vary least.
 
     Minimum variance rooting (Mai, Sayyari and Mirarab 2017, doi:10.1371/journal.pone.0182238), in
-    time linear in the number of nodes. Tips that a branch longer than `LONG` sets apart, at most a
-    fraction `FEW` of all, are not counted: for one of them, mostly junk, the root would lie far
-    away from all others, and every distance between samples would be small.
+    time linear in the number of nodes. Tips behind outlier branches, which are longer than
+    `LONG_BRANCH` and separate at most a fraction `LARGEST_OUTLIER` of all tips from the others, are
+    not counted: because of a single one, which mostly is an artefact, the root would lie far away
+    from all others, and every distance between samples would be small.
 
     Parameters
     ----------
@@ -48,11 +45,11 @@ def root_by_variance(tree: TreeNode) -> TreeNode:
     return split_root(rooted)
 
 
-def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
-    """Return the tips behind each branch out of all proportion, and its length.
+def outlier_branches(tree: TreeNode) -> list[tuple[list[str], float]]:
+    """Return the tips behind each outlier branch, and its length.
 
-    Those are branches longer than `LONG` that set apart at most a fraction `FEW` of the tips. A
-    root of two children divides one branch.
+    Outlier branches are longer than `LONG_BRANCH`, and at most a fraction `LARGEST_OUTLIER` of the
+    tips lies behind them. A root of two children divides one branch.
 
     Parameters
     ----------
@@ -65,17 +62,17 @@ def set_apart(tree: TreeNode) -> list[tuple[list[str], float]]:
         Names of the tips, and the length of the branch in substitutions per site; the longest
         branch first.
     """
-    few = max(1, int(FEW * sum(1 for _ in tree.tips())))
-    apart = []
+    most_tips = max(1, int(LARGEST_OUTLIER * sum(1 for _ in tree.tips())))
+    outliers = []
     for node in tree.postorder():
         length = node.length or 0.0
         if node.parent is tree and len(tree.children) == 2:
             length = sum(child.length or 0.0 for child in tree.children)
-        if length > LONG:
+        if length > LONG_BRANCH:
             names = [tip.name for tip in node.tips(include_self=True)]
-            if len(names) <= few:
-                apart.append((names, float(length)))
-    return sorted(apart, key=lambda branch: (-branch[1], branch[0]))
+            if len(names) <= most_tips:
+                outliers.append((names, float(length)))
+    return sorted(outliers, key=lambda branch: (-branch[1], branch[0]))
 
 
 def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
@@ -156,10 +153,10 @@ def _sums_outside(below: Floats, parent_E: NDArray[np.intp], length_E: Floats) -
 
 
 def _counted(nodes: list[TreeNode], length_E: Floats) -> NDArray[np.bool_]:
-    """Return which nodes, and the root behind them, are tips that no long branch sets apart."""
+    """Return which nodes, and the root behind them, are tips behind no outlier branch."""
     is_tip = np.array([*(node.is_tip() for node in nodes), False])
     tips = int(is_tip.sum())
-    few = max(1, int(FEW * tips))
+    most_tips = max(1, int(LARGEST_OUTLIER * tips))
     is_counted = np.ones(tips, bool)
     # The tips below a node come right before it in this order, as many as it has.
     tips_before = np.cumsum(is_tip[:-1])
@@ -168,10 +165,10 @@ def _counted(nodes: list[TreeNode], length_E: Floats) -> NDArray[np.bool_]:
         if not node.is_tip():
             tips_below[id(node)] = sum(tips_below[id(child)] for child in node.children)
         size = tips_below[id(node)]
-        if length > LONG and min(size, tips - size) <= few:
+        if length > LONG_BRANCH and min(size, tips - size) <= most_tips:
             is_below = np.zeros(tips, bool)
             is_below[end - size : end] = True
-            is_counted[is_below if size <= few else ~is_below] = False
+            is_counted[is_below if size <= most_tips else ~is_below] = False
     # Where no two tips would be left, all count.
     is_tip[is_tip] = is_counted if is_counted.sum() > 1 else True
     return is_tip

@@ -28,7 +28,7 @@ PREVALENCE = 0.01
 FREQUENT_SAMPLES = 10
 """Least number of training samples that a feature of slow methods is in."""
 FREQUENT_PREVALENCE = 0.05
-"""Fraction of the training samples that is enough where it is fewer."""
+"""Fraction of the training samples that suffices if it is fewer than `FREQUENT_SAMPLES`."""
 
 Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
-from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from aam.config.baselines import BASELINES
 from aam.data.folds import units_of

@@ -191,4 +191,6 @@ def _draw_bars(axes: Axes, table: pd.DataFrame, check: Mapping[str, Any]) -> Non
     axes.set_xlim(0, 1.05 * size.max() if size.max() > 0 else 1)
     axes.set_xlabel("mean size of attribution")
     agreement = format_quantity(check["gradients"])
-    axes.set_title(f"{AAM} alone, {check['samples']} samples\nagreement with removal {agreement}")
+    axes.set_title(
+        f"{AAM} alone, {check['samples']} samples\nrank correlation\nwith removal {agreement}"
+    )

@@ -78,15 +78,17 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
     return [Caution("care", sentences.warn_of_weak_encoder(model, correlation))]
 
 
-def list_rarefaction_cautions(dropped: int, kept: int) -> list[Caution]:
-    """Return what rarefaction lost, where it is much.
+def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
+    """Return a caution where rarefaction lost many of the samples.
 
     Parameters
     ----------
-    dropped, kept
-        Numbers of samples.
+    dropped
+        Number of samples that have too few reads.
+    samples
+        Number of samples before rarefaction.
     """
-    share = dropped / max(dropped + kept, 1)
+    share = dropped / max(samples, 1)
     if share < MANY_DROPPED:
         return []
     return [Caution("care", sentences.warn_of_dropped_samples(dropped, share))]

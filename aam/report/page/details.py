@@ -153,7 +153,7 @@ def _describe_model(report: Mapping[str, Any]) -> Iterator[str]:
     if report["labels"] < 1:
         yield training.describe_share_of_labels(model, report["labels"])
     if report["evaluation"] == "inductive":
-        yield training.describe_inductive()
+        yield training.describe_inductive(report["start_directory"])
     else:
         yield training.describe_transductive()
     if len(report["recipes"]) > 1:

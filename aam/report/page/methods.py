@@ -11,6 +11,7 @@ from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
+from aam.data.trees.outliers import LARGEST_OUTLIER, LONG_BRANCH
 from aam.report.labels import KERNEL_MACHINE, to_words
 from aam.report.page.answers import has_score_interval
 from aam.report.page.reports import is_baseline
@@ -92,6 +93,7 @@ def methods_text(
         Versions of packages by name.
     """
     sentences = [
+        *([describe_long_branches()] if settings["drops_long_branches"] else []),
         describe_rarefaction(settings["depth"], settings["views"]),
         *describe_distances(settings["metrics"]),
         *_describe_encoders(settings["models"], encoders),
@@ -110,6 +112,15 @@ def describe_rarefaction(depth: int, views: int) -> str:
     return (
         f"Counts of amplicon sequence variants (ASVs) were rarefied to {depth} reads per sample "
         f"({draws})."
+    )
+
+
+def describe_long_branches() -> str:
+    """Say which ASVs were left out before rarefaction."""
+    return (
+        f"Amplicon sequence variants (ASVs) behind branches of more than {LONG_BRANCH:g} "
+        f"substitutions per site, which set apart at most {100 * LARGEST_OUTLIER:g} % of the tips "
+        "of the tree, were left out."
     )
 
 
@@ -136,20 +147,59 @@ def describe_start(start: str) -> str:
     return f"It began with the weights of {start}."
 
 
-def describe_pretraining(steps: int) -> str:
-    """Say how an encoder was trained on the study, or that it was not."""
+def describe_pretraining(steps: int, *, nucleotides: bool) -> str:
+    """Say how an encoder was trained on the study, or that it was not.
+
+    Parameters
+    ----------
+    steps
+        Number of training steps.
+    nucleotides
+        Whether it learned to predict masked nucleotides, too.
+    """
     if steps == 0:
         return "It was used as it came, without training on this study."
-    return (
-        f"It was trained on this study without labels for {steps} steps to predict distances "
-        "between samples and masked nucleotides."
+    learned = (
+        "distances between samples and masked nucleotides"
+        if nucleotides
+        else ("distances between samples")
     )
+    return f"It was trained on this study without labels for {steps} steps to predict {learned}."
 
 
-def describe_task(columns: Sequence[str], kind: str, n: int, folds: str) -> str:
-    """Say what was predicted, of how many samples, and in which folds."""
+def describe_task(
+    columns: Sequence[str],
+    kind: str,
+    n: int,
+    folds: str,
+    *,
+    where: Mapping[str, Sequence[str]],
+    test_fraction: float,
+) -> str:
+    """Say what was predicted, of which samples, and in which folds.
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata that were predicted.
+    kind
+        Kind of the task.
+    n
+        Number of samples in the folds.
+    folds
+        How the samples were divided.
+    where
+        Columns of the metadata and the values that a sample had to have.
+    test_fraction
+        Fraction of the samples that was set aside for testing alone.
+    """
     verb = "was" if len(columns) == 1 else "were"
-    return f"{', '.join(columns)} ({KINDS[kind]} of {n} samples) {verb} predicted in {folds}."
+    chosen = " and ".join(f"{column} {' or '.join(values)}" for column, values in where.items())
+    samples = f"{n} samples with {chosen}" if chosen else f"{n} samples"
+    text = f"{', '.join(columns)} ({KINDS[kind]} of {samples}) {verb} predicted in {folds}."
+    if test_fraction > 0:
+        text += f" {100 * test_fraction:g} % of the samples had been set aside as a test set."
+    return text
 
 
 def describe_drawn_folds(number: int, groups: str | None, *, stratified: bool) -> str:
@@ -171,7 +221,7 @@ def describe_recipes(names: Sequence[str], *, mixed: bool) -> str:
     """Say of what the models of AAM are made."""
     parts = "; ".join(RECIPES.get(name, name) for name in names)
     if not mixed:
-        return f"AAM is here {parts}."
+        return f"In this analysis, AAM was {parts}."
     return (
         f"AAM mixes {len(names)} recipes with weights fitted to predictions for other samples: "
         f"{parts}."
@@ -181,7 +231,7 @@ def describe_recipes(names: Sequence[str], *, mixed: bool) -> str:
 def describe_stand_ins(names: Sequence[str]) -> str:
     """Say what stood in for a model, where no network was trained."""
     parts = "; ".join(STAND_INS.get(name, f"the {name}") for name in names)
-    return f"No network was trained; the methods compared with all others are here {parts}."
+    return f"No network was trained. The method that all others were compared with was {parts}."
 
 
 def describe_inductive() -> str:
@@ -208,9 +258,12 @@ def describe_tests(corrected: int) -> str:
     text = (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
         "training median for numbers) and to baselines were tested by the corrected resampled "
-        "t-test over folds [t_test], with Holm's correction for the number of baselines"
+        "t-test over folds [t_test]. Holm's correction [holm] was applied over the baselines of a "
+        "task"
     )
-    return f"{text} and for the {corrected} tasks [holm]." if corrected > 1 else f"{text} [holm]."
+    if corrected == 1:
+        return f"{text}."
+    return f"{text} and, for differences to guessing, over the {corrected} tests of this page."
 
 
 def describe_score_intervals(*, groups: bool, singles: bool) -> str:
@@ -275,7 +328,7 @@ def _describe_encoders(
         start = models[name]["start"]
         if start:
             yield describe_start(start)
-        yield describe_pretraining(metrics["steps"])
+        yield describe_pretraining(metrics["steps"], nucleotides="nucleotide_accuracy" in metrics)
 
 
 def _describe_tasks(
@@ -287,7 +340,14 @@ def _describe_tasks(
         if name in scored:
             report = scored[name]
             folds = _describe_folds(one["folds"], len(report["folds"]))
-            yield describe_task(one["columns"], report["kind"], report["n"], folds)
+            yield describe_task(
+                one["columns"],
+                report["kind"],
+                report["n"],
+                folds,
+                where=one["where"],
+                test_fraction=one["test_fraction"],
+            )
 
 
 def _task_name(report: Mapping[str, Any]) -> str:

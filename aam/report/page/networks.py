@@ -67,7 +67,8 @@ def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]
         if matching:
             shown.append(gain)
     if shown:
-        yield sentences.introduce_gains(map(_describe, shown))
+        least_draws = min(gain.draws for gain in shown)
+        yield sentences.introduce_gains(map(_describe, shown), least_draws)
     unknown = sorted(set(sizes) - answered)
     if unknown:
         yield sentences.explain_unmeasured_gain(unknown)

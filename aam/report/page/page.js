@@ -1,28 +1,38 @@
 "use strict";
-// Without this script all is there to read; with it tables can be sorted and kept, and marks speak at once.
+// The page is complete without this script, which adds sorting, downloads of tables, and tooltips.
 (() => {
-  const value = (row, place) => row.cells[place].textContent.trim();
+  const value = (row, column) => row.cells[column].textContent.trim();
+  const isMissing = (text) => text === "" || text === "–";
+  // A number may have a sign of order before it, and a unit, an interval or a total behind it:
+  // "1,234", "< 0.0001", "12 %", "0.71 [0.60, 0.80]", "3 of 5". A date such as 2020-01-02 is none.
+  const NUMBER = /^[<>]?\s*([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?:\s*%|\s*\[.*\]|\s+of\s+\d+)?$/i;
+  const number = (text) => {
+    const match = NUMBER.exec(text);
+    return match === null ? NaN : Number(match[1].replaceAll(",", ""));
+  };
 
-  function sort(table, head, place) {
+  function sort(table, head, column) {
     const descending = head.getAttribute("aria-sort") === "ascending";
     const body = table.tBodies[0];
     const rows = [...body.rows];
-    const numbers = rows.every((row) => value(row, place) === "" || !Number.isNaN(parseFloat(value(row, place))));
-    const compare = numbers
-      ? (a, b) => (parseFloat(value(a, place)) || 0) - (parseFloat(value(b, place)) || 0)
-      : (a, b) => value(a, place).localeCompare(value(b, place));
-    rows.sort((a, b) => (descending ? -compare(a, b) : compare(a, b)));
+    const known = rows.filter((row) => !isMissing(value(row, column)));
+    const missing = rows.filter((row) => isMissing(value(row, column)));
+    const compare = known.every((row) => !Number.isNaN(number(value(row, column))))
+      ? (a, b) => number(value(a, column)) - number(value(b, column))
+      : (a, b) => value(a, column).localeCompare(value(b, column), undefined, { numeric: true });
+    known.sort((a, b) => (descending ? -compare(a, b) : compare(a, b)));
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-    body.append(...rows);
+    // Missing values stay at the end, whatever the order.
+    body.append(...known, ...missing);
   }
 
   for (const table of document.querySelectorAll("table")) {
-    [...table.tHead.rows[0].cells].forEach((head, place) => {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
-      button.addEventListener("click", () => sort(table, head, place));
+      button.addEventListener("click", () => sort(table, head, column));
       head.append(button);
     });
     const keep = document.createElement("button");
@@ -45,18 +55,18 @@
   tip.hidden = true;
   tip.setAttribute("aria-hidden", "true");
   document.body.append(tip);
-  // The browser's own tips come late, and not at all where there is no pointer.
+  // The browser shows its own tooltips late, and without a pointer not at all.
   const texts = new WeakMap();
   for (const title of document.querySelectorAll("svg title")) {
     texts.set(title.parentElement, title.textContent);
     title.remove();
   }
-  const told = (target) => {
+  const tooltipText = (target) => {
     for (let at = target; at instanceof SVGElement; at = at.parentElement) if (texts.has(at)) return texts.get(at);
     return null;
   };
   const show = (event) => {
-    const text = told(event.target);
+    const text = tooltipText(event.target);
     tip.hidden = text === null;
     if (text === null) return;
     tip.textContent = text;

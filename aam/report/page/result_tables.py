@@ -129,7 +129,7 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
     """
     comparisons = report["comparisons"]
     is_number = kind == "regression"
-    label = "MAE" if is_number else "balanced accuracy"
+    label = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
     tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
     rows = []
@@ -144,7 +144,7 @@ def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
                 *p_values,
             ]
         )
-    title = f"{name} minus each baseline: {label}, mean of the folds ({better} is better); p-values"
+    title = f"{name} minus each baseline: {label} ({better} is better); p-values"
     header = ["baseline", "difference", "better in folds", *(TESTS[key] for key in tests)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
 
@@ -186,7 +186,7 @@ def in_training(frame: pd.DataFrame) -> list[bool]:
 
 
 def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
-    """Return the first rows of a file as a table; numbers have four digits.
+    """Return the first rows of a file as a table; numbers have at least four digits.
 
     Parameters
     ----------
@@ -207,5 +207,10 @@ def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:
 def _format_column(values: pd.Series) -> list[str]:
     """Return the cells of a column; those that are missing are empty."""
     if pd.api.types.is_float_dtype(values):
-        return [f"{value:.4g}" if pd.notna(value) else "" for value in values]
+        return [_format_number(value) if pd.notna(value) else "" for value in values]
     return values.fillna("").astype(str).tolist()
+
+
+def _format_number(value: float) -> str:
+    """Return a number with four digits, or without decimals where it has more before the point."""
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"

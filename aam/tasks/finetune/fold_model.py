@@ -184,9 +184,10 @@ class FoldModel:
         samples = setup.labelled.samples[labelled]
         rows_R = (np.arange(store.views)[:, None] * len(store.sample_ids) + samples).reshape(-1)
         category_NF = self._categories(predictor)
-        by = self.scaled_by
+        category_RF = None
         if category_NF is not None:
-            category_NF = np.tile(category_NF[samples], (store.views, 1))
+            category_RF = np.tile(category_NF[samples], (store.views, 1))
+        by = self.scaled_by
         output_RO = raw_outputs(
             predictor,
             store,
@@ -195,7 +196,7 @@ class FoldModel:
             setup.devices.exact(),
             embedding_RD=self._kept_embeddings(rows_R),
             asv_UD=self.frozen.asv_UD,
-            category_RF=category_NF,
+            category_RF=category_RF,
         )
         by_R = None if by is None else [by[row] for row in labelled] * store.views
         return decode_outputs(predictor.target, output_RO, store.views, by_R)

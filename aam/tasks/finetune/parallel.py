@@ -18,7 +18,7 @@ import torch
 from aam.config.sections.finetuning import Finetuning
 from aam.distributed.world import release_device
 from aam.runtime.run_options import RunOptions
-from aam.train.monitoring.memory import budget_mb
+from aam.train.monitoring.memory import host_budget_mb
 from aam.util import log
 from aam.util.errors import InputError
 from aam.util.machine import end_with
@@ -156,5 +156,5 @@ def _memory_gb(runtime: RunOptions, number: int) -> float:
     """
     if runtime.max_memory_gb is not None:
         return runtime.max_memory_gb / number
-    share_gb = budget_mb(None, torch.device("cpu")) / 1024 / number
+    share_gb = host_budget_mb(None) / 1024 / number
     return math.floor(share_gb) if share_gb >= 1 else 2.0 ** math.floor(math.log2(share_gb))

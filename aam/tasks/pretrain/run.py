@@ -2,8 +2,6 @@
 
 import logging
 
-import torch
-
 from aam.config.sections.execution import Optimization
 from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.inference_device import KERNELS
@@ -14,7 +12,7 @@ from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
-from aam.train.monitoring.memory import budget_mb
+from aam.train.monitoring.memory import host_budget_mb
 from aam.train.options import step_options
 from aam.train.progress import Progress
 
@@ -48,7 +46,7 @@ def pretraining_devices(optimization: Optimization, runtime: RunOptions) -> Devi
     world = World()
     if runtime.launched:
         world = World(runtime.devices, runtime.nodes, runtime.strategy)
-    room_mb = budget_mb(runtime.max_memory_gb, torch.device("cpu"))
+    room_mb = host_budget_mb(runtime.max_memory_gb)
     if runtime.max_memory_gb is None:
         # The processes of a machine share what is free.
         room_mb /= world.devices

@@ -1,7 +1,7 @@
 """Settings of the pretraining of one encoder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,16 @@ class PretrainSettings:
     def step_options(self) -> StepOptions:
         """Options of a training step: what the level of `optimization` stands for."""
         return step_options(self.optimization)
+
+    def from_scratch(self) -> "PretrainSettings":
+        """Return the settings of the same training with random weights and all samples.
+
+        Returns
+        -------
+        PretrainSettings
+            Inputs for it need neither the weights of a start nor the metadata that name studies.
+        """
+        return replace(self, start=None, studies=None)
 
     def batch_distances(self, tree: Path, feature_ids: Sequence[str]) -> BatchDistances:
         """Return what computes the distances that are learned from the reads of a batch.

@@ -18,7 +18,7 @@ from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.batch_norm import select_evenly
-from aam.train.monitoring.memory import MB, budget_mb, held_mb
+from aam.train.monitoring.memory import MB, held_mb, host_budget_mb
 from aam.unifrac.in_batch import BatchDistances
 
 DISTANCES_FRACTION = 0.5
@@ -148,8 +148,7 @@ def room(max_memory_gb: float | None, processes: int) -> float:
     float
         Bytes.
     """
-    host = torch.device("cpu")
     # On an accelerator the limit is that of its own memory.
     limit_gb = None if torch.cuda.is_available() else max_memory_gb
-    left_mb = budget_mb(limit_gb, host) - held_mb(host)
+    left_mb = host_budget_mb(limit_gb) - held_mb(torch.device("cpu"))
     return max(0.0, DISTANCES_FRACTION * left_mb * MB / processes)

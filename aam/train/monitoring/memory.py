@@ -119,7 +119,7 @@ def total_mb(device: torch.device) -> float | None:
     return min([psutil.virtual_memory().total, *cgroup_limits()]) / MB
 
 
-def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: float = 0.8) -> float:
+def budget_mb(max_memory_gb: float | None, device: torch.device, *, threshold: float) -> float:
     """Return the memory that a step may take, with all that its process holds already.
 
     Parameters
@@ -129,7 +129,27 @@ def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: floa
     device
         Device of the step.
     threshold
-        That fraction on CUDA. On a CPU it is `FREE_FRACTION`, also of the control group's limit.
+        That fraction on CUDA. On a CPU it is that of `host_budget_mb`.
+
+    Returns
+    -------
+    float
+        MB of 2**20 bytes.
+    """
+    if max_memory_gb is None and device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return threshold * (free + torch.cuda.memory_reserved(device)) / MB
+    return host_budget_mb(max_memory_gb)
+
+
+def host_budget_mb(max_memory_gb: float | None) -> float:
+    """Return the memory of the machine that a process may take, with all that it holds already.
+
+    Parameters
+    ----------
+    max_memory_gb
+        A limit in GB of 2**30 bytes; None: `FREE_FRACTION` of what the process holds and what is
+        free, or of the control group's limit, where that is less.
 
     Returns
     -------
@@ -138,9 +158,6 @@ def budget_mb(max_memory_gb: float | None, device: torch.device, threshold: floa
     """
     if max_memory_gb is not None:
         return max_memory_gb * 1024
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return threshold * (free + torch.cuda.memory_reserved(device)) / MB
     possible = psutil.Process().memory_info().rss + psutil.virtual_memory().available
     return FREE_FRACTION * min([possible, *cgroup_limits()]) / MB
 

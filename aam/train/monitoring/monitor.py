@@ -38,7 +38,7 @@ class Monitor:
         Fraction of the memory above which what can be freed is freed.
     """
 
-    def __init__(self, device: torch.device, threshold: float = 0.8) -> None:
+    def __init__(self, device: torch.device, *, threshold: float) -> None:
         self._device = device
         self._most_mb = total_mb(device)
         self._threshold = threshold

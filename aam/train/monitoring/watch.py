@@ -108,7 +108,7 @@ def watching(
     with (
         closing(reporter),
         closing(curves),
-        Monitor(device, runtime.memory_threshold) as monitor,
+        Monitor(device, threshold=runtime.memory_threshold) as monitor,
         profile_steps(profile_folder, runtime.profile_steps, done) as profile_step,
     ):
         yield Watch(monitor, reporter, curves, profile_step)

@@ -6,6 +6,7 @@ Shape suffixes: N samples.
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,6 +54,14 @@ def test_distances_without_room_are_one_message_before_anything_is_read(
     message = r"unweighted0.parquet: got .* 4 such files; .* set pretraining.targets: batch"
     with pytest.raises(InputError, match=message):
         load_matrices(files, METRICS, 2, ids, None, needed - 1)
+
+
+def test_a_file_with_fewer_samples_than_the_store_is_refused(augmented, files):
+    ids = augmented.store.sample_ids
+    whole = pq.read_table(files[0])
+    pq.write_table(whole.slice(0, 14), files[0], row_group_size=7)
+    with pytest.raises(AssertionError, match=r"unweighted0.parquet holds other samples"):
+        load_matrices(files, METRICS, 2, ids)
 
 
 @pytest.mark.parametrize("is_in", [None, np.arange(20) % 3 > 0], ids=["all", "some"])

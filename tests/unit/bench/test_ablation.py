@@ -63,6 +63,28 @@ def test_every_kind_of_batch_learns_the_same(files, speed_settings, monkeypatch)
     assert flops["checkpointing"] == flops["optimized"] < flops["padded"] < flops["naive"]
 
 
+def test_a_model_that_is_used_as_it_came_is_timed_with_the_default_epochs(
+    files, speed_settings, monkeypatch
+):
+    monkeypatch.setattr(timing, "MOST_STEPS", 2)
+    settings = speed_settings()
+    pretraining = settings.training.pretraining.model_copy(update={"epochs": 0})
+    training = replace(settings.training, start="other", pretraining=pretraining)
+    expected = run_mode(OPTIMIZED, settings, files)
+    result = run_mode(OPTIMIZED, replace(settings, training=training), files)
+    assert result["losses"] == expected["losses"]
+
+
+def test_a_request_has_the_exponent_of_unifrac_and_needs_no_start(speed_settings):
+    settings = speed_settings(
+        unifrac={"metrics": ["generalized"], "alpha": 0.25}, pretraining={"targets": "batch"}
+    )
+    training = replace(settings.training, start="other", studies={"column": "study"})
+    timed = request_steps(OPTIMIZED, replace(settings, training=training), {})["settings"]
+    assert timed["alpha"] == 0.25
+    assert timed.keys() == {"alpha", "model", "pretraining", "optimization"}
+
+
 def test_a_mode_is_what_the_step_gets(files, speed_settings, monkeypatch):
     monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     seen, real = [], measurements.train_step

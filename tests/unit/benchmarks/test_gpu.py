@@ -11,9 +11,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from aam.runtime.run_options import RunOptions
+from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.train.progress import TimeIsUp
 from aam.util.errors import InputError
-from benchmarks import gpu, kept, kept_tests, predicted, trainings
+from benchmarks import gpu, kept, kept_tests, predicted, training_requests
 from benchmarks.kept import KeptResults
 from benchmarks.predicted import GPUS, Work
 
@@ -67,7 +69,7 @@ def dry(files, new_config, monkeypatch, tmp_path) -> Path:
     monkeypatch.setattr(gpu, "SPECIFICATION", asked)
     monkeypatch.setattr(gpu, "DRY", {})
     names = (gpu.CONFIGURED, "as configured, again", "two processes, DDP")
-    monkeypatch.setattr(gpu, "DRY_TRAININGS", names)
+    monkeypatch.setattr(gpu, "DRY_TRAINING_RUNS", names)
     monkeypatch.setattr(gpu, "run_tests", lambda lease: None)
     return tmp_path / "gpu"
 
@@ -112,6 +114,75 @@ def test_a_run_whose_time_is_up_goes_on_and_measures_nothing_twice(dry, asked):
     asked.clear()
     assert run(dry) == page
     assert asked == []
+
+
+def test_predictions_stay_on_the_page_where_no_step_can_be_counted(
+    dry, stand_in, instead_of_processes, clock, caplog
+):
+    def counted(request):
+        if request["kind"] == "work":
+            return asdict(Work(request["batch_size"], launches=800, flops=10**12, bytes=10**9))
+        return stand_in(request)
+
+    def not_counted(request):
+        return None if request["kind"] == "work" else stand_in(request)
+
+    only = [str(dry), "--dry", "--only", "predicted"]
+    instead_of_processes(counted)
+    gpu.main(only)
+    page = (dry / "gpu.md").read_text()
+    assert "| A100, 80 GB | 80 GB | as they are | 8.01: products | 8.01: products |" in page
+    for path in (dry / "predicted.md", dry / "measurements.jsonl"):
+        path.unlink()
+    instead_of_processes(not_counted)
+    gpu.main(only)
+    assert (dry / "gpu.md").read_text() == page
+    assert "could not be counted" in caplog.text
+    (dry / "gpu.md").unlink()
+    gpu.main(only)
+    assert f"- {gpu.PREDICTIONS}" in parts_left((dry / "gpu.md").read_text())
+
+
+class Requests(list):
+    """Play the results of a call, and collect what is asked for."""
+
+    waiting = frozenset()
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def __call__(self, request):
+        self.append(request)
+        return self.answer(request)
+
+
+def test_a_training_run_has_the_settings_of_its_model_but_for_its_change(
+    speed_cfg, stand_in, tmp_path
+):
+    unifrac = {"metrics": ["generalized"], "alpha": 0.25}
+    plain = speed_cfg(unifrac=unifrac, pretraining={"targets": "batch"})
+    requests = Requests(lambda asked: TRAINED if asked["kind"] == "training" else stand_in(asked))
+    study = SimpleNamespace(inputs_for=lambda model: (plain, {}), runtime=RunOptions())
+    lease = gpu.Lease(study=study, results=requests, folder=tmp_path, sizes=())
+    gpu.train(lease, "m", "level basic, fp32")
+    settings = requests[-1]["settings"]
+    assert settings["alpha"] == 0.25
+    assert settings["model"] == plain["model"]
+    assert settings["pretraining"] == plain["pretraining"]
+    changed = {"level": "basic", "precision": "fp32"}
+    assert settings["optimization"] == {**plain["optimization"], **changed}
+
+
+def test_the_work_of_a_step_is_counted_on_a_cpu_as_an_accelerator_would_do_it(files, speed_cfg):
+    inputs = PretrainInputs.read(files)
+    small, large = (
+        predicted.work_of_a_step(speed_cfg(), inputs, batch_size=size, threads=1) for size in (4, 8)
+    )
+    assert (small.batch_size, large.batch_size) == (4, 8)
+    assert small.launches == large.launches > 100, "samples are one block, whatever their number"
+    assert 0 < small.flops < large.flops
+    assert 0 < small.bytes < large.bytes
 
 
 @pytest.mark.parametrize("kill_at", [1, 9, 33])
@@ -172,12 +243,12 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
         assert not broken.exists(), "what a killed compilation has left is removed"
         raise error
 
-    monkeypatch.setattr(trainings, "pretrain_encoder", fail)
-    monkeypatch.setattr(trainings, "provenance", lambda settings, inputs: {})
-    monkeypatch.setattr(trainings.PretrainSettings, "read", lambda settings: None)
+    monkeypatch.setattr(training_requests, "pretrain_encoder", fail)
+    monkeypatch.setattr(training_requests, "provenance", lambda settings, inputs: {})
+    monkeypatch.setattr(training_requests.PretrainSettings, "read", lambda settings: None)
     request = {"kind": "training", "settings": {}, "folder": str(tmp_path), "runtime": {}}
     request |= {"inputs": {"tokens": "t", "samples": "s", "distances": ["d"]}, "deadline": 5.0}
-    assert trainings.run(request) == said
+    assert training_requests.run(request) == said
 
 
 TESTS = """

@@ -7,6 +7,7 @@ import pytest
 
 from aam.data.samples import write_samples
 from aam.data.tokens import write_tokens
+from aam.distributed import devices
 from benchmarks import inference
 from benchmarks.inference import StudySettings
 
@@ -57,12 +58,15 @@ def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
 
 
 def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
+    """Embeddings are in fp32, as the stages write them, and validations in that of training."""
     monkeypatch.setattr(inference, "SAMPLES", 5)
+    monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     few = ["--samples", "8", "--held-out", "4", "25", "--repeats", "1"]
     inference.main([str(files["tokens"].parents[1]), *few])
     page = capsys.readouterr().out
     for title, *words in (
-        ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty |", "| filled |"),
-        ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "- precision: bf16\n"),
+        ("## Embedding\n\n| samples | asvs |", "| 8 |", "| empty | fp32 |", "| filled | fp32 |"),
+        ("## Validation\n\n| held_out | asvs |", "| 4 |", "| 25 |", "| bf16 |"),
     ):
         assert all(word in page[page.index(title) :] for word in words)
+    assert "bf16" not in page[: page.index("## Validation")]

@@ -110,11 +110,22 @@ def test_tsv_dialects(tmp_path, ending, first):
     assert_same(load_table(path), table([[1, 0], [2, 4]], ["01", "02"], ["0007", "f2"]))
 
 
+def test_a_comment_with_a_tab_above_the_header_is_none_of_the_rows(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_text("# made by\tme\n#OTU ID\ta\tb\nx\t1\t2\n")
+    assert_same(load_table(path), table([[1], [2]], ["a", "b"], ["x"]))
+
+
 def test_samples_and_features_without_reads_are_listed():
     kept, dropped = without_empty(table([[0, 3, 0], [0, 0, 0]], ["a", "b"], ["x", "y", "z"]))
     assert_same(kept, table([[3]], ["a"], ["y"]))
     left_out = [["sample", "b"], ["feature", "x"], ["feature", "z"]]
     assert dropped.to_numpy().tolist() == [[*name, "no reads"] for name in left_out]
+
+
+def test_a_sample_that_was_not_found_is_not_taken_for_the_last_one():
+    with pytest.raises(AssertionError, match="a sample is missing"):
+        table().select_samples(np.array([0, -1]))
 
 
 @pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
@@ -238,6 +249,8 @@ def test_hdf5_that_ends_its_reader_or_keeps_it_is_told(tmp_path, monkeypatch, sa
         (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "cells that are no numbers: 2"),
         (b"#OTU ID\ttaxonomy\nx\tk__A\n", "a table without samples"),
         (b"#OTU ID\ta\nx\t1\n#y\t2\n", "feature ID begins with '#'.*: '#y'"),
+        (b"# made\n#OTU ID\ta\n#x\t1\ny\t2\n", "feature ID begins with '#'.*: '#x'"),
+        (b"#OTU ID\ta\n# why\n#x\t1\n#y\t2\n", "feature ID begins with '#'.*: '#x', '#y'"),
         (b"#OTU ID\ta\n':\t1\n", "of punctuation alone"),
     ],
 )

@@ -23,6 +23,8 @@ def test_a_taxonomy_is_read_as_text_and_as_an_artifact(tmp_path):
     [
         ("id,taxon\na,b\n", "header that begins with 'id,taxon'"),
         ("Feature ID\tTaxon\na\tx\na\ty\nb\n", r"(?s)without a taxon: 'b'.*once: 'a'"),
+        ("Feature ID\tTaxon\tConfidence\na\t \t0.9\nb\tx\t1\n", "without a taxon: 'a'; exp"),
+        ("Feature ID\tTaxon\n\tx\n \ty\n", "rows without a feature ID: 2; expected an ID"),
     ],
 )
 def test_all_problems_of_a_file_are_named(tmp_path, text, message):

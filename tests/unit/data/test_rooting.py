@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unifrac_cases import random_tree, tree_of
 
-from aam.data.trees.rooting import root_by_variance, set_apart
+from aam.data.trees.rooting import outlier_branches, root_by_variance
 
 
 def to_tips(tree) -> np.ndarray:
@@ -50,10 +50,10 @@ def test_one_tip_on_a_long_branch_does_not_move_the_root_away_from_all_others():
     assert rooted.find("x0").distance(rooted) < 1
 
 
-def test_what_long_branches_set_apart_is_listed_the_longest_first():
+def test_what_lies_behind_outlier_branches_is_listed_the_longest_first():
     tips = ",".join(f"x{i}:0.1" for i in range(200))
     tree = tree_of(f"(({tips}):0.7,(far:5.1,(p:0.1,q:0.2):0.9):0.3);")
-    assert set_apart(tree) == [(["far"], 5.1), (["p", "q"], 0.9)]
-    assert set_apart(tree_of("((a:0.1,b:0.6):0.1,c:0.2);")) == []
+    assert outlier_branches(tree) == [(["far"], 5.1), (["p", "q"], 0.9)]
+    assert outlier_branches(tree_of("((a:0.1,b:0.6):0.1,c:0.2);")) == []
     # A midpoint root halves the longest branch.
-    assert set_apart(tree_of(f"(junk:0.5,({tips}):0.4);")) == [(["junk"], 0.9)]
+    assert outlier_branches(tree_of(f"(odd:0.5,({tips}):0.4);")) == [(["odd"], 0.9)]

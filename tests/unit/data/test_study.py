@@ -122,16 +122,17 @@ def test_check_names_what_may_flatter_a_task():
 
     text = said()
     assert "Task t: nothing says which samples belong together" in text
-    assert "`run` tells the target exactly, without any reads" in text
+    assert "`run` predicts the target exactly, without any reads" in text
     assert "samples of one `subject` share the target. Set `groups: subject`" in text
-    assert "other columns tell the target exactly or nearly: hospital. Are" in text
+    others = "other columns predict the target exactly or for nearly every sample, without any "
+    assert f"{others}reads: hospital. Are" in text
     assert "belong together" not in said(groups=False)
     text = said(groups="subject")
-    assert "`run` tells the target exactly" in text
+    assert "`run` predicts the target exactly" in text
     assert "belong together" not in text
     assert "share the target" not in text, "its samples are never on two sides"
     numbers = said("dose", "regression", groups=False)
-    assert "`plate` tells the target exactly" in numbers
+    assert "`plate` predicts the target exactly" in numbers
     assert "`run`" not in numbers
 
 
@@ -193,3 +194,16 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
     assert list(proposed) == ["age", "sex", "score", "diagnosis"]
+
+
+def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows():
+    columns = ["age (years)", "age_years", "2019", "yes", "x" * 120, "--lost", "Größe", "🙂"]
+    metadata = pd.DataFrame(dict.fromkeys(columns, METADATA["age"]), dtype=object)
+    files = {"table": "/d/🙂.biom", "metadata": "/d/m.tsv"}
+    text = configuration(files, columns_of(metadata), 9, targets=columns)
+    loaded = load(yaml.safe_load(text))
+    names = ["age_years", "age_years_2", "2019", "yes", "x" * 90, "lost", "Gr_e", "target"]
+    assert list(loaded.tasks) == names
+    assert [task.column for task in loaded.tasks.values()] == columns
+    assert loaded.datasets["mine"].table == "/d/🙂.biom"
+    assert "\n  age_years:\n" in text, "a name has quotes only where it needs them"

@@ -4,6 +4,7 @@ import pytest
 from problems import predictions_of
 from scipy import stats
 
+from aam.data.predictions import mean_recall
 from aam.evaluate.comparison import compare, compare_with_guessing, corrected_resampled_t
 
 
@@ -48,6 +49,24 @@ def test_classes_are_compared_by_what_one_of_the_two_has_right():
     assert comparison["mcnemar_p"] == pytest.approx(2 * (1 + 7) / 2**7)
     assert comparison["difference"] == pytest.approx(7 / 8 - 2 / 8)
     assert "wilcoxon_samples_p" not in comparison
+
+
+def test_the_difference_of_classes_is_that_of_the_balanced_accuracies_that_are_shown():
+    """Folds hold the classes in unequal parts, so means of the folds' recalls would differ."""
+    rng = np.random.default_rng(3)
+    observed = rng.choice(["a", "b", "c"], 60, p=[0.7, 0.2, 0.1])
+    fold = np.arange(60) // 12
+    tables = []
+    for error in (0.2, 0.4):
+        wrong = rng.random(60) < error
+        predicted = np.where(wrong, rng.choice(["a", "b", "c"], 60), observed)
+        tables.append(predictions_of(observed, predicted, fold))
+    comparison = compare("classification", *tables, independent=False)
+    first, second = (mean_recall(observed, table["predicted"].to_numpy(str)) for table in tables)
+    assert comparison["difference"] == pytest.approx(first - second)
+    reverse = compare("classification", *reversed(tables), independent=False)
+    assert reverse["difference"] == pytest.approx(-comparison["difference"])
+    assert reverse["corrected_t_p"] == pytest.approx(comparison["corrected_t_p"])
 
 
 def test_a_table_against_itself_has_no_test():

@@ -160,6 +160,22 @@ def test_a_lost_or_gained_base_is_aligned():
     assert plain.distance_Q[0] > 0.2
 
 
+def test_unknown_bases_are_no_edits_of_an_alignment():
+    rng = np.random.default_rng(3)
+    names = [random_sequence(rng, 90) for _ in range(50)]
+    known = KnownSequences(encode(names, 90))
+    lost = names[7][:20] + names[7][21:] + "A"
+    unknown = lost[:40] + "N" * 10 + lost[50:]
+    missing = "N" * 10 + lost[10:]
+    bases_QS = encode([lost, unknown, missing], 90)
+    nearest = known.aligned(bases_QS, known.nearest(bases_QS))
+    assert nearest.is_aligned_Q.all()
+    assert nearest.row_Q.tolist() == [7, 7, 7]
+    assert nearest.differences_Q.tolist() == [1, 1, 1]
+    whole = nearest.compared_Q[0]
+    assert nearest.compared_Q.tolist() == [whole, whole - 10, whole - 10]
+
+
 @pytest.mark.parametrize(
     "reading",
     [
@@ -269,6 +285,24 @@ def test_diversity_and_distances_without_a_tree(tree, study):
     for metric in ("faith_pd", "unknown"):
         with pytest.raises(InputError, match="metric"):
             reference.distances(table, sequences, metric)
+
+
+def test_only_metrics_that_need_the_tree_place_sequences_and_miss_those_that_are_not_given(
+    tree, study
+):
+    table, sequences = study
+    reference = ReferencePhylogeny(tree)
+    some = {name: text for name, text in sequences.items() if name != "g3"}
+    message = r"sequences: got no sequence for feature 'g3' of 11 in the table; .*Hint: add"
+    for compute in (reference.distances, reference.faith_pd, reference.features):
+        with pytest.raises(InputError, match=message):
+            compute(table, some)
+    for metric in ("bray_curtis", "robust_aitchison"):
+        expected = reference.distances(table, sequences, metric)
+        without_sequences = reference.distances(table, metric=metric)
+        np.testing.assert_array_equal(without_sequences, expected)
+    depth = int(np.sort(table.reads)[1])
+    assert len(reference.distances(table, metric="bray_curtis", depth=depth)) == 6
 
 
 def test_rarefying_leaves_shallow_samples_out(tree, study):

@@ -37,8 +37,8 @@ def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
 
 def test_a_score_far_above_guessing_is_said_to_work_without_a_light_of_care():
     assert answer_of(cities(0.0006)) == (
-        "Works: city is predicted right in 59.1 % of samples, with every class counting "
-        "alike (95 % interval 54.0 % to 64.0 %); guessing: 20.0 %. Better than guessing "
+        "Works: city is predicted right in 59.1 % of the samples of a class, averaged over the "
+        "classes (95 % interval 54.0 % to 64.0 %); guessing: 20.0 %. Better than guessing "
         "(p = 0.0006). The difference to the best baseline, random forest (55.0 %), could be "
         "chance (p = 0.3)."
     )
@@ -52,7 +52,7 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     chance = "The difference to guessing could be chance (p = 0.033; p = 0.26 when corrected for"
     assert f"{chance} the 8 tests of this page)." in text
     (light,) = lights(cities(0.033), *others)
-    assert light.startswith("care: Better than guessing taken alone, but with 8 tests")
+    assert light.startswith("care: Better than guessing before correction for the 8 tests")
     assert answer_of(cities(0.033)).startswith("Works: ")
 
 
@@ -221,15 +221,22 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             ["good", "care: No column of groups is set (folds.groups)"],
         ),
         ({"structure": {**SINGLE, "stated": True}}, 0, ["good"]),
-        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups (values of host): others"]),
+        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups (values of host): with other"]),
         ({"structure": {**GROUPS, "groups": 20}}, 0, ["good"]),
         (
             {"structure": GROUPS, "n": 30},
             0,
-            ["good", "care: Only 7 groups (values of host): others"],
+            ["good", "care: Only 7 groups (values of host): with other"],
         ),
         ({"structure": {**GROUPS, "independent": True}}, 0, ["good"]),
-        ({"n": 49}, 0, ["good", "care: Only 49 samples: others may give other scores."]),
+        (
+            {"n": 49},
+            0,
+            [
+                "good",
+                "care: Only 49 samples: with other samples the score could be clearly different.",
+            ],
+        ),
         ({"n": 50}, 0, ["good"]),
         (
             {"intervals": {"coverage": 0.8}},
@@ -243,7 +250,7 @@ SINGLE = {"column": None, "groups": None, "independent": True}
         (
             {"confounders": [{"column": "plate", "score": 1.0, "kind": "exact"}]},
             0,
-            ["stop: The column plate tells host age of every sample: models may have learned"],
+            ["stop: The column plate predicts host age exactly, without any reads: models"],
         ),
         (
             {
@@ -255,8 +262,8 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             },
             0,
             [
-                "stop: The columns plate, center each tell host age of every sample",
-                "stop: The column run tells host age of nearly every sample",
+                "stop: The columns plate, center each predict host age exactly",
+                "stop: The column run predicts host age nearly exactly, without any",
             ],
         ),
         (
@@ -314,8 +321,8 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
 )
 def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, said):
     texts = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
-    start = "care: Calibrated probabilities of the super learner are worse than how frequent the "
-    expected = [] if said is None else [f"{start}classes are: {said}"]
+    start = "care: Calibrated probabilities of the super learner are worse than the frequencies of "
+    expected = [] if said is None else [f"{start}the classes, given to every sample alike: {said}"]
     assert [text for text in texts if text.startswith("care: Calibrated")] == expected
 
 
@@ -330,14 +337,14 @@ def test_no_text_says_that_p_is_one(p, holm, others):
 
 def test_data_encoders_and_predictions_are_told_where_they_are_weak():
     assert (
-        list_rarefaction_cautions(1, 99)
+        list_rarefaction_cautions(1, 100)
         == list_encoder_cautions("m", {"unifrac_pearson": 0.9})
         == []
     )
     assert (
         list_encoder_cautions("m", {}) == list_prediction_cautions("new", 0.1, seen=0, n=20) == []
     )
-    assert list_rarefaction_cautions(30, 70)[0].text.startswith(
+    assert list_rarefaction_cautions(30, 100)[0].text.startswith(
         "30 samples, 30 %, have too few reads"
     )
     assert (

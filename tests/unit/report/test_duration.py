@@ -59,6 +59,25 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     assert seconds("pretraining", pretraining={"epochs": 10}) == pytest.approx(ten / 2)
 
 
+def test_encoders_of_the_folds_are_pretrained_too(monkeypatch):
+    monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
+    plan, work, _ = timed(finetuning={"encoder": "frozen", "inductive": True})
+    parts = duration.expected_parts(plan, work, {"age": (SAMPLES, 5)})
+    per_fold, common = (part.seconds for part in parts if part.kind == "pretraining")
+    assert per_fold == pytest.approx(5 * common)
+
+
+def test_from_scratch_nothing_limits_the_time_of_fine_tuning(monkeypatch):
+    monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
+    whole = {"encoder": "full", "epochs": 100}
+    scratch = {"start": "scratch", "epochs": 100, "models": 2, "budget_minutes": 1}
+    full_s, scratch_s = (
+        timed(finetuning=settings)[2]["fine-tuning"]
+        for settings in ({**whole, "models": 2}, scratch)
+    )
+    assert scratch_s == pytest.approx(full_s)
+
+
 def test_explaining_takes_as_long_as_the_samples_that_are_explained(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
     few, many, most = (timed(n)[2]["explaining"] for n in (30, 60, 10_000))

@@ -33,7 +33,10 @@ def said(report: dict[str, Any]) -> str:
     ("report", "start"),
     [
         (regression(), "Samples of one host stay together in the folds"),
-        (mixed(regression()), "The super learner mixes all methods (random forest 84 %, AAM 16 %)"),
+        (
+            mixed(regression()),
+            "The super learner, a weighted mean of all methods: MAE, mean of the folds 4.00.",
+        ),
         (
             mixed(regression()),
             "Without AAM the super learner reaches 4.00. The score with AAM minus that",
@@ -88,7 +91,7 @@ def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
     report = baseline_report(mixed(regression()))
     weights = {"kernel machine": 0.16, "random_forest": 0.84}
     text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
-    assert "(random forest 84 %, kernel machine 16 %)" in text
+    assert "random forest 84 %, kernel machine 16 %." in text
     assert "Without the kernel machine the super learner reaches 4.00." in text
     assert "The kernel machine alone: MAE" in text
     assert "Which ASVs matter most is computed for networks only" in text
@@ -110,7 +113,7 @@ def test_one_of_several_models_is_called_by_its_name():
     text = said(report)
     assert text.replace("AAM (base)", "").count("AAM") == 0
     assert "AAM (base) alone: MAE" in text
-    assert "(random forest 84 %, AAM (base) 16 %)" in text
+    assert "random forest 84 %, AAM (base) 16 %." in text
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,12 @@ def test_one_of_several_models_is_called_by_its_name():
 def test_a_score_says_what_the_encoder_may_have_seen(evaluation, start):
     text = said(regression(evaluation=evaluation))
     assert [one for one in ("Transductive:", "Inductive:") if one in text] == [start]
+
+
+def test_a_start_from_elsewhere_may_have_seen_the_samples():
+    text = said(regression(evaluation="inductive", start_directory="pretrained/model"))
+    assert "Whether pretrained/model, from which the encoder started, has seen them" in text
+    assert "no model saw any of the samples" not in text
 
 
 ENCODER = {

@@ -11,6 +11,7 @@ FOLDS = {"column": None, "groups": "host", "stratified": False}
 SETTINGS: dict[str, Any] = {
     "depth": 1000,
     "views": 2,
+    "drops_long_branches": False,
     "metrics": ["unweighted"],
     "models": {
         "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": None}
@@ -18,14 +19,18 @@ SETTINGS: dict[str, Any] = {
     "tasks": {
         "age": {
             "columns": ["host_age"],
+            "where": {},
             "kind": "regression",
             "folds": FOLDS,
+            "test_fraction": 0.0,
             "importance": True,
         },
         "city": {
             "columns": ["city"],
+            "where": {},
             "kind": "classification",
             "folds": FOLDS,
+            "test_fraction": 0.0,
             "importance": True,
         },
     },
@@ -40,7 +45,7 @@ def written(
 ) -> str:
     methods = methods_text(
         merged(SETTINGS, changes or {}),
-        encoders={"base": {"parameters": 1600, "steps": steps}},
+        encoders={"base": {"parameters": 1600, "steps": steps, "nucleotide_accuracy": 0.9}},
         reports=reports or (regression(),),
         versions={"aam": "0.1"},
     )
@@ -73,7 +78,13 @@ def division(**changes: Any) -> dict[str, Any]:
             {"reports": (mixed(regression(), unnested={"score": 4.0}),)},
             "rest on no model that saw the fold",
         ),
-        ({"reports": (regression(), classes())}, "and for the 2 tasks ["),
+        ({"reports": (regression(), classes())}, "guessing, over the 2 tests of this page."),
+        ({"changes": {"drops_long_branches": True}}, "0.6 substitutions per site"),
+        (
+            {"changes": {"tasks": {"age": {"where": {"site": ["gut", "mouth"], "sex": ["f"]}}}}},
+            "of 200 samples with site gut or mouth and sex f) was predicted",
+        ),
+        ({"changes": {"tasks": {"age": {"test_fraction": 0.2}}}}, "20 % of the samples had been"),
         ({"reports": (classes(),)}, "Prediction sets are cross-conformal"),
         ({"reports": (classes(),)}, "Probabilities of classes were calibrated"),
         (
@@ -93,7 +104,7 @@ def test_a_sentence_is_there_where_it_was_done(given, part):
         "rarefied to 1000 reads per sample (2 draws)",
         "host_age (a regression of 200 samples) was predicted in 5-fold",
         "5-fold cross-validation, samples of one host in one fold",
-        "AAM is here a kernel machine (support vectors",
+        "In this analysis, AAM was a kernel machine (support vectors",
         "trained on this study without labels for 100 steps",
         "integrated gradients",
         "draws of whole groups of samples",
@@ -131,6 +142,12 @@ def test_a_kernel_machine_is_named_where_one_was_used():
     assert "kernel machine" not in written(reports=(report,))
     assert REFERENCES["svm"] not in written(reports=(report,))
     assert REFERENCES["svm"] in written()
+
+
+def test_nucleotides_are_named_where_they_were_learned():
+    assert "to predict distances between samples and masked nucleotides." in written()
+    methods = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
+    assert "to predict distances between samples." in methods.text
 
 
 def test_encoders_are_called_as_their_models_are():
@@ -171,7 +188,7 @@ def test_without_networks_the_methods_name_none():
         versions={"aam": "0.1"},
     )
     text = methods.text
-    assert "No network was trained; the methods compared with all others are here a kernel" in text
+    assert "The method that all others were compared with was a kernel machine" in text
     assert "A super learner mixes all methods but the constant" in text
     assert "integrated gradients" not in text
     assert "AAM mixes" not in text

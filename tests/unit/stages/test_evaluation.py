@@ -4,7 +4,9 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -126,6 +128,7 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
         "confounders": [],
         "draws": None,
         "start": "pretrained",
+        "start_directory": None,
         "labels": 1.0,
         "bootstrap": {headline: [0.875, 1.25]},
         "intervals": report_intervals(cross_intervals(predictions)),
@@ -189,6 +192,9 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         predictions.to_csv(folder / "intervals.tsv", sep="\t", index=False)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
+    (root / "inputs").mkdir()
+    reads = csr_array(np.full((12, 1), 1000, np.int64))
+    write_biom(root / "inputs" / "table.biom", FeatureTable(ids, ["asv"], reads), {})
     (root / "benchmark").mkdir()
     metrics = sorted(root.glob("finetune/*/*/metrics.json"))
     gather_accuracy(metrics=metrics, table_out=root / "benchmark/accuracy.tsv")
@@ -208,7 +214,10 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
 
 
 SETTINGS: dict[str, Any] = {
-    **{"depth": 1000, "views": 2, "metrics": ["unweighted", "bray_curtis"]},
+    "depth": 1000,
+    "views": 2,
+    "drops_long_branches": False,
+    "metrics": ["unweighted", "bray_curtis"],
     "captions": {
         "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
     },
@@ -224,8 +233,10 @@ SETTINGS: dict[str, Any] = {
     "tasks": {
         name: {
             "columns": [name],
+            "where": {},
             "kind": kind,
             "folds": {"column": None, "groups": "host", "stratified": False},
+            "test_fraction": 0.0,
             "importance": name == "age",
         }
         for name, kind in (("age", "regression"), ("site", "classification"))
@@ -233,13 +244,16 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def summed_up(results: Path, **inputs: Any) -> tuple[str, str]:
-    """Return the page and the summary of some files of results."""
+def summed_up(
+    results: Path, settings: Mapping[str, Any] = MappingProxyType({}), **inputs: Any
+) -> tuple[str, str]:
+    """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / "report.html", "summary": results / "summary.md"}
     for name in ("intervals", "importance"):
         paths = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
         inputs.setdefault(name, paths)
-    summary.write_summary(**inputs, **SETTINGS, **as_outputs(outputs))
+    inputs.setdefault("table", results / "inputs" / "table.biom")
+    summary.write_summary(**inputs, **{**SETTINGS, **settings}, **as_outputs(outputs))
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     return " ".join(html.unescape(page).split()), text
 
@@ -254,7 +268,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
     for name, content in files.items():
-        (results / name).parent.mkdir(parents=True)
+        (results / name).parent.mkdir(parents=True, exist_ok=True)
         (results / name).write_text(content)
     figure, prediction, mixed, *dropped = (results / name for name in files)
     page, text = summed_up(
@@ -270,11 +284,11 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "Works: a column is off by 1.0 on average (95 % interval 0.9 to 1.2); guessing: 6.0. "
         "Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this page). "
         "Better than the best baseline, random forest (2.5; p = 0.025).",
-        "Does not work: a column is predicted right in 50.0 % of samples, with every class "
-        "counting alike (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
+        "Does not work: a column is predicted right in 50.0 % of the samples of a class, averaged "
+        "over the classes (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
         "guessing could be chance (p = 0.4, also when corrected for the 2 tests of this page). "
         "The difference to the best baseline, kNN on UniFrac (75.0 %), could be chance (p = 0.5).",
-        "Only 4 groups (values of host): others may give other scores.",
+        "Only 4 groups (values of host): with other groups the score could be clearly different.",
         "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
         "1 of the 2 samples in new were in training",
@@ -318,6 +332,36 @@ def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
     assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
 
 
+def test_lost_samples_are_counted_among_all_that_were_imported(results):
+    """Not among the labelled ones, which may be few."""
+    dropped = results / "dropped.tsv"
+    dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
+    age = results / "finetune/base/age/metrics.json"
+    write_json(age, {**json.loads(age.read_text()), "n": 3})
+    page, _ = summed_up(results, finetune=[age], dropped=[dropped])
+    assert "have too few reads for the rarefaction depth" not in page
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
+    settings = {"drops_long_branches": drops}
+    page, text = summed_up(results, settings, finetune=[])
+    assert ("behind extremely long branches of the tree" in text) == drops
+    assert ("behind branches of more than 0.6 substitutions per site" in page) == drops
+    assert ("No sample was left out." in page) != drops
+
+
+def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
+    site = results / "finetune/base/site"
+    table = pd.read_csv(site / "intervals.tsv", sep="\t", dtype=str)
+    for column in ("observed", "predicted"):
+        table[column] = table[column].map({"a": "01", "b": "02"})
+    table.to_csv(site / "intervals.tsv", sep="\t", index=False)
+    page, _ = summed_up(results, finetune=[site / "metrics.json"])
+    assert "<td>01</td>" in page
+    assert "<td>02</td>" in page
+
+
 def test_a_task_that_is_not_explained_says_so(results):
     site = results / "finetune/base/site/metrics.json"
     for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
@@ -355,7 +399,11 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
     assert "age, kernel machine: Works: " in summary.terminal_summary(results)
     monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
     outputs = {"report": results / "first.html", "summary": results / "first.md"}
-    inputs = {"finetune": [first / "metrics.json"], "intervals": [first / "intervals.tsv"]}
+    inputs = {
+        "finetune": [first / "metrics.json"],
+        "intervals": [first / "intervals.tsv"],
+        "table": results / "inputs" / "table.biom",
+    }
     summary.write_summary(**inputs, **SETTINGS, **as_outputs(outputs))
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
     for part in (page, text):

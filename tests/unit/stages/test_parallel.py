@@ -104,7 +104,7 @@ def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, mo
 def test_free_memory_is_shared_and_its_noise_forgotten(monkeypatch, free_gb, noise_gb, own_gb):
     """Of 4 processes; 0.9 of what is free may be taken."""
     for free in (free_gb, free_gb + noise_gb):
-        monkeypatch.setattr(parallel, "budget_mb", lambda limit, device, gb=free: 0.9 * gb * 1024)
+        monkeypatch.setattr(parallel, "host_budget_mb", lambda limit, gb=free: 0.9 * gb * 1024)
         assert parallel._memory_gb(RunOptions(), 4) == own_gb
     assert parallel._memory_gb(RunOptions(max_memory_gb=10.0), 4) == 2.5
 

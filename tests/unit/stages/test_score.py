@@ -28,6 +28,7 @@ SETTINGS = {
     "start": "pretrained",
     "labels": 1.0,
     "evaluation": "transductive",
+    "start_directory": None,
     "column": "age",
     "structure": {"column": "host", "stated": True},
     "kind": "regression",
@@ -63,7 +64,8 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
         pq.write_table(table, files["metadata"])
         write_predictions(files["recipes"], of_recipes(own))
         settings = {**SETTINGS, **changes}
-        training = {key: settings[key] for key in ("encoder", "start", "labels", "evaluation")}
+        keys = ("encoder", "start", "labels", "evaluation", "start_directory")
+        training = {key: settings[key] for key in keys}
         task = ScoredTask.read(settings)
         score_model(**files, task=task, **training, **as_outputs(outputs))
         return json.loads(outputs["metrics"].read_text())

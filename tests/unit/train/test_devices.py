@@ -4,10 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from filelock import FileLock
 from torch import nn
 
 from aam.config.sections.execution import Optimization
 from aam.distributed import devices as devices_module
+from aam.distributed import world
 from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.hardware import has_fast_bf16, has_tf32
 from aam.distributed.inference_device import KERNELS
@@ -147,11 +149,38 @@ def test_an_allocation_of_several_tasks_is_left_alone(monkeypatch):
     assert (devices.processes, devices._fabric.world_size) == (1, 1)
 
 
-def test_jobs_side_by_side_hold_different_accelerators(monkeypatch, tmp_path, caplog):
+@pytest.fixture
+def two_accelerators(monkeypatch, tmp_path) -> list[int]:
+    """Play two accelerators, whose locks are in `tmp_path`; return those that were set."""
+    used: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", int)
+    monkeypatch.setattr(torch.cuda, "set_device", used.append)
     named = lambda number: SimpleNamespace(uuid=f"gpu{number}")  # noqa: E731
     monkeypatch.setattr(torch.cuda, "get_device_properties", named)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(world, "_LOCKS", [])
+    return used
+
+
+def test_jobs_side_by_side_hold_different_accelerators(two_accelerators, tmp_path, caplog):
     assert [claim_accelerator.__wrapped__() for _ in range(3)] == [0, 1, 0]
-    assert "sharing the first" in caplog.text
+    assert two_accelerators == [0, 1]
+    assert "other jobs use all accelerators: sharing the first" in caplog.text
+    modes = [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()]
+    assert modes == [0o666] * 2, "a later job of another user can open the file"
+
+
+def test_a_lock_that_cannot_be_opened_is_not_taken_for_one_that_is_held(
+    two_accelerators, monkeypatch, caplog
+):
+    class OfAnotherUser(FileLock):
+        def acquire(self, timeout):
+            if "gpu1" in self.lock_file:
+                raise PermissionError(13, "Permission denied", self.lock_file)
+            return super().acquire(timeout=timeout)
+
+    monkeypatch.setattr(world, "FileLock", OfAnotherUser)
+    assert [claim_accelerator.__wrapped__() for _ in range(2)] == [0, 1]
+    assert two_accelerators == [0, 1]
+    assert "gpu1.lock cannot be opened: other jobs may use accelerator 1, too" in caplog.text
+    assert "use all accelerators" not in caplog.text

@@ -202,7 +202,7 @@ def test_where_memory_is_nearly_full_what_can_be_freed_is(monkeypatch, caplog):
     for most_mb, expected in ((2 * taken_mb, []), (1.1 * taken_mb, [0.0, 75.0])):
         clock.now = 0.0
         monkeypatch.setattr(monitor, "total_mb", lambda device, most_mb=most_mb: most_mb)
-        with monitor.Monitor(torch.device("cpu")) as watched:
+        with monitor.Monitor(torch.device("cpu"), threshold=0.8) as watched:
             for _ in range(5):
                 watched._sample()
                 watched.step(8)

@@ -39,7 +39,7 @@ def test_a_step_on_an_accelerator_starts_few_kernels(new_model, new_encoder, new
     distances = dict.fromkeys(METRICS, tiny.distances)
     options = step_options(Optimization(precision="bf16"))
     devices = Devices("bf16", 1)
-    wrapped, optimizer, _ = set_up(model, Pretraining(optimizer="muon"), options, devices)
+    wrapped, optimizer = set_up(model, Pretraining(optimizer="muon"), options, devices)
     step = partial(
         train_step, wrapped, optimizer, rate=1e-3, seed=0, options=options, devices=devices
     )
@@ -100,7 +100,7 @@ def test_a_step_waits_for_no_accelerator(target, optimizer, new_model, new_encod
         columns = len(target.classes) or 1
         values = rng.dirichlet(np.ones(columns), 20) if columns > 1 else rng.normal(size=(20, 1))
         feed = new_feed(distances={}, values={TARGET: values.astype(np.float32)})
-    wrapped, wrapped_optimizer, _ = set_up(model, settings, options, devices)
+    wrapped, wrapped_optimizer = set_up(model, settings, options, devices)
     for step in range(2):
         batch = feed[step]
         with Waits() as waits:

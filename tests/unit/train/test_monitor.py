@@ -38,7 +38,7 @@ def test_an_interval_has_what_came_since_the_last_reading(asleep, monkeypatch):
             clock.cpu += 2 * working_s
             monitor.step(8)
 
-    with Monitor(CPU) as monitor:
+    with Monitor(CPU, threshold=0.8) as monitor:
         train(monitor, 1.0, 3.0)
         with monitor.pause():
             clock.wall += 100
@@ -59,7 +59,7 @@ def test_an_interval_has_what_came_since_the_last_reading(asleep, monkeypatch):
 
 
 def test_memory_follows_the_process_and_the_peak_stays(asleep):
-    with Monitor(CPU) as monitor:
+    with Monitor(CPU, threshold=0.8) as monitor:
         before = monitor.read_and_reset()
         block = np.ones(100 * 2**17)
         during = monitor.read_and_reset()
@@ -92,7 +92,7 @@ def test_the_accelerator_is_sampled_until_the_run_breaks(accelerator, monkeypatc
     monkeypatch.setattr(f"{MODULE}.SAMPLE_EVERY_S", 0.001)
 
     def run_and_break() -> None:
-        with Monitor(CUDA):
+        with Monitor(CUDA, threshold=0.8):
             assert all(sampled.acquire(timeout=30) for _ in range(3))
             raise KeyError
 
@@ -106,7 +106,7 @@ def test_readings_are_means_without_what_cannot_be_read(accelerator, asleep, err
     def fail() -> None:
         raise error
 
-    with Monitor(CUDA) as monitor:
+    with Monitor(CUDA, threshold=0.8) as monitor:
         values = monitor.read_and_reset()
         assert [values[name] for name in GPU] == [80, 3072, 412]
         assert values["peak_memory_mb"] == 5120

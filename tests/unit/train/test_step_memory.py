@@ -38,6 +38,10 @@ CUDA, CPU = (
 )
 
 
+def search(model, dataset, devices, limit_gb=None, recompute="nothing"):
+    return fit_to_memory(model, dataset, devices, limit_gb, recompute, threshold=0.8)
+
+
 def sizes(batch):
     return (
         max(len(block.tokens_US) for block in batch.asvs),
@@ -135,7 +139,7 @@ def machine(monkeypatch) -> Machine:
 def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, recompute):
     """By real steps, of which one line tells."""
     caplog.set_level(logging.INFO)
-    fit = fit_to_memory(model, dataset, devices, None, recompute)
+    fit = search(model, dataset, devices, recompute=recompute)
     assert str(fit).startswith("one micro-batch")
     assert fit.recompute == recompute
     assert model.encoder.asv.keeps_layers == (recompute == "nothing")
@@ -153,7 +157,7 @@ def test_the_kernels_of_other_batches_are_a_part_of_the_memory(
     for kernels in (KERNELS, MORE_KERNELS):
         for precision in ("fp32", "bf16"):
             devices = Devices(precision, 1, kernels=kernels)
-            fits[kernels, precision] = fit_to_memory(model, dataset, devices, None, "nothing")
+            fits[kernels, precision] = search(model, dataset, devices)
     expected = fits[KERNELS, "fp32"]
     assert fits[KERNELS, "bf16"] == fits[MORE_KERNELS, "fp32"] == expected
     more = fits[MORE_KERNELS, "bf16"]
@@ -167,7 +171,7 @@ def test_room_for_a_larger_batch_is_said(
     machine, model, new_feed, devices, caplog, batch_size, fits
 ):
     with caplog.at_level(logging.INFO):
-        fit_to_memory(model, new_feed(batch_size=batch_size), devices, 1.0, "nothing")
+        search(model, new_feed(batch_size=batch_size), devices, 1.0)
     assert ("batches of 20 samples would fit" in caplog.text) == fits
 
 
@@ -182,7 +186,7 @@ def test_micro_batches_are_found_that_fit(
     batch, machine.part_factor = dataset[0], part_factor
     room, machine.most = 0.1 * HELD + fraction * MB * size(batch), HELD + most * MB * size(batch)
     caplog.set_level(logging.INFO)
-    fit = fit_to_memory(model, dataset, devices, (HELD + room) / GB, "nothing")
+    fit = search(model, dataset, devices, (HELD + room) / GB)
     assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
     assert HELD < fit.measured_mb <= min(HELD + room, machine.most)
@@ -194,12 +198,12 @@ def test_micro_batches_are_found_that_fit(
 
 def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
     with pytest.raises(InputError, match="100 MB of them held.*at most 90 MB.*max_memory_gb"):
-        fit_to_memory(model, dataset, devices, 90 / GB, "nothing")
+        search(model, dataset, devices, 90 / GB)
     assert machine.batches[-1] == (15, 1)
     assert sizes(dataset[0]) not in machine.batches, "a system would end a process that takes it"
     machine.most = 50.0
     with pytest.raises(InputError, match="more than there is"):
-        fit_to_memory(model, dataset, devices, 1.0, "nothing")
+        search(model, dataset, devices, 1.0)
 
 
 def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):
@@ -229,7 +233,15 @@ def memory(model, devices):
     """Return what keeps a run in its memory, after its search."""
     bare = make_optimizer(model, Pretraining(optimizer="muon"), fused=True)
     optimizer = devices.setup_optimizer(bare)
-    return StepMemory(model, optimizer, devices, None, "nothing", MicroBatches(measured_mb=1.0))
+    return StepMemory(
+        model,
+        optimizer,
+        devices,
+        limit_gb=None,
+        recompute="nothing",
+        micro_batches=MicroBatches(measured_mb=1.0),
+        threshold=0.8,
+    )
 
 
 def failing_above(largest, error, model=None):

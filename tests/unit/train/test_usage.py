@@ -3,7 +3,14 @@ import pytest
 import torch
 
 from aam.train.monitoring import memory
-from aam.train.monitoring.memory import MB, PeakMemory, budget_mb, held_mb, is_out_of_memory
+from aam.train.monitoring.memory import (
+    MB,
+    PeakMemory,
+    budget_mb,
+    held_mb,
+    host_budget_mb,
+    is_out_of_memory,
+)
 
 CPU = torch.device("cpu")
 
@@ -40,11 +47,20 @@ def test_what_a_failed_step_has_left_is_let_go_of():
 
 
 def test_the_budget_is_the_limit_or_most_of_what_is_free(monkeypatch):
-    assert budget_mb(1.5, CPU) == 1536
+    assert host_budget_mb(1.5) == 1536
     monkeypatch.setattr(memory, "cgroup_limits", list)
-    assert 0 < budget_mb(None, CPU) < psutil.virtual_memory().total / MB
+    assert 0 < host_budget_mb(None) < psutil.virtual_memory().total / MB
     monkeypatch.setattr(memory, "cgroup_limits", lambda: [10**18, 200 * MB])
-    assert budget_mb(None, CPU) == pytest.approx(180)
+    assert host_budget_mb(None) == pytest.approx(180)
+
+
+def test_the_threshold_is_a_fraction_of_what_an_accelerator_has_free(monkeypatch):
+    monkeypatch.setattr(memory, "cgroup_limits", lambda: [200 * MB])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (300 * MB, 900 * MB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100 * MB)
+    assert budget_mb(None, torch.device("cuda"), threshold=0.5) == 200
+    assert budget_mb(1.5, torch.device("cuda"), threshold=0.5) == 1536
+    assert budget_mb(None, CPU, threshold=0.5) == pytest.approx(180)
 
 
 @pytest.mark.parametrize(

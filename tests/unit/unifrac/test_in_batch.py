@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unifrac_cases import ENGINES, SPARSE_METRICS, compute, random_case
+from unifrac_cases import ENGINES, SPARSE_METRICS, compute, random_case, table_of, tree_of
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.trees.newick import write_newick
@@ -45,3 +45,13 @@ def test_neither_other_rows_nor_other_metrics_nor_the_order_matter(tree_file, se
     alone = exact(table.counts[rows])
     expected = whole[rows] if metric == FAITH_PD else whole[np.ix_(rows, rows)]
     np.testing.assert_allclose(alone[metric], expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_sample_on_branches_of_length_0_alone_has_distances_that_are_numbers(tree_file):
+    write_newick(tree_file, tree_of("((flat:0,too:0):0,(b:1,c:1):1);"))
+    metrics = [name for name, facts in METRICS.items() if facts.phylogenetic]
+    exact = BatchDistances.from_tree(metrics, tree_file, ["flat", "too", "b", "c"], 0.5)
+    found = exact(table_of([[3, 2, 0, 0], [0, 0, 4, 0], [1, 0, 1, 1]]).counts)
+    assert all(np.isfinite(values).all() for values in found.values())
+    np.testing.assert_allclose(found["unweighted"], [[0, 1, 1], [1, 0, 1 / 3], [1, 1 / 3, 0]])

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from aam.util.atomic import atomic_path, remove_partial
+from aam.util.atomic import atomic_path, atomic_path_with_mode, remove, remove_partial
 from aam.util.errors import count_names, first_few, first_names
 from aam.util.machine import accelerated
 
@@ -27,6 +27,25 @@ def test_halves_of_outputs_go_and_nothing_else(tmp_path, directory):
         path.write_text("whole")
     remove_partial([[final], tmp_path / "nowhere" / "view0.biom"])
     assert sorted(tmp_path.iterdir()) == sorted(others)
+
+
+def test_a_link_to_a_folder_is_removed_and_the_folder_stays(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("kept")
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    remove(link)
+    assert not link.is_symlink()
+    assert (folder / "file").read_text() == "kept"
+
+
+def test_a_file_has_the_mode_of_the_user_whatever_its_writer_gives_it(tmp_path):
+    (tmp_path / "plain").touch()
+    with atomic_path_with_mode(tmp_path / "written") as partial:
+        partial.write_text("content")
+        partial.chmod(0o600)
+    assert (tmp_path / "written").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 @pytest.mark.parametrize(

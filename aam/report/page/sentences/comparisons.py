@@ -1,7 +1,7 @@
 """Sentences that compare methods on the same samples: the super learner, AAM and its recipes.
 
 `kind` is the kind of a task, and a `difference` is the headline score of the method that is named
-first minus that of the other one, mean of the folds.
+first minus that of the other one.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,8 @@ def describe_super_learner(
     value
         Its value.
     weights
-        Weight by what the page calls the method. Those of less than one percent are left out.
+        Weight for new samples by what the page calls the method. Those of less than one percent are
+        left out. The predictions that are scored have other weights in each fold.
     always
         The method that is named whatever its weight is.
     """
@@ -71,7 +72,8 @@ def describe_super_learner(
         if weight >= LEAST_SHOWN or name == always
     ]
     return (
-        f"The super learner mixes all methods ({', '.join(shown)}): {label} {format_score(value)}."
+        f"The super learner, a weighted mean of all methods: {label} {format_score(value)}. Its "
+        f"weights for new samples: {', '.join(shown)}."
     )
 
 
@@ -93,8 +95,7 @@ def compare_without_model(
     """
     return (
         f"Without {model} the super learner reaches {format_score(value)}. The score with {model} "
-        f"minus that without, mean of the folds: {difference:+.3g} "
-        f"({judge_difference(kind, difference, p)})."
+        f"minus that without: {difference:+.3g} ({judge_difference(kind, difference, p)})."
     )
 
 
@@ -143,8 +144,8 @@ def compare_with_chosen_learner(
     )
     return (
         "The one method that cross-validation within the training folds would choose "
-        f"({names}) reaches {format_score(value)}. Super learner minus this method, mean of the "
-        f"folds: {difference:+.3g} ({judge_difference(kind, difference, p)})."
+        f"({names}) reaches {format_score(value)}. Super learner minus this method: "
+        f"{difference:+.3g} ({judge_difference(kind, difference, p)})."
     )
 
 

@@ -28,3 +28,8 @@ def describe_left_out(table: pd.DataFrame) -> Iterator[str]:
     for depth, count in sorted(Counter(table["depth"]).items()):
         samples = count_names(count, "sample")
         yield f"{samples} with fewer than {depth} reads (the rarefaction depth)"
+
+
+def describe_long_branches() -> str:
+    """Say that ASVs were left out because of the tree."""
+    return "ASVs behind extremely long branches of the tree (rarefaction: {long_branches: drop})"

@@ -6,7 +6,7 @@ from aam.report.labels import format_percent, format_score, to_words
 
 
 def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
-    """Say that other columns of the metadata tell what is predicted.
+    """Say that other columns of the metadata predict the same without any reads.
 
     Parameters
     ----------
@@ -15,17 +15,17 @@ def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> 
     what
         What is predicted, in words.
     exactly
-        Whether they tell it for every sample, or for nearly every one.
+        Whether they predict it for every sample, or nearly so.
     """
-    samples = "every sample" if exactly else "nearly every sample"
+    how = "exactly" if exactly else "nearly exactly"
     if len(columns) == 1:
         return (
-            f"The column {columns[0]} tells {what} of {samples}: models may have learned that "
-            "column instead, and no score can show the difference."
+            f"The column {columns[0]} predicts {what} {how}, without any reads: models may have "
+            "learned that column instead, and no score can show the difference."
         )
     return (
-        f"The columns {', '.join(columns)} each tell {what} of {samples}: models may have learned "
-        "one of those instead, and no score can show the difference."
+        f"The columns {', '.join(columns)} each predict {what} {how}, without any reads: models "
+        "may have learned one of those instead, and no score can show the difference."
     )
 
 
@@ -44,12 +44,15 @@ def warn_of_missing_groups() -> str:
 
 def warn_of_few_groups(groups: int, column: str) -> str:
     """Say that the scores rest on few groups, which are values of a column."""
-    return f"Only {groups} groups (values of {to_words(column)}): others may give other scores."
+    return (
+        f"Only {groups} groups (values of {to_words(column)}): with other groups the score could "
+        "be clearly different."
+    )
 
 
 def warn_of_few_samples(n: int) -> str:
     """Say that the scores rest on few samples."""
-    return f"Only {n} samples: others may give other scores."
+    return f"Only {n} samples: with other samples the score could be clearly different."
 
 
 def warn_of_low_coverage(kind: str, owner: str, level: float, coverage: float) -> str:
@@ -89,7 +92,8 @@ def warn_of_useless_probabilities(owner: str, losses: Mapping[str, tuple[float, 
         for name, (value, constant) in losses.items()
     )
     return (
-        f"Calibrated probabilities of {owner} are worse than how frequent the classes are: {shown}."
+        f"Calibrated probabilities of {owner} are worse than the frequencies of the classes, given "
+        f"to every sample alike: {shown}."
     )
 
 

@@ -71,16 +71,26 @@ def describe_gain(
             f"{format_amount(with_networks, unit)} with them."
         )
     return (
-        f"{study}: right in {format_percent(without, 1)} of samples without networks, "
-        f"{format_percent(with_networks, 1)} with them, with every class counting alike."
+        f"{study}: right in {format_percent(without, 1)} of the samples of a class, averaged over "
+        f"the classes, without networks, {format_percent(with_networks, 1)} with them."
     )
 
 
-def introduce_gains(gains: Iterable[str]) -> str:
-    """Say what networks added in studies of a size; `gains` are sentences of `describe_gain`."""
+def introduce_gains(gains: Iterable[str], draws: int) -> str:
+    """Say what networks changed in studies of a size.
+
+    Parameters
+    ----------
+    gains
+        Sentences of `describe_gain`.
+    draws
+        Least number of divisions into folds that the scores of a study are the means of.
+    """
+    divisions = "one division" if draws == 1 else f"{draws} divisions or more"
     return (
-        "What did networks add to the super learner, the mixture of all methods, in studies of "
-        f"about this size? {' '.join(gains)}"
+        "What networks changed in the score of the super learner, the mixture of all methods, in "
+        f"studies of about this size: {' '.join(gains)} Each pair of scores is from {divisions} "
+        "into folds, so such differences can be chance."
     )
 
 

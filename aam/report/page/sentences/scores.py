@@ -68,8 +68,8 @@ def describe_score(
     if kind == "regression":
         return f"{what} is off by {shown} on average{brackets}; {guessing}"
     return (
-        f"{what} is predicted right in {shown} of samples, with every class counting alike"
-        f"{brackets}; {guessing}"
+        f"{what} is predicted right in {shown} of the samples of a class, averaged over the "
+        f"classes{brackets}; {guessing}"
     )
 
 

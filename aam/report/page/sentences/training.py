@@ -13,9 +13,20 @@ def describe_transductive() -> str:
     return "Transductive: the encoder may have seen every sample, though no label."
 
 
-def describe_inductive() -> str:
-    """Say that nothing saw the samples that are predicted."""
-    return "Inductive: no model saw any of the samples that it predicts."
+def describe_inductive(start: str | None) -> str:
+    """Say that nothing saw the samples that are predicted.
+
+    Parameters
+    ----------
+    start
+        What the encoder began with, if it is not known which samples that has seen; else None.
+    """
+    if start is None:
+        return "Inductive: no model saw any of the samples that it predicts."
+    return (
+        "Inductive within this study: no model was trained here on any of the samples that it "
+        f"predicts. Whether {start}, from which the encoder started, has seen them is not known."
+    )
 
 
 def describe_draws(models: int, label: str, mean: float, sd: float) -> str:

@@ -24,8 +24,8 @@ def explain_doubt(p: float | None, corrected: float | None, tests: int) -> str:
     if p is None or corrected is None:
         return "Better than guessing, but no test is possible with these folds."
     return (
-        f"Better than guessing taken alone, but with {tests} tests on this page one may look so by "
-        "chance."
+        f"Better than guessing before correction for the {tests} tests of this page, but not after "
+        "it."
     )
 
 

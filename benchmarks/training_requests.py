@@ -1,4 +1,7 @@
-"""Whole trainings as requests, beside the measurements of `aam.bench`: each has its own process."""
+"""Whole training runs as requests, in addition to those of `aam.bench.measurements`.
+
+Each request is done in a process of its own.
+"""
 
 import shutil
 from collections.abc import Mapping
@@ -33,14 +36,19 @@ OUTPUTS = {
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
     """Do a request of `aam.bench.measurements.run`, or of the kinds `training` and `work`."""
     kinds = {"training": train, "work": count_work}
-    return kinds.get(request["kind"], measurements.run)(request)
+    measure = kinds.get(request["kind"], measurements.run)
+    return measure(request)
 
 
 def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
-    inputs = PretrainInputs.read(request["inputs"])
-    size, threads = request["batch_size"], request["threads"]
-    return asdict(predicted.work_of_a_step(request["settings"], inputs, size, threads))
+    work = predicted.work_of_a_step(
+        request["settings"],
+        PretrainInputs.read(request["inputs"]),
+        batch_size=request["batch_size"],
+        threads=request["threads"],
+    )
+    return asdict(work)
 
 
 def train(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,22 +58,22 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     ----------
     request
         `settings` and `inputs` of the stage `pretrain`; `folder` for its outputs; `runtime`: fields
-        of `RunOptions`; `deadline`: an instant of `time.time`, without meaning for several
+        of `RunOptions`; `deadline`: an instant of `time.time`, which has no meaning for several
         processes.
 
     Returns
     -------
     dict
         The `metrics.json` of the stage, and the digest of the weights under ``weights``. Where the
-        deadline came before the end ``cut``, where the training cannot be done ``failed``: a
-        message each.
+        deadline came before the end, a message under ``cut`` instead; where the run cannot be done,
+        a message under ``failed``.
     """
     folder = Path(request["folder"])
     inputs = PretrainInputs.read(request["inputs"])
     outputs = {name: folder / file for name, file in OUTPUTS.items()}
-    # What a training that was killed has left there may be broken.
+    # What a run that was killed has left there may be broken.
     shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
-    # Of several processes none can tell that it left in time: they are ended with the call.
+    # Several processes cannot report that they left in time: they end with the call instead.
     several = request["runtime"].get("devices", 1) > 1
     runtime = RunOptions(
         **request["runtime"],
