@@ -38,7 +38,6 @@ from aam.tasks.pretrain.run import pretraining_devices, train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import optimizer as optimizers
-from aam.train import step as steps
 from aam.train.checkpoint import Checkpoints
 from aam.util.atomic import write_tsv
 from aam.util.seeds import seed_of
@@ -66,7 +65,7 @@ class Variant:
     is_decay_stronger: bool = False
     """Weights decay by `STRONGER_DECAY`."""
     is_rate_linear: bool = False
-    """The rate falls to zero on a line (Bergsma et al. 2025, arXiv:2502.15938), not a cosine."""
+    """The rate falls to zero on a straight line: `pretraining.learning_rate_decay`."""
     is_batch_growing: bool = False
     """The batch grows by `PHASES` (Smith et al. 2018, arXiv:1711.00489)."""
     is_split_by_heads: bool = False
@@ -217,14 +216,6 @@ def as_class(wanted: type[T], instance: Any) -> T:
     return wanted(**{name: getattr(instance, name) for name in names})
 
 
-def linear(step: int, total: int, warmup: float) -> float:
-    """Return the fraction of the peak rate at a step: up and down to zero on lines."""
-    rising = max(1, round(warmup * total))
-    if step < rising:
-        return (step + 1) / rising
-    return 1.0 - (step - rising) / max(1, total - rising)
-
-
 def train_variant(
     settings: PretrainSettings, inputs: PretrainInputs, variant: Variant
 ) -> pd.DataFrame:
@@ -244,7 +235,10 @@ def train_variant(
     """
     runtime = RunOptions(threads=1, checkpoint_every_s=math.inf)
     devices = pretraining_devices(settings.optimization, runtime)
-    training = settings.pretraining.model_copy(update={"subsampled": variant.subsampled})
+    changes: dict[str, Any] = {"subsampled": variant.subsampled}
+    if variant.is_rate_linear:
+        changes["learning_rate_decay"] = "linear"
+    training = settings.pretraining.model_copy(update=changes)
     settings = replace(settings, pretraining=training)
     prepared = prepare(settings, inputs)
     epochs = round(variant.epochs_fraction * prepared.dataset.epochs)
@@ -255,11 +249,7 @@ def train_variant(
     prepared = replace(prepared, validation=validation)
     VariantMuon.variant = variant
     VariantMuon.head_width = settings.architecture["width"] // settings.architecture["heads"]
-    rate = linear if variant.is_rate_linear else steps.warmup_cosine
-    with (
-        patch.object(optimizers, "BatchedMuon", VariantMuon),
-        patch.object(steps, "warmup_cosine", rate),
-    ):
+    with patch.object(optimizers, "BatchedMuon", VariantMuon):
         checkpoints = Checkpoints(None, "variant")
         progress = train(settings, prepared, devices, checkpoints, runtime, "variant")
     history = pd.DataFrame(progress.history)

@@ -67,11 +67,11 @@ def set_rate(optimizer: optim.Optimizer, rate: float) -> None:
         group["lr"] = rate * (MUON_RATE if "ns_steps" in group else 1.0)
 
 
-def warmup_cosine(step: int, total: int, warmup: float) -> float:
+def fraction_of_peak(step: int, total: int, *, warmup: float, is_linear: bool) -> float:
     """Return the fraction of the peak learning rate at a step.
 
     It rises linearly, then falls to zero by a cosine (Loshchilov & Hutter 2017, arXiv:1608.03983,
-    without restarts).
+    without restarts), or on a straight line (Bergsma et al. 2025, arXiv:2502.15938).
 
     Parameters
     ----------
@@ -81,6 +81,8 @@ def warmup_cosine(step: int, total: int, warmup: float) -> float:
         Number of steps of the run.
     warmup
         Fraction of the steps in which the rate rises.
+    is_linear
+        Whether it falls on a straight line.
 
     Returns
     -------
@@ -90,7 +92,8 @@ def warmup_cosine(step: int, total: int, warmup: float) -> float:
     rising = max(1, round(warmup * total))
     if step < rising:
         return (step + 1) / rising
-    return 0.5 * (1.0 + math.cos(math.pi * (step - rising) / max(1, total - rising)))
+    done = (step - rising) / max(1, total - rising)
+    return 1.0 - done if is_linear else 0.5 * (1.0 + math.cos(math.pi * done))
 
 
 def _layer_matrices(model: nn.Module) -> list[nn.Parameter]:

@@ -18,7 +18,7 @@ from aam.distributed.shards import cut_shard
 from aam.model.batch import Batch
 from aam.train.clipping import clip_gradients
 from aam.train.nonfinite import NonFiniteGuard
-from aam.train.optimizer import set_rate, warmup_cosine
+from aam.train.optimizer import fraction_of_peak, set_rate
 from aam.train.options import StepOptions
 from aam.util.errors import first_line
 from aam.util.seeds import seed_of
@@ -121,7 +121,7 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
     Parameters
     ----------
     settings
-        Peak learning rate, and fraction of the steps in which it rises.
+        Peak learning rate, the fraction of the steps in which it rises, and how it falls.
     step
         Number of the step, from 0.
     total
@@ -132,7 +132,10 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
     float
         The rate for AdamW; Muon has a multiple of it.
     """
-    return settings.learning_rate * warmup_cosine(step, total, settings.warmup)
+    fraction = fraction_of_peak(
+        step, total, warmup=settings.warmup, is_linear=settings.decays_linearly
+    )
+    return settings.learning_rate * fraction
 
 
 def batches(

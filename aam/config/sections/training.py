@@ -23,11 +23,16 @@ class Training(Section):
     weight_decay: ClassVar[float] = 0.01
     """Decay of the matrices, in units of their learning rate; biases and norms are not decayed."""
     warmup: ClassVar[float] = 0.1
-    """Fraction of the steps that the learning rate rises in, before it falls on a cosine."""
+    """Fraction of the steps that the learning rate rises in, before it falls to zero."""
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout in every block."""
     seed: int = 0
     """Seed of the weights, the order of samples and the masks."""
+
+    @property
+    def decays_linearly(self) -> bool:
+        """Whether the learning rate falls on a straight line instead of a cosine."""
+        return False
 
 
 class EarlyStoppingSettings(Section):
@@ -52,6 +57,8 @@ class Pretraining(Training):
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW; that of Muon is 20 times as high. Small studies and batches need
     less."""
+    learning_rate_decay: Literal["cosine", "linear"] = "cosine"
+    """How the learning rate falls to zero, after it rose in a tenth of the steps."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
     targets: Literal["stored", "batch"] = "stored"
@@ -78,6 +85,11 @@ class Pretraining(Training):
     """Most held-out pairs of samples that the figures show; scores use all."""
     early_stopping: EarlyStoppingSettings | None = None
     """Stop when the held-out correlation no longer improves, and keep the best weights."""
+
+    @property
+    def decays_linearly(self) -> bool:
+        """Whether the learning rate falls on a straight line instead of a cosine."""
+        return self.learning_rate_decay == "linear"
 
     @classmethod
     def subsampled_reads(cls, reads: int, done: float) -> int:

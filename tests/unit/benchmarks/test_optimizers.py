@@ -12,7 +12,6 @@ from benchmarks.optimizers import (
     VariantMuon,
     as_class,
     crossing,
-    linear,
 )
 
 
@@ -88,12 +87,6 @@ def test_growing_batches_have_every_sample_once_in_an_epoch(new_feed):
     assert max(sizes) > 4
     samples = np.concatenate(rows) % len(plain.store.sample_ids)
     assert np.bincount(samples)[plain.samples].tolist() == [6] * len(plain.samples)
-
-
-def test_a_linear_rate_falls_to_nothing():
-    rates = [linear(step, 100, 0.1) for step in range(101)]
-    assert rates[:10] == pytest.approx([0.1 * (step + 1) for step in range(10)])
-    assert (rates[55], rates[100]) == pytest.approx((0.5, 0))
 
 
 def test_the_crossing_lies_on_a_line_between_two_validations():

@@ -8,13 +8,22 @@ from hypothesis import strategies as st
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
-from aam.train.optimizer import MUON_RATE, BatchedMuon, make_optimizer, set_rate, warmup_cosine
+from aam.train.optimizer import (
+    MUON_RATE,
+    BatchedMuon,
+    fraction_of_peak,
+    make_optimizer,
+    set_rate,
+)
 from aam.train.options import LEVELS, StepOptions, step_options
+from aam.train.step import learning_rate
 
 
-@given(total=st.integers(1, 500), warmup=st.floats(0, 0.99))
-def test_the_rate_rises_to_the_peak_and_falls_to_nothing(total, warmup):
-    rates = [warmup_cosine(step, total, warmup) for step in range(total)]
+@given(total=st.integers(1, 500), warmup=st.floats(0, 0.99), is_linear=st.booleans())
+def test_the_rate_rises_to_the_peak_and_falls_to_nothing(total, warmup, is_linear):
+    rates = [
+        fraction_of_peak(step, total, warmup=warmup, is_linear=is_linear) for step in range(total)
+    ]
     assert all(0 < rate <= 1 for rate in rates)
     assert max(rates) == pytest.approx(1)
     falling = rates[round(warmup * total) :]
@@ -22,10 +31,17 @@ def test_the_rate_rises_to_the_peak_and_falls_to_nothing(total, warmup):
 
 
 def test_a_rise_of_a_tenth_and_half_a_cosine():
-    rates = [warmup_cosine(step, 100, 0.1) for step in range(100)]
+    rates = [learning_rate(Pretraining(learning_rate=1.0), step, 100) for step in range(100)]
     assert rates[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
     assert (rates[10], rates[55]) == (1, pytest.approx(0.5))
     assert rates[99] == pytest.approx(0.5 * (1 + math.cos(math.pi * 89 / 90)))
+
+
+def test_a_rise_of_a_tenth_and_a_straight_line():
+    settings = Pretraining(learning_rate=2.0, learning_rate_decay="linear")
+    rates = [learning_rate(settings, step, 100) for step in range(100)]
+    assert rates[:10] == pytest.approx([0.2 * (i + 1) for i in range(10)])
+    assert rates[10:] == pytest.approx([2.0 * (1 - i / 90) for i in range(90)])
 
 
 def optimizer_of(model, name, *, fused=False):
