@@ -90,7 +90,7 @@ SHOWN = {
 """Columns of the table of training runs, and their keys in `metrics.json`: a mean, and a peak."""
 PREDICTIONS = "What named GPUs should reach"
 UNMEASURED = "Not measured yet"
-WAITS = "These parts wait for a GPU:"
+WAITS = "`make gpu` fills in these sections when it runs on a GPU:"
 LEFT = "Some rows had no time yet: `make gpu` again."
 NO_DRIVER = "The driver (NVML) reported neither how busy the GPU was, nor its memory or power."
 
