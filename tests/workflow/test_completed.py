@@ -236,7 +236,7 @@ def test_a_run_ends_with_the_answer_its_light_and_the_page(completed: Any, tmp_p
     assert answer.startswith("demo, environment: ")
     assert answer.removeprefix("demo, environment: ") in summary
     colour, _, reason = light.removeprefix("Light: ").partition(". ")
-    assert colour in ("stop", "care", "good")
+    assert colour in ("stop", "caution", "good")
     assert reason in summary
     assert last == f"Page, which has all 2 tasks: open {page} in a browser"
     nothing = checkout.aam("run", config, "--", page)

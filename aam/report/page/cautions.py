@@ -11,8 +11,8 @@ from aam.report.page.sentences import limits as sentences
 from aam.report.page.sentences.verdicts import explain_doubt, explain_failure, explain_success
 from aam.report.page.verdicts import CHANCE, Outcome, Verdict
 
-Light = Literal["stop", "care", "good"]
-LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "care", "does not work": "stop"}
+Light = Literal["stop", "caution", "good"]
+LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "caution", "does not work": "stop"}
 """The light of each verdict."""
 
 FEW_SAMPLES = 50
@@ -34,7 +34,7 @@ PROBABILITY_LOSSES = {"brier": "Brier score", "log_loss": "log loss"}
 
 @dataclass(frozen=True)
 class Caution:
-    """A light with its sentence; `stop`: do not use the result, `care`: know this, `good`."""
+    """A light with its sentence; `stop`: do not use the result, `caution`: know this, `good`."""
 
     light: Light
     text: str
@@ -75,7 +75,7 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
     correlation = report.get("unifrac_pearson")
     if correlation is None or correlation >= WEAK_ENCODER:
         return []
-    return [Caution("care", sentences.warn_of_weak_encoder(model, correlation))]
+    return [Caution("caution", sentences.warn_of_weak_encoder(model, correlation))]
 
 
 def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
@@ -91,7 +91,7 @@ def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
     share = dropped / max(samples, 1)
     if share < MANY_DROPPED:
         return []
-    return [Caution("care", sentences.warn_of_dropped_samples(dropped, share))]
+    return [Caution("caution", sentences.warn_of_dropped_samples(dropped, share))]
 
 
 def list_prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Caution]:
@@ -110,9 +110,9 @@ def list_prediction_cautions(table: str, unseen: float, seen: int, n: int) -> li
     """
     lights = []
     if seen:
-        lights.append(Caution("care", sentences.warn_of_known_samples(table, seen, n)))
+        lights.append(Caution("caution", sentences.warn_of_known_samples(table, seen, n)))
     if unseen >= UNSEEN_READS:
-        lights.append(Caution("care", sentences.warn_of_unseen_reads(table, unseen)))
+        lights.append(Caution("caution", sentences.warn_of_unseen_reads(table, unseen)))
     return lights
 
 
@@ -148,22 +148,22 @@ def _find_limits(report: Mapping[str, Any]) -> Iterator[Caution]:
     baseline = best_baseline(report)
     if baseline is not None and _is_worse(kind, best["comparisons"][baseline]):
         text = sentences.warn_of_better_baseline(row_label(baseline, "baseline"))
-        yield Caution("care", text)
+        yield Caution("caution", text)
     if not structure["stated"]:
-        yield Caution("care", sentences.warn_of_missing_groups())
+        yield Caution("caution", sentences.warn_of_missing_groups())
     groups = None if structure["independent"] else structure["groups"]
     if groups is not None and groups < FEW_GROUPS:
-        yield Caution("care", sentences.warn_of_few_groups(groups, structure["column"]))
+        yield Caution("caution", sentences.warn_of_few_groups(groups, structure["column"]))
     elif report["n"] < FEW_SAMPLES:
-        yield Caution("care", sentences.warn_of_few_samples(report["n"]))
+        yield Caution("caution", sentences.warn_of_few_samples(report["n"]))
     level = best["intervals"]["level"]
     coverage = best["intervals"]["coverage"]
     if coverage < level - OFF_COVERAGE:
-        yield Caution("care", sentences.warn_of_low_coverage(kind, owner, level, coverage))
+        yield Caution("caution", sentences.warn_of_low_coverage(kind, owner, level, coverage))
     if kind != "regression":
         losses = _find_losses_above_constant(best)
         if losses:
-            yield Caution("care", sentences.warn_of_useless_probabilities(owner, losses))
+            yield Caution("caution", sentences.warn_of_useless_probabilities(owner, losses))
 
 
 def _find_losses_above_constant(scores: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

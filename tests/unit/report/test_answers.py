@@ -52,7 +52,7 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     chance = "The difference to guessing could be chance (p = 0.033; p = 0.26 when corrected for"
     assert f"{chance} the 8 tests of this page)." in text
     (light,) = lights(cities(0.033), *others)
-    assert light.startswith("care: Better than guessing before correction for the 8 tests")
+    assert light.startswith("caution: Better than guessing before correction for the 8 tests")
     assert answer_of(cities(0.033)).startswith("Works: ")
 
 
@@ -125,7 +125,7 @@ def test_p_values_are_corrected_for_all_tasks_that_have_one():
 def test_worse_than_the_best_baseline_is_said_and_gets_no_clean_page(difference, p, said, light):
     report = regression(comparisons={"random_forest": comparison(difference, p)})
     assert said in answer_of(report)
-    worse = "care: Worse than the best baseline, random forest: use that one."
+    worse = "caution: Worse than the best baseline, random forest: use that one."
     assert (worse in lights(report)) == light
     assert answer_of(report).startswith("Works: ")
 
@@ -213,20 +213,20 @@ SINGLE = {"column": None, "groups": None, "independent": True}
         (
             {"guessing": guessing(9.0, -1.0, None)},
             0,
-            ["care: Better than guessing, but no test is possible"],
+            ["caution: Better than guessing, but no test is possible"],
         ),
         (
             {"structure": {**SINGLE, "stated": False}},
             0,
-            ["good", "care: No column of groups is set (folds.groups)"],
+            ["good", "caution: No column of groups is set (folds.groups)"],
         ),
         ({"structure": {**SINGLE, "stated": True}}, 0, ["good"]),
-        ({"structure": GROUPS}, 0, ["good", "care: Only 7 groups (values of host): with other"]),
+        ({"structure": GROUPS}, 0, ["good", "caution: Only 7 groups (values of host): with other"]),
         ({"structure": {**GROUPS, "groups": 20}}, 0, ["good"]),
         (
             {"structure": GROUPS, "n": 30},
             0,
-            ["good", "care: Only 7 groups (values of host): with other"],
+            ["good", "caution: Only 7 groups (values of host): with other"],
         ),
         ({"structure": {**GROUPS, "independent": True}}, 0, ["good"]),
         (
@@ -234,7 +234,7 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             0,
             [
                 "good",
-                "care: Only 49 samples: with other samples the score could be clearly different.",
+                "caution: Only 49 samples: with other samples the score could be clearly",
             ],
         ),
         ({"n": 50}, 0, ["good"]),
@@ -243,7 +243,7 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             0,
             [
                 "good",
-                "care: 90 % prediction intervals of AAM contain the observed value in only 80.0 %",
+                "caution: 90 % prediction intervals of AAM contain the observed value in only",
             ],
         ),
         ({"intervals": {"coverage": 0.99}}, 0, ["good"]),
@@ -321,9 +321,11 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
 )
 def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, said):
     texts = lights(mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss))
-    start = "care: Calibrated probabilities of the super learner are worse than the frequencies of "
+    start = (
+        "caution: Calibrated probabilities of the super learner are worse than the frequencies of "
+    )
     expected = [] if said is None else [f"{start}the classes, given to every sample alike: {said}"]
-    assert [text for text in texts if text.startswith("care: Calibrated")] == expected
+    assert [text for text in texts if text.startswith("caution: Calibrated")] == expected
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))

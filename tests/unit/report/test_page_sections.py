@@ -210,7 +210,7 @@ def study() -> Results:
         dataset="mouth",
         tasks=list(task_sections([first, *map(files, reports[1:])])),
         encoders=[EncoderSection("base", "It is used as it came.")],
-        cautions=[Caution("care", "2 samples have too few reads.")],
+        cautions=[Caution("caution", "2 samples have too few reads.")],
         methods=MethodsText("Counts were rarefied [1].", ["A <work>."]),
     )
 
@@ -223,7 +223,7 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
         "Does not work: host age is off by",
         "Confounded: city is predicted right",
         '<span class="light good">Good</span><span>Better than guessing',
-        '<span class="light stop">Stop</span><span>The column plate tells city',
+        '<span class="light stop">Stop</span><span>The column plate predicts city',
         '<tr class="seen"><td>a</td>',
         "<tr><td>b</td>",
         "Marked rows are samples that were in training.",
