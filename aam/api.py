@@ -215,11 +215,11 @@ def _text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
         return load_metadata(Path(metadata))
     text = metadata.astype(object).map(str, na_action="ignore")
     text = text.where(text.notna(), None).set_axis(metadata.index.map(str))
-    doubled = text.index[text.index.duplicated()]
-    if len(doubled):
+    duplicates = text.index[text.index.duplicated()]
+    if len(duplicates):
         raise problem(
             "metadata",
-            f"sample IDs that occur more than once: {first_names(doubled)}",
+            f"sample IDs that occur more than once: {first_names(duplicates)}",
             "every ID once",
             "rename or remove the others",
         )

@@ -10,7 +10,7 @@ import yaml
 
 import aam
 from aam.config.configuration import Config, load
-from aam.config.messages import refuse_doubled_keys
+from aam.config.messages import refuse_duplicate_keys
 from aam.config.references import REFERENCES
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import feature_sequences
@@ -157,7 +157,7 @@ def _merged(files: Sequence[Path]) -> dict[str, Any]:
     _require_files(files)
     merged: dict[str, Any] = {}
     for path in files:
-        refuse_doubled_keys(path)
+        refuse_duplicate_keys(path)
         _lay_over(merged, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
     return merged
 

@@ -86,7 +86,7 @@ def _as_section(key: str, detail: ErrorDetails) -> str | None:
     return f"write {key}: {{{inner}: {_SHORT.repr(value)}}}"
 
 
-def refuse_doubled_keys(path: Path) -> None:
+def refuse_duplicate_keys(path: Path) -> None:
     """Check that no mapping of a YAML file has a key twice, since one of the two would be lost.
 
     Parameters
@@ -111,12 +111,12 @@ def refuse_doubled_keys(path: Path) -> None:
             continue
         waiting += [value for _, value in node.value]
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        doubled = [key for key, count in keys.items() if count > 1]
-        if doubled:
+        duplicates = [key for key, count in keys.items() if count > 1]
+        if duplicates:
             line = node.start_mark.line + 1
             raise problem(
                 path,
-                f"keys that occur twice in the section from line {line} on: {first_names(doubled)}",
+                f"duplicate keys in the section from line {line} on: {first_names(duplicates)}",
                 "every key once",
                 "remove or rename one of them",
             )

@@ -135,7 +135,7 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     assert (refused.returncode, "Hint: put it back" in refused.stdout) == (1, True)
 
 
-def test_a_doubled_key_is_refused_before_anything_runs(fresh: Any) -> None:
+def test_a_duplicate_key_is_refused_before_anything_runs(fresh: Any) -> None:
     config = Path(user_config(fresh.root))
     config.write_text(config.read_text() + "datasets: {}\n")
     refused = fresh.snakemake("-n", "--cores", "1", "--configfile", str(config))

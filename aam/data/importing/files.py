@@ -98,7 +98,7 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-def find_doubled(names: Iterable[str]) -> list[str]:
+def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from aam.data.importing.files import find_doubled, read_text, refuse, report_names
+from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.util.errors import InputError, count_names, first_names, problem
 
@@ -212,7 +212,7 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     for what, given in (("column names", columns), ("sample IDs", ids)):
         actual = f"{what} that occur more than once:"
         hint = "rename or remove the others"
-        yield from report_names(path, find_doubled(given), actual, "every one once", hint)
+        yield from report_names(path, find_duplicates(given), actual, "every one once", hint)
     nameless = ids.count("")
     if nameless:
         actual = f"rows without a sample ID: {nameless}"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
+from aam.data.importing.files import find_duplicates, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
@@ -147,8 +147,8 @@ def _problems(path: Path, records: list[tuple[str, str]]) -> Iterator[InputError
     if unnamed:
         yield problem(path, f"{unnamed} headers without an ID", "'>' and an ID", "name the records")
     actual = "IDs that occur more than once:"
-    hint = "remove the doubled records"
-    yield from report_names(path, find_doubled(names), actual, "every ID once", hint)
+    hint = "remove the duplicate records"
+    yield from report_names(path, find_duplicates(names), actual, "every ID once", hint)
     empty = [name for name, sequence in records if not sequence]
     actual = "records without a sequence:"
     hint = "remove or complete them"

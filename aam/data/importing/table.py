@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.importing.classic import parse_classic
-from aam.data.importing.files import decode_text, find_doubled, read_content, refuse, report_names
+from aam.data.importing.files import (
+    decode_text,
+    find_duplicates,
+    read_content,
+    refuse,
+    report_names,
+)
 from aam.data.importing.hdf5 import read_hdf5
 from aam.data.importing.qza import ArtifactKind
 from aam.data.table import FeatureTable
@@ -69,7 +75,7 @@ def load_table(path: Path) -> FeatureTable:
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
         sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
-    # Adding up doubled entries leaves fewer of them, which shows that there were any.
+    # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = values.nnz
     values.sum_duplicates()
     if values.nnz < given:
@@ -123,7 +129,7 @@ def _parse_hdf5(path: Path, content: bytes) -> Parsed:
 
 
 def _parse_json(path: Path, content: bytes) -> Parsed:
-    # biom-format's own error about doubled IDs does not name them; its `errstate` does not reset
+    # biom-format's own error about duplicate IDs does not name them; its `errstate` does not reset
     # what it changed where an error ends the block.
     before = seterr(obsdup="ignore", sampdup="ignore")
     try:
@@ -151,7 +157,7 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
     actual = f"{what} IDs that occur more than once:"
     hint = f"rename or merge the {what}s"
-    yield from report_names(path, find_doubled(ids), actual, "every ID once", hint)
+    yield from report_names(path, find_duplicates(ids), actual, "every ID once", hint)
     unusable = [name for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()]
     actual = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
     yield from report_names(path, unusable, actual, f"printable {what} IDs", f"rename the {what}s")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from aam.data.importing.files import find_doubled, lines_of, read_text, refuse, report_names
+from aam.data.importing.files import find_duplicates, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
 from aam.util.errors import InputError, problem
 
@@ -58,5 +58,5 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
     hint = "write Unassigned where a feature has no taxon"
     yield from report_names(path, without_taxon, actual, "a taxon behind every feature ID", hint)
     actual = "feature IDs that occur more than once:"
-    hint = "remove the doubled rows"
-    yield from report_names(path, find_doubled(names), actual, "every ID once", hint)
+    hint = "remove the duplicate rows"
+    yield from report_names(path, find_duplicates(names), actual, "every ID once", hint)

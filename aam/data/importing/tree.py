@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import find_doubled, read_text, refuse, report_names
+from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, count_names, first_names, problem
@@ -113,8 +113,8 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     if unnamed:
         yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
     actual = "tips that occur more than once:"
-    hint = "remove the doubled tips"
-    yield from report_names(path, find_doubled(names), actual, "every tip once", hint, limit=3)
+    hint = "remove the duplicate tips"
+    yield from report_names(path, find_duplicates(names), actual, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
     for text, wrong in (
         ("no length", [node for node, x in edges if x is None]),

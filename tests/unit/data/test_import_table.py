@@ -36,7 +36,7 @@ def assert_same(left, right):
 
 
 def write_hdf5(path, values, samples=SAMPLES, features=FEATURES):
-    """Write a BIOM 2.1 file that our own writer would refuse: doubled IDs, any values."""
+    """Write a BIOM 2.1 file that our own writer would refuse: duplicate IDs, any values."""
     unique = biom.Table(
         csr_matrix(np.asarray(values, float).T),
         [f"feature{i}" for i in range(len(features))],
@@ -129,7 +129,7 @@ def test_a_sample_that_was_not_found_is_not_taken_for_the_last_one():
 
 
 @pytest.mark.parametrize("write", [write_hdf5, write_json, write_tsv])
-def test_doubled_ids_and_bad_counts_are_named_at_once(tmp_path, write):
+def test_duplicate_ids_and_bad_counts_are_named_at_once(tmp_path, write):
     values = [[-3, 0.5, np.nan], [2.0**54, np.inf, 1]]
     path = write(tmp_path / "t", values, samples=["s", "s"], features=["f", "g", "f"])
     with pytest.raises(InputError) as caught:
@@ -187,7 +187,7 @@ def test_hdf5_that_is_cut_off_or_damaged_is_named(tmp_path):
             load_table(path)
 
 
-def doubled(handle):
+def duplicate(handle):
     indices = handle["sample/matrix/indices"]
     indices[1] = indices[0]
 
@@ -213,12 +213,12 @@ def square(handle):
     handle["sample/ids"] = ids[:, None]
 
 
-@pytest.mark.parametrize("change", [claimed, elsewhere, stored_elsewhere, square, doubled])
+@pytest.mark.parametrize("change", [claimed, elsewhere, stored_elsewhere, square, duplicate])
 def test_hdf5_that_claims_much_lies_elsewhere_or_counts_twice_is_refused(tmp_path, change):
     path = write_hdf5(tmp_path / "t.biom", COUNTS)
     with h5py.File(path, "a") as handle:
         change(handle)
-    message = "1 counts of a sample and a" if change is doubled else "damaged or not BIOM 2\\.1"
+    message = "1 counts of a sample and a" if change is duplicate else "damaged or not BIOM 2\\.1"
     with pytest.raises(InputError, match=message) as caught:
         load_table(path)
     assert "localhost" not in str(caught.value)
@@ -302,9 +302,9 @@ def test_dialects_and_all_problems_of_a_fasta_at_once(tmp_path):
         load_sequences(fasta(tmp_path, "hello\nworld\n"))
     with pytest.raises(InputError) as caught:
         load_sequences(fasta(tmp_path, ">a\nACXZ\n>b\n>a\nAC-GT\n>\nAC\n"))
-    unnamed, doubled, empty, strange = str(caught.value).splitlines()
+    unnamed, duplicate, empty, strange = str(caught.value).splitlines()
     assert "1 headers without an ID" in unnamed
-    assert "more than once: 'a'" in doubled
+    assert "more than once: 'a'" in duplicate
     assert "without a sequence: 'b'" in empty
     assert "'-'" in strange
     assert "before the alignment" in strange

@@ -95,11 +95,11 @@ def test_all_problems_of_a_tree_are_named_at_once(tmp_path):
     with pytest.raises(InputError) as caught:
         load_tree(path)
     lines = str(caught.value).splitlines()
-    unrooted, unnamed, doubled, missing, strange, negative = lines
+    unrooted, unnamed, duplicate, missing, strange, negative = lines
     assert "4 children" in unrooted
     assert "qiime phylogeny midpoint-root" in unrooted
     assert "1 tips without a name" in unnamed
-    assert "more than once: 'a'" in doubled
+    assert "more than once: 'a'" in duplicate
     assert "no length, above 'b', the ancestor of 'c'" in missing
     assert "beyond fp32, above 'c', 'd', 'e' and 1 more" in strange
     assert "negative length, above 'a'" in negative
