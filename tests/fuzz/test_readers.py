@@ -117,5 +117,5 @@ def test_texts_of_configurations(tmp_path: Path, data: Any) -> None:
 
 def test_an_alias_of_itself_ends(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("a: &x [*x, {b: 1, b: 2}]\n")
-    with pytest.raises(InputError, match="occur twice"):
+    with pytest.raises(InputError, match="duplicate keys"):
         refuse_duplicate_keys(tmp_path / "c.yaml")
