@@ -27,7 +27,7 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     Returns
     -------
     dict
-        Taxon by feature ID.
+        Taxon by feature ID. Features whose taxon is empty are left out.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     cells = [[cell.strip() for cell in line.split("\t")] for line in lines or [""]]
     header, *rows = cells
     refuse(_problems(path, header, rows))
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: row[1] for row in rows if row[1]}
 
 
 def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[InputError]:
@@ -53,10 +53,10 @@ def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[
     if nameless:
         actual = f"rows without a feature ID: {nameless}"
         yield problem(path, actual, "an ID in every row", "fill in or delete these rows")
-    without_taxon = [row[0] for row in rows if len(row) < 2 or not row[1]]
+    short = [row[0] for row in rows if len(row) < 2]
     actual = "rows without a taxon:"
     hint = "write Unassigned where a feature has no taxon"
-    yield from report_names(path, without_taxon, actual, "a taxon behind every feature ID", hint)
+    yield from report_names(path, short, actual, "a taxon behind every feature ID", hint)
     actual = "feature IDs that occur more than once:"
     hint = "remove the duplicate rows"
     yield from report_names(path, find_duplicates(names), actual, "every ID once", hint)
