@@ -76,7 +76,8 @@ GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 LACKING := annotated-types array-api-compat biom-format decorator edlib h5py lightning-fabric \
 	lightning-utilities natsort pydantic pydantic-core scikit-bio typing-inspection
 
-gpu: ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.md
+# An environment gets pytest for `tests/gpu`; without one the machine's own Python is used.
+gpu: $(if $(wildcard $(BIN)/python),tools) ## measure all that a GPU has to show, in ten minutes, and write docs/gpu.md
 	if [ -d wheels ] && ! [ -d wheels/site ]; then
 	  $(GPU_PYTHON) -m pip --quiet install --no-index --no-deps --find-links wheels --target wheels/site $(LACKING)
 	fi
