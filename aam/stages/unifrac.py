@@ -94,17 +94,9 @@ def compute_distances(
     """
     counted = read_biom(table)
     facts = METRICS[metric]
-    tree_of_table = None
-    if facts.phylogenetic:
-        assert tree is not None, f"{metric} needs a tree"
-        tree_of_table = branches.read_tree(tree, counted.feature_ids)
-        if facts.is_ratio:
-            above_FB, length_B = branches.branches(tree_of_table, counted.feature_ids)
-            height_F = above_FB @ length_B
-            branches.check_lengths(counted.sample_ids, counted.counts, height_F, tree)
     wanted = _Wanted(
         table=counted,
-        tree=tree_of_table,
+        tree=_read_tree(tree, counted, metric),
         metric=metric,
         parameters=facts.parameters_in({"alpha": alpha}),
     )
@@ -125,6 +117,20 @@ def compute_distances(
         write = store.write_faith_pd if facts.per_sample else store.write_distances
         about = {**provenance, "aam.engine": found.engine}
         write(distances_out, counted.sample_ids, found.values, about)
+
+
+def _read_tree(path: Path | None, table: FeatureTable, metric: str) -> TreeNode | None:
+    """Return the tree of a table, whose branches suit the metric; None: the metric needs none."""
+    facts = METRICS[metric]
+    if not facts.phylogenetic:
+        return None
+    assert path is not None, f"{metric} needs a tree"
+    tree = branches.read_tree(path, table.feature_ids)
+    if facts.is_ratio:
+        above_FB, length_B = branches.branches(tree, table.feature_ids)
+        height_F = above_FB @ length_B
+        branches.check_lengths(table.sample_ids, table.counts, height_F, path)
+    return tree
 
 
 @contextmanager

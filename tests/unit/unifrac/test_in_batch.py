@@ -52,6 +52,11 @@ def test_a_sample_on_branches_of_length_0_alone_has_distances_that_are_numbers(t
     write_newick(tree_file, tree_of("((flat:0,too:0):0,(b:1,c:1):1);"))
     metrics = [name for name, facts in METRICS.items() if facts.phylogenetic]
     exact = BatchDistances.from_tree(metrics, tree_file, ["flat", "too", "b", "c"], 0.5)
-    found = exact(table_of([[3, 2, 0, 0], [0, 0, 4, 0], [1, 0, 1, 1]]).counts)
-    assert all(np.isfinite(values).all() for values in found.values())
-    np.testing.assert_allclose(found["unweighted"], [[0, 1, 1], [1, 0, 1 / 3], [1, 1 / 3, 0]])
+    reads_of_flat_ones = [3, 2, 0, 0]
+    reads_of_b = [0, 0, 4, 0]
+    reads_of_all = [1, 0, 1, 1]
+    found = exact(table_of([reads_of_flat_ones, reads_of_b, reads_of_all]).counts)
+    for values in found.values():
+        assert np.isfinite(values).all()
+    expected = [[0, 1, 1], [1, 0, 1 / 3], [1, 1 / 3, 0]]
+    np.testing.assert_allclose(found["unweighted"], expected)
