@@ -15,8 +15,9 @@ from pathlib import Path
 import pandas as pd
 
 from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
+from aam.data.importing.ids import match_samples
 from aam.data.metadata import TYPES_ATTRIBUTE
-from aam.util.errors import InputError, count_names, first_names, problem
+from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata in the QIIME 2 format: tab-separated text, sample IDs first"
@@ -79,16 +80,7 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
         The file is no metadata, or has none of the samples.
     """
     given = load_metadata(path)
-    shared = given.index.isin(sample_ids)
-    if not shared.any():
-        raise problem(
-            path,
-            f"no sample of the table; its IDs are {first_names(given.index, limit=3)}, "
-            f"those of the table {first_names(sample_ids, limit=3)}",
-            "metadata of the samples in the table",
-            "give the metadata of this table, and look for lost zeros or changed prefixes",
-        )
-    logger.info("metadata for %d of %d samples", shared.sum(), len(sample_ids))
+    match_samples(path, sample_ids, list(given.index))
     return given.reindex([*sample_ids])
 
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from aam.data.confounding import is_technical
 from aam.data.study.columns import FOLDS, GROUP_ID, MOST_GROUPS, Column, grouping, task_kind
-from aam.data.table import FeatureTable
 from aam.util.errors import first_few
 
 MOST_LOST = 0.05
@@ -31,13 +31,13 @@ LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
 
-def proposed_depth(table: FeatureTable) -> int:
+def proposed_depth(reads_N: NDArray[np.int64]) -> int:
     """Return a rarefaction depth that loses few samples, at most 10,000.
 
     Parameters
     ----------
-    table
-        Raw counts.
+    reads_N
+        Reads of the samples that matter.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def proposed_depth(table: FeatureTable) -> int:
         Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
         fewer.
     """
-    reads = np.sort(table.reads)
+    reads = np.sort(reads_N)
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
     digits = max(len(str(depth)) - 2, 0)
     return max(depth // 10**digits * 10**digits, 1)

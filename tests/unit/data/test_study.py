@@ -1,11 +1,14 @@
 """What a study is said to be, and the configuration that is proposed for it."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from scipy.sparse import csr_array
 
+from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data.splits import labelled
@@ -13,7 +16,9 @@ from aam.data.study.columns import columns_of, grouping
 from aam.data.study.proposal import configuration, proposed_depth
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.sentences import study_sentences, task_sentences
+from aam.data.study.study import Study
 from aam.data.table import FeatureTable
+from aam.util.errors import InputError
 
 SAMPLES = 60
 IDS = [f"s{i}" for i in range(SAMPLES)]
@@ -137,9 +142,9 @@ def test_check_names_what_may_flatter_a_task():
 
 
 def test_a_proposed_depth_loses_few_samples():
-    assert proposed_depth(table([5] * 3 + list(range(1234, 1291)))) == 1200
-    assert proposed_depth(table([90_000] * 40)) == 10_000
-    assert proposed_depth(table([3, 3])) == 4
+    assert proposed_depth(np.array([5] * 3 + list(range(1234, 1291)))) == 1200
+    assert proposed_depth(np.array([90_000] * 40)) == 10_000
+    assert proposed_depth(np.array([4, 4])) == 4
 
 
 V4 = "TACGTAGGTGGCAAGCG"
@@ -154,9 +159,14 @@ V4 = "TACGTAGGTGGCAAGCG"
     ],
 )
 def test_a_study_is_described(sequence, said):
-    text = "\n".join(
-        study_sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA)
+    study = Study(
+        table=table([2000] * SAMPLES),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={"a": sequence, "b": "A" * 20},
+        metadata=METADATA,
     )
+    odd = [*sequence_sentences(study.table, study.sequences)][1:]
+    text = "\n".join([*study_sentences(study, METADATA), *odd])
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
     assert "how samples were processed: plate. Check" in text
@@ -207,3 +217,50 @@ def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows()
     assert [task.column for task in loaded.tasks.values()] == columns
     assert loaded.datasets["mine"].table == "/d/🙂.biom"
     assert "\n  age_years:\n" in text, "a name has quotes only where it needs them"
+
+
+def write_files(folder: Path) -> dict[str, Path]:
+    """Write a study of 24 samples, half of them with few reads, whose metadata have more rows."""
+    rng = np.random.default_rng(0)
+    names = ["".join(rng.choice(list("ACGT"), 40)) for _ in range(6)]
+    rows = [[name, *[str(9 if i % 2 else 100 + i) for i in range(24)]] for name in names]
+    ids = [f"S{i:02d}" for i in range(24)]
+    lines = ["\t".join(row) for row in (["#OTU ID", *ids], *rows)]
+    (folder / "t.tsv").write_text("\n".join(lines) + "\n")
+    cells = ["sample-id\tsite"]
+    for i in range(24):
+        cells.append(f"S{i:02d}\t{'rare' if i % 2 else ('gut', 'skin')[i // 2 % 2]}")
+    cells += [f"other{i}\tmouth" for i in range(50)]
+    (folder / "m.tsv").write_text("\n".join(cells) + "\n")
+    tree = "(" + ",".join(f"{name}:{2 if name == names[0] else 0.1}" for name in names[:3]) + ")"
+    tree += ":0.1,(" + ",".join(f"{name}:0.1" for name in names[3:]) + "):0.1"
+    (folder / "tree.nwk").write_text(f"({tree});")
+    return {"table": folder / "t.tsv", "metadata": folder / "m.tsv", "tree": folder / "tree.nwk"}
+
+
+def test_a_study_is_seen_as_rarefaction_leaves_it(tmp_path):
+    study = Study.read(**write_files(tmp_path))
+    assert len(study.table.sample_ids) == 24
+    kept = study.at_depth(100)
+    assert kept.index.tolist() == [f"S{i:02d}" for i in range(0, 24, 2)]
+    (column,) = columns_of(kept)
+    # Neither classes of shallow samples nor those of other samples of the project.
+    assert column.frequent == ["gut", "skin"]
+    assert len(column.counts) == 2
+    assert any("longer than 0.6" in note.text for note in study.notes)
+    # Without the one long branch the samples have a sixth fewer reads.
+    assert len(study.at_depth(600)) == 12
+    assert len(study.at_depth(560, drops_long_branches=True)) == 6
+    with pytest.raises(InputError, match="deepest sample"):
+        study.at_depth(10_000)
+
+
+def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(["init", "t.tsv", "m.tsv", "--tree", "tree.nwk", "--output", "mine.yaml"])
+    said = capsys.readouterr().out
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "rare" in text, "half of the samples are below a twentieth"
+    assert "mouth" not in text
+    assert "longer than 0.6" in said

@@ -78,6 +78,7 @@ def divide(files, tmp_path):
             **slices.folds(config({"column": column, "kind": kind, **task}), "t"),
             folds_out=output,
             members_out=tmp_path / "members.tsv",
+            notes_out=tmp_path / "notes.tsv",
         )
         return read_folds(output)
 
