@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from aam import __version__
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
 from aam.data.predictions import read_results
@@ -39,6 +38,7 @@ from aam.report.summary import closing_lines, summary_page, terminal_lines
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
 from aam.util.notes import Note, read_notes
+from aam.version import __version__
 
 PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
 """Whose versions the methods name; with networks also that of PyTorch."""

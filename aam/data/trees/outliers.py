@@ -6,4 +6,4 @@ tips lie behind it: the limit by which the corpus of `config/corpus.yaml` was cl
 LARGEST_OUTLIER = 0.01
 """Largest fraction of the tips that lie behind an outlier branch; one tip always may."""
 MUCH_OF_TREE = 0.05
-"""Fraction of the length of a tree from which on its outlier branches limit the trust in UniFrac."""
+"""Fraction of the length of a tree from which on outlier branches limit the trust in UniFrac."""

@@ -94,9 +94,7 @@ def test_a_tree_is_cut_to_the_table(run, imported, caplog):
     )
     assert len(rooted.children) == 2
     assert [tip.distance(rooted) for tip in rooted.tips()] == pytest.approx([2.5, 2.5, 2.5])
-    warning = (
-        "3 of the ASVs lie behind branches longer than 0.6 substitutions per site, which are 100"
-    )
+    warning = "3 of the ASVs lie behind branches longer than 0.6 substitutions per site, which"
     assert warning in caplog.text
 
 
