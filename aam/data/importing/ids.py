@@ -173,15 +173,16 @@ def match_samples(path: Path, table_ids: Sequence[str], metadata_ids: Sequence[s
     if not without:
         return
     pairs = likely_pairs(without, others)
-    likely = f"likely the same are {first_few(map(str, pairs))}" if pairs else ""
-    fix = "write the IDs alike in both files"
+    likely = f"likely the same samples: {first_few(map(str, pairs))}" if pairs else ""
     if len(without) == len(table_ids):
         raise problem(
             path,
             f"no sample of the table; its IDs are {first_names(metadata_ids, limit=3)}, "
             f"those of the table {first_names(table_ids, limit=3)}{'; ' * bool(likely)}{likely}",
             "metadata of the samples in the table",
-            fix if pairs else "give the metadata of this table, with its sample IDs",
+            "write the IDs alike in both files"
+            if pairs
+            else "give the metadata of this table, with its sample IDs",
         )
     sentences = [
         f"no metadata for {len(without)} of the {len(table_ids)} samples of the table, which no "
@@ -190,6 +191,6 @@ def match_samples(path: Path, table_ids: Sequence[str], metadata_ids: Sequence[s
     if others:
         sentences.append(f"IDs that the table lacks: {len(others)} ({first_names(others)}).")
     if pairs:
-        sentences.append(f"L{likely[1:]}: {fix}, if so.")
+        sentences.append(f"L{likely[1:]}. If so, write their IDs alike in both files.")
     is_serious = bool(pairs) or len(without) >= MANY_UNMATCHED * len(table_ids)
     logger.warning("%s: %s", path, " ".join(sentences), extra=CAUTION if is_serious else {})

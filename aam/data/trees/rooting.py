@@ -103,7 +103,7 @@ def warn_of_long_branches(tree: TreeNode) -> None:
         len(names),
         LONG_BRANCH,
         100 * share,
-        first_names(names),
+        first_names(names, limit=3),
         extra=CAUTION if share >= MUCH_OF_TREE else {},
     )
 
