@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh workflow/apt
 
 demo: env ## run the whole workflow on a simulated study and print a summary
 	$(BIN)/python -m aam run config/config.yaml --cores $(CORES) -- all bench
-	$(BIN)/python -m aam.stages.summary results/demo
+	cat results/demo/summary.md
 
 tools: $(TOOLS) ## add the tools of developers to the environment: tests, linters, documents
 

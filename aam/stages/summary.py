@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -34,9 +33,8 @@ from aam.report.page.reports import is_baseline
 from aam.report.page.result_tables import Table, in_training
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
 from aam.report.page.sentences.left_out import describe_left_out, describe_long_branches
-from aam.report.summary import closing_lines, summary_page, terminal_lines
+from aam.report.summary import closing_lines, summary_page
 from aam.util.atomic import read_json, write_text
-from aam.util.errors import InputError, problem
 from aam.util.notes import Note, read_notes
 from aam.version import __version__
 
@@ -210,75 +208,25 @@ class _Records:
         return {**self.encoder_files, **self.task_files}
 
 
-def terminal_summary(results_dir: Path) -> str:
-    """Return a few lines on the results in a folder such as `results/demo`.
-
-    Parameters
-    ----------
-    results_dir
-        The folder.
-
-    Returns
-    -------
-    str
-        What each encoder and each task reached, and where the page lies.
-
-    Raises
-    ------
-    InputError
-        If no model has been pretrained there, and no task answered.
-    """
-    pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
-    tasks = _reports_in_order(results_dir)
-    if not pretrain and not tasks:
-        raise problem(
-            results_dir,
-            "no metrics.json of a model or of a first answer below it",
-            "the folder of a dataset's results",
-            "run the workflow first, with `make demo` for instance",
-        )
-    lines = terminal_lines(
-        results_dir.name,
-        {path.parent.name: read_json(path) for path in pretrain},
-        tasks,
-    )
-    if (results_dir / "report.html").exists():
-        lines.append(f"  open in a browser: {results_dir / 'report.html'}")
-    return "\n".join(lines)
-
-
-def closing_summary(page: Path) -> str:
-    """Return what a run ends with, in three lines.
+def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str] = ()) -> str:
+    """Return what a run ends with, in a few lines.
 
     Parameters
     ----------
     page
         The page that the run wrote, in the folder of the dataset's results.
+    scores
+        `metrics.json` of each task on the page, those of the first task first. Others in that
+        folder are of tasks that nobody asked for.
+    left_over
+        Folders of such tasks, below the folder of the dataset.
 
     Returns
     -------
     str
         The lines.
     """
-    return "\n".join(closing_lines(page, _reports_in_order(page.parent)))
-
-
-def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
-    """Return the scores of all tasks in the order of the configuration.
-
-    That is the order of the accuracy table; tasks that it lacks come last. Without models they are
-    those of the first answers.
-    """
-    paths = sorted(results_dir.glob("finetune/*/*/metrics.json"))
-    if not paths:
-        paths = sorted(results_dir.glob("first/*/metrics.json"))
-    reports = [read_json(path) for path in paths]
-    table = results_dir / "benchmark" / "accuracy.tsv"
-    if not table.exists():
-        return reports
-    names = [name.partition(", ")[0] for name in read_results(table)["task"]]
-    rank = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return sorted(reports, key=lambda report: rank.get(report["task"], len(rank)))
+    return "\n".join(closing_lines(page, [read_json(path) for path in scores], left_over))
 
 
 def _decisions(paths: Sequence[Path]) -> list[Note]:
@@ -469,10 +417,3 @@ def _summary_markdown(results: Results, records: _Records, *, page: str) -> str:
         networks=results.networks,
         page=page,
     )
-
-
-if __name__ == "__main__":
-    try:
-        print(terminal_summary(Path(sys.argv[1])))
-    except InputError as error:
-        sys.exit(str(error))

@@ -28,7 +28,6 @@ from aam.stages.benchmark_accuracy import gather_accuracy
 from aam.stages.plot import draw_figures
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
-from aam.util.errors import InputError
 from aam.util.notes import Note, write_notes
 
 SAMPLES, FEATURES = 24, 6
@@ -379,13 +378,19 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
-def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
-    lines = summary.terminal_summary(results).splitlines()
-    assert len(lines) == 4
-    assert "r 0.910" in lines[1]
-    assert "age, AAM: Works: a column is off by 1.0 on average" in lines[2]
-    with pytest.raises(InputError, match="make demo"):
-        summary.terminal_summary(tmp_path)
+def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
+    scores = [results / "finetune" / "base" / name / "metrics.json" for name in ("site", "age")]
+    # What an earlier configuration called a task.
+    shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
+    left_over = ["finetune/base/years"]
+    lines = summary.closing_summary(results / "report.html", scores, left_over).splitlines()
+    assert lines[0].startswith(f"{results.name}, site: Does not work: ")
+    assert "all 2 tasks" in lines[2]
+    assert "finetune/base/years" in lines[3]
+    (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
+    assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
+    said = summary.closing_summary(results / "report.html", [], left_over)
+    assert "Works" not in said
 
 
 def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
@@ -410,7 +415,8 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
     shutil.copy(results / "finetune/base/age/intervals.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
-    assert "age, kernel machine: Works: " in summary.terminal_summary(results)
+    closing = summary.closing_summary(results / "first.html", [first / "metrics.json"])
+    assert f"{results.name}, age: Works: " in closing
     monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
     outputs = {"report": results / "first.html", "summary": results / "first.md"}
     inputs = {
@@ -436,14 +442,6 @@ def test_an_encoder_that_was_used_as_it_came_says_so(results):
     page, _ = summed_up(results, pretrain=[path], finetune=[age])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page
-
-
-def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
-    metrics = sorted(results.glob("finetune/*/*/metrics.json"), reverse=True)
-    gather_accuracy(metrics=metrics, table_out=results / "benchmark/accuracy.tsv")
-    *_, first, second = summary.terminal_summary(results).splitlines()
-    assert first.startswith("  site, AAM: Does not work: ")
-    assert second.startswith("  age, AAM: Works: ")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
