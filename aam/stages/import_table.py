@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.counts import import_counts
 from aam.data.sequences import write_fasta
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.table import write_biom
@@ -23,20 +22,22 @@ def import_table(
     dropped_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
-    """Check the user's table and sequences, leave out what has no reads, and write both.
+    """Check the user's table and sequences, leave out what adds nothing, and write both.
 
     Parameters
     ----------
     table
-        The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
+        The user's table: BIOM 2.1, BIOM 1.0, text in columns or `.qza`.
     sequences
-        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences.
+        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences,
+        or a column of the table has them.
     table_out
         BIOM file to write.
     sequences_out
         FASTA file to write, in the order of the table.
     dropped_out
-        TSV file to write: samples and features without reads.
+        TSV file to write: samples and features without reads, totals among them, and features
+        whose sequence another has.
     provenance
         Metadata of the table that is written (`aam.util.provenance`).
 
@@ -45,19 +46,19 @@ def import_table(
     InputError
         A file cannot be read, or the sequences are not those of the features.
     """
-    kept, dropped = without_empty(load_table(table))
-    sequence_of = feature_sequences(kept, table, sequences)
+    counts = import_counts(table, sequences)
+    kept = counts.table
     logger.info(
-        "%d samples, %d features, %d reads; %d samples and features without reads left out",
+        "%d samples, %d features, %d reads; %d samples and features left out",
         len(kept.sample_ids),
         len(kept.feature_ids),
         int(kept.counts.sum()),
-        len(dropped),
+        len(counts.left_out),
     )
-    about, *odd = sequence_sentences(kept, sequence_of)
+    about, *odd = sequence_sentences(kept, counts.sequences)
     logger.info("%s", about)
     for sentence in odd:
         logger.warning("%s: %s", table, sentence)
     write_biom(table_out, kept, provenance)
-    write_fasta(sequences_out, sequence_of)
-    write_tsv(dropped_out, dropped)
+    write_fasta(sequences_out, counts.sequences)
+    write_tsv(dropped_out, counts.left_out)

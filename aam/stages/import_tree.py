@@ -9,6 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
+from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
@@ -34,6 +35,7 @@ def import_tree(
     table: Path,
     sequences: Path,
     tree: Path | None = None,
+    dropped: Path | None = None,
     root: Literal["given", "min_variance"] = "given",
     reference: str | None = None,
     candidates: Sequence[str] = (),
@@ -52,6 +54,8 @@ def import_tree(
     tree
         The user's tree: Newick or `.qza`. None: the features are placed in a reference tree, or a
         tree is made of them.
+    dropped
+        TSV file of what the table left out, which has further names of its features.
     root
         Where the root of the user's tree lies: where the file has it, or where the distances of
         the tips to it vary least.
@@ -78,7 +82,8 @@ def import_tree(
         given = load_tree(tree, is_rooted=is_rooted)
         tips = given.count(tips=True)
         feature_ids = read_biom(table).feature_ids
-        cut = cut_to(given, feature_ids, tree)
+        other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
+        cut = cut_to(given, feature_ids, tree, other_names)
         if not is_rooted:
             cut = root_by_variance(cut)
         logger.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))

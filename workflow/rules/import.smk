@@ -65,6 +65,7 @@ rule import_tree:
         unpack(source_files("tree")),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
+        dropped=result("inputs/dropped.tsv"),
     output:
         tree=result("inputs/tree.nwk"),
     log:
@@ -120,6 +121,7 @@ rule import_taxonomy:
     input:
         unpack(source_files("taxonomy")),
         table=result("inputs/table.biom"),
+        dropped=result("inputs/dropped.tsv"),
     output:
         taxonomy=result("inputs/taxonomy.tsv"),
     log:

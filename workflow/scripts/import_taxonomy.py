@@ -9,5 +9,6 @@ if __name__ == "__main__":
         import_taxonomy(
             table=job.inputs["table"],
             taxonomy=job.inputs["taxonomy"],
+            dropped=job.inputs["dropped"],
             taxonomy_out=job.outputs["taxonomy"],
         )

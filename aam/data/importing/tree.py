@@ -1,15 +1,23 @@
 """Trees of the user: Newick or QIIME 2 artifacts, checked and cut to the table."""
 
+import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
+from aam.data.importing.files import (
+    describe_matches,
+    find_duplicates,
+    read_text,
+    refuse,
+    report_names,
+)
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 
+logger = logging.getLogger(__name__)
 EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
 
 _ROOTING = (
@@ -24,7 +32,14 @@ _KINDS = {
 }
 """By whether the root is that of the file."""
 _DECLARED_ROOTED = re.compile(r"\s*\[&R\]", re.IGNORECASE)
-_LENGTHS = "export the tree with branch lengths, or set `tree: null` to build one"
+_BUILD = "set `tree: null` to build one"
+_NAMES = f"export the tree with feature IDs at its tips, or {_BUILD}"
+_LENGTHS = f"export the tree with branch lengths, or {_BUILD}"
+_NEGATIVE = (
+    "neighbour joining makes such lengths: set them to 0, in R with "
+    "tree$edge.length[tree$edge.length < 0] <- 0 and ape::write.tree(tree, 'tree.nwk'), or "
+    f"{_BUILD}"
+)
 
 
 def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
@@ -60,7 +75,12 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     return split_root(tree)
 
 
-def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
+def cut_to(
+    tree: TreeNode,
+    feature_ids: Sequence[str],
+    path: Path,
+    other_names: Mapping[str, Sequence[str]] = {},
+) -> TreeNode:
     """Return a tree with a table's features as its only tips.
 
     Nodes with one child are removed and their lengths summed, except at the root: distances stay
@@ -74,13 +94,15 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         The features of the table.
     path
         File of the tree, for messages.
+    other_names
+        Further IDs of some features in the user's files, which serve where the first is no tip.
 
     Raises
     ------
     InputError
-        A feature is not among the tips.
+        A feature is not among the tips, not even with quotes or with underscores as spaces.
     """
-    tips = {tip.name for tip in tree.tips(include_self=True)}
+    tips = _named_tips(tree, feature_ids, path, other_names)
     missing = [name for name in feature_ids if name not in tips]
     if missing:
         hint = (
@@ -93,12 +115,57 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         raise problem(
             path,
             f"a tree without {count_names('feature', missing, limit=3)} of {len(feature_ids)}; "
-            f"its tips are {first_names(sorted(tips), limit=3)}",
+            f"its tips are {first_names(sorted(tips), limit=3)}{describe_matches(missing, tips)}",
             "every feature of the table at a tip",
             hint,
         )
     cut = tree.shear(feature_ids, strict=False, inplace=True)
     return cut if cut.length is None else TreeNode(children=[cut])
+
+
+def _named_tips(
+    tree: TreeNode,
+    feature_ids: Sequence[str],
+    path: Path,
+    other_names: Mapping[str, Sequence[str]],
+) -> set[str]:
+    """Return the names of the tips, after giving those of features the names of the table."""
+    tip_of = {tip.name: tip for tip in tree.tips(include_self=True)}
+    lost = [name for name in feature_ids if name not in tip_of]
+    for name in lost:
+        other = next((one for one in other_names.get(name, ()) if one in tip_of), None)
+        if other is not None:
+            tip_of[other].name = name
+            tip_of[name] = tip_of.pop(other)
+    lost = [name for name in lost if name not in tip_of]
+    features = set(feature_ids)
+    plain: dict[str, list[str]] = {}
+    for tip in tip_of.keys() - features if lost else ():
+        plain.setdefault(_without_quotes(tip), []).append(tip)
+    changed = {}
+    for name in lost:
+        alike = plain.pop(_without_quotes(name), [])
+        if len(alike) == 1:
+            changed[name] = alike[0]
+            tip_of[alike[0]].name = name
+            tip_of[name] = tip_of.pop(alike[0])
+    if changed:
+        name, tip = next(iter(changed.items()))
+        logger.warning(
+            "%s: %d tips are taken for features whose names differ in quotes, spaces and "
+            "underscores alone (%r for %r); to have it otherwise, write the same names in both "
+            "files",
+            path,
+            len(changed),
+            tip,
+            name,
+        )
+    return set(tip_of)
+
+
+def _without_quotes(name: str) -> str:
+    """Return a name without what programs that write Newick change in it."""
+    return name.strip("'\"").replace(" ", "_")
 
 
 def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[InputError]:
@@ -111,20 +178,24 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     names = [tip.name for tip in tree.tips()]
     unnamed = names.count(None)
     if unnamed:
-        yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
+        yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _NAMES)
     actual = "tips that occur more than once:"
     hint = "remove the duplicate tips"
     yield from report_names(path, find_duplicates(names), actual, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
-    for text, wrong in (
-        ("no length", [node for node, x in edges if x is None]),
-        ("a length beyond fp32", [n for n, x in edges if x and not 1e-37 < abs(x) < 1e37]),
-        ("a negative length", [node for node, x in edges if (x or 0) < 0]),
+    for text, wrong, hint in (
+        ("no length", [node for node, x in edges if x is None], _LENGTHS),
+        (
+            "a length beyond fp32",
+            [node for node, x in edges if x and not 1e-37 < abs(x) < 1e37],
+            f"export the tree again, or {_BUILD}",
+        ),
+        ("a negative length", [node for node, x in edges if (x or 0) < 0], _NEGATIVE),
     ):
         actual = f"branches with {text}, above"
         expected = "a length of 0 or more on every branch"
         yield from report_names(
-            path, map(_edge, wrong), actual, expected, _LENGTHS, limit=3, quoted=False
+            path, map(_edge, wrong), actual, expected, hint, limit=3, quoted=False
         )
 
 

@@ -27,7 +27,7 @@ def test_a_feature_whose_taxon_is_empty_has_none(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,taxon\na,b\n", "header that begins with 'id,taxon'"),
+        ("id|taxon\na|b\n", "header that begins with 'id|taxon'"),
         ("Feature ID\tTaxon\na\tx\na\ty\nb\n", r"(?s)without a taxon: 'b'.*once: 'a'"),
         ("Feature ID\tTaxon\n\tx\n \ty\n", "rows without a feature ID: 2; expected an ID"),
     ],
