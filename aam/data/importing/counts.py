@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from aam.data.importing.sequences import SequenceFile, match_sequences, read_sequence_file
+from aam.data.importing.sequences import match_sequences, read_sequence_file
 from aam.data.importing.table import TableFile, read_table_file, without_empty
 from aam.data.sequences import SAME_SEQUENCE
 from aam.data.table import FeatureTable
@@ -38,14 +38,17 @@ class ReadCounts:
 
 
 def import_counts(
-    table: Path, sequences: Path | None = None, *, sample_ids: Collection[str] | None = None
+    table: Path | FeatureTable,
+    sequences: Path | None = None,
+    *,
+    sample_ids: Collection[str] | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
     Parameters
     ----------
     table
-        The user's table.
+        The user's table, or one in memory.
     sequences
         FASTA file or `.qza` of the sequences. None: the feature IDs are the sequences, or a column
         of the table has them.
@@ -59,33 +62,21 @@ def import_counts(
         A file cannot be read, the table could be read in two ways, or a feature has no sequence.
     """
     given = None if sequences is None else read_sequence_file(sequences)
-    file = read_table_file(table, sequences=given, sample_ids=sample_ids)
-    return prepare_counts(file, table, given)
-
-
-def prepare_counts(file: TableFile, where: Path, given: SequenceFile | None) -> ReadCounts:
-    """Leave out what has no reads, find the sequences, and merge features that share one.
-
-    Parameters
-    ----------
-    file
-        The table.
-    where
-        Its file, for messages.
-    given
-        The file of the sequences, where there is one.
-
-    Raises
-    ------
-    InputError
-        A feature has no sequence.
-    """
-    table, empty = without_empty(file.table)
-    sequences = match_sequences(table, where, given, file.sequences)
-    merged, same = merge_same_sequences(table, sequences, where)
+    if isinstance(table, FeatureTable):
+        where = Path("the table")
+        file = TableFile(table, {}, [])
+    else:
+        where = table
+        file = read_table_file(table, sequences=given, sample_ids=sample_ids)
+    kept, empty = without_empty(file.table)
+    sequence_of = match_sequences(kept, where, given, file.sequences)
+    merged, same = merge_same_sequences(kept, sequence_of, where)
     rows = [*file.left_out, *empty.itertuples(index=False, name=None), *same]
-    kept = {name: sequences[name] for name in merged.feature_ids}
-    return ReadCounts(merged, kept, pd.DataFrame(rows, columns=[*COLUMNS]))
+    return ReadCounts(
+        merged,
+        {name: sequence_of[name] for name in merged.feature_ids},
+        pd.DataFrame(rows, columns=[*COLUMNS]),
+    )
 
 
 def merge_same_sequences(

@@ -50,6 +50,8 @@ _BIOM_ERRORS = (
     TypeError,
     ValueError,
 )
+NO_READS = "no reads"
+"""Why most of what is left out is."""
 _CHECK = "check how the table was filtered or exported"
 _SPREADSHEET = re.compile(r"\d(\.\d+)?E[+-]?\d+")
 """IDs that a spreadsheet took for numbers."""
@@ -212,10 +214,8 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
-    left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]
-    left_out += [
-        ("feature", name, "no reads") for name in table.feature_ids if name not in features
-    ]
+    left_out = [("sample", name, NO_READS) for name in table.sample_ids if name not in samples]
+    left_out += [("feature", name, NO_READS) for name in table.feature_ids if name not in features]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
