@@ -103,10 +103,10 @@ def taxonomy_of(
         )
     if missing:
         logger.warning(
-            "%s: %s of %d without a taxon; the IDs of the file are %s%s. They stay without a name; "
+            "%s: no taxon for %s of %d, which stay without a name; the IDs of the file are %s%s; "
             "give the taxonomy of this table if they have one",
             path,
-            count_names("feature", missing, limit=3) + (" is" if len(missing) == 1 else " are"),
+            count_names("feature", missing, limit=3),
             len(taxa),
             first_names(taxon_of, limit=3),
             describe_matches(missing, taxon_of),

@@ -343,3 +343,45 @@ def test_ids_without_a_sequence_are_named_with_what_they_look_like(tmp_path, ids
     given = fasta(tmp_path, ">a\nACGT\n")
     with pytest.raises(InputError, match=rf"{given}: got no sequence for . features .*{ids[0]}"):
         feature_sequences(of_features(["a", *ids]), path, given)
+
+
+@pytest.mark.parametrize(
+    ("headers", "ids", "example"),
+    [
+        ("ASV1;size=100 ASV2;size=7;", "ASV1 ASV2", "'ASV1' has the sequence of 'ASV1;size=100'"),
+        ("ASV1|size=100 ASV2|size=7", "ASV1 ASV2", "'ASV1' has the sequence of 'ASV1|size=100'"),
+        ("ASV1 ASV2", "ASV1;size=100 ASV2;size=7", "'ASV1;size=100' has the sequence of 'ASV1'"),
+        ("ASV1;size=9 ASV2", "ASV1;size=8 ASV2", "'ASV1;size=8' has the sequence of 'ASV1;size=9'"),
+    ],
+)
+def test_names_are_found_without_what_programs_append(tmp_path, caplog, headers, ids, example):
+    path = fasta(tmp_path, ">{} some words\nACGT\n>{}\nACGA\n".format(*headers.split()))
+    found = feature_sequences(of_features(ids.split()), tmp_path / "t.biom", path)
+    assert list(found.items()) == list(zip(ids.split(), ["ACGT", "ACGA"], strict=True))
+    assert f"{path}: " in caplog.text
+    assert example in caplog.text
+
+
+def test_headers_with_spaces_are_names_where_the_first_word_is_none(tmp_path):
+    path = fasta(tmp_path, ">ASV 1\nACGT\n>ASV 2\nACGA\n")
+    found = feature_sequences(of_features(["ASV 2", "ASV 1"]), tmp_path / "t.biom", path)
+    assert found == {"ASV 2": "ACGA", "ASV 1": "ACGT"}
+    path = fasta(tmp_path, ">a one\nACGT\n>b two\nACGA\n")
+    assert feature_sequences(of_features(["a one", "b"]), tmp_path / "t", path)["a one"] == "ACGT"
+    # What two records could be is neither.
+    path = fasta(tmp_path, ">a;size=1\nACGT\n>a;size=2\nACGA\n")
+    with pytest.raises(InputError, match="no sequence for feature 'a' of 1"):
+        feature_sequences(of_features(["a"]), tmp_path / "t.biom", path)
+
+
+def test_names_that_r_changed_are_named_from_both_sides(tmp_path):
+    path = fasta(tmp_path, ">12-3/a\nACGT\n>0042\nACGA\n")
+    message = r"the file has '12-3/a', '0042'; 'X12.3.a' is probably '12-3/a', '42' is probably '0"
+    with pytest.raises(InputError, match=message):
+        feature_sequences(of_features(["X12.3.a", "42"]), tmp_path / "t.biom", path)
+
+
+def test_letters_of_proteins_and_of_alignments_have_hints_of_their_own(tmp_path):
+    for letters, hint in (("MKVLEF", "look like proteins"), ("AC-GT", "before the alignment")):
+        with pytest.raises(InputError, match=hint):
+            load_sequences(fasta(tmp_path, f">a\n{letters}\n"))
