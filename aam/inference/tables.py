@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.augment.views import Augmentation, build_store
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.counts import import_counts
+from aam.data.importing.table import NO_READS
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 def read_table(
     table: str | Path | FeatureTable, sequences: str | Path | None
 ) -> tuple[FeatureTable, Mapping[str, str]]:
-    """Return a table without what is empty, and the sequence of every feature.
+    """Return a table as `import_counts` reads it, and the sequence of every feature.
 
     Parameters
     ----------
     table
-        Read counts: BIOM, TSV or .qza, or a table in memory.
+        Read counts: BIOM, text in columns or .qza, or a table in memory.
     sequences
         FASTA or .qza, where the feature IDs are not the sequences.
 
@@ -47,15 +47,14 @@ def read_table(
     InputError
         A file cannot be read, or features have no sequence.
     """
-    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-    loaded = table if isinstance(table, FeatureTable) else load_table(where)
-    counts, dropped = without_empty(loaded)
-    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+    given = table if isinstance(table, FeatureTable) else Path(table)
+    counts = import_counts(given, None if sequences is None else Path(sequences))
+    left_out = counts.left_out
+    without_reads = left_out.loc[(left_out["what"] == "sample") & (left_out["why"] == NO_READS)]
     if len(without_reads):
-        shown = first_names(without_reads, limit=20)
+        shown = first_names(without_reads["id"], limit=20)
         logger.warning("these samples have no reads and are left out: %s", shown)
-    fasta = None if sequences is None else Path(sequences)
-    return counts, feature_sequences(counts, where, fasta)
+    return counts.table, counts.sequences
 
 
 def rarefy_views(

@@ -267,6 +267,11 @@ CASES = [
     (left_out.describe_long_branches(), "ASVs behind extremely long branches of the tree", True),
     (left_out_of(depth=[9]), "1 sample with fewer than 9 reads (the rarefaction depth)", True),
     (left_out_of(what=["feature"] * 2, why=["no reads"] * 2), "2 features with no reads", True),
+    (
+        left_out_of(what=["feature"] * 2, why=["same sequence as a", "same sequence as b"]),
+        "2 features with the same sequence as another",
+        True,
+    ),
 ]
 
 
