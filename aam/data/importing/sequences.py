@@ -47,7 +47,7 @@ def load_sequences(path: Path) -> dict[str, str]:
     InputError
         The file holds no nucleotide sequences; all its problems are named at once.
     """
-    records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT)))
+    records = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT, key="sequences")))
     refuse(_problems(path, records))
     return dict(records)
 

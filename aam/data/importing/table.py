@@ -74,7 +74,9 @@ def load_table(path: Path) -> FeatureTable:
     elif content.lstrip().startswith(b"{"):
         sample_ids, feature_ids, values = _parse_json(path, content)
     else:
-        sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
+        sample_ids, feature_ids, values = parse_classic(
+            path, decode_text(path, content, EXPECTED, key="table")
+        )
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = values.nnz
     values.sum_duplicates()

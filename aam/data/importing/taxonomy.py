@@ -34,7 +34,7 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     InputError
         The file is no taxonomy; all its problems are named at once.
     """
-    given = lines_of(read_text(path, EXPECTED, _ARTIFACT))
+    given = lines_of(read_text(path, EXPECTED, _ARTIFACT, key="taxonomy"))
     lines = [line for line in given if line.strip() and not line.startswith(("#q2:", "# "))]
     cells = [[cell.strip() for cell in line.split("\t")] for line in lines or [""]]
     header, *rows = cells

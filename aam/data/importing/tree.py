@@ -47,7 +47,7 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     InputError
         The file is no tree with names and lengths; all its problems are named at once.
     """
-    text = read_text(path, EXPECTED, _KINDS[is_rooted])
+    text = read_text(path, EXPECTED, _KINDS[is_rooted], key="tree")
     try:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:

@@ -242,7 +242,7 @@ def test_hdf5_that_ends_its_reader_or_keeps_it_is_told(tmp_path, monkeypatch, sa
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", "bytes that are not UTF-8 text"),
         (b"a\x00b\tc", "a binary file"),
         (b'{"rows": []}', "JSON that is cut off or not BIOM 1.0"),
-        (b"\x1f\x8b\x08\x00", "gunzip t"),
+        (b"\x1f\x8b\x08\x00", "a gzip file that is cut off or damaged"),
         (b"", "an empty file"),
         (b"#OTU ID\ta\tb\nx\t1\n", "number of columns than the header: 'x' has 2"),
         (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in sample a, feature y"),
