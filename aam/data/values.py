@@ -158,7 +158,7 @@ def _bodies(
             without.setdefault(unit, {})[one] = (
                 re.sub("[ '’]", "", body) if _GROUPED.fullmatch(body) else body
             )
-    found = [([], dict(cleaned))]
+    found: list[tuple[list[str], dict[str, str]]] = [([], dict(cleaned))]
     if has_groups:
         found.append((ways, ungrouped))
     if units:

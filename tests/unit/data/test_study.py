@@ -182,7 +182,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert list(tasks) == ["age", "diagnosis"]
     assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
     assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
-    of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "b"] * 30)), 9)
+    of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9)
     assert '{k: 2, groups: "patient", stratified: true}' in of_two
     assert "#   host_id: names, 60 different ones" in text
     assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
