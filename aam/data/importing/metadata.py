@@ -471,7 +471,7 @@ def _move_to_front(sheet: _Sheet, position: int, why: str) -> None:
     if _normal(first) in UNNAMED:
         order.remove(0)
     for directive, cells in sheet.directives.items():
-        padded = cells + [""] * (len(sheet.header) - len(cells))
+        padded = ["", *cells[1:], *[""] * (len(sheet.header) - len(cells))]
         sheet.directives[directive] = [directive, *(padded[one] for one in order[1:])]
     sheet.rows = [[row[one] for one in order] for row in sheet.rows]
     sheet.header = ["sample-id", *(sheet.header[one] for one in order[1:])]
@@ -527,7 +527,8 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     broken = [name for name in ids if _has_line_break(name)]
     hint = "write each on one line"
     yield from report_names(path, broken, "sample IDs with line breaks:", "IDs of one line", hint)
-    long = [row[0] for row in sheet.rows if len(row) > len(sheet.header)]
+    lines = [*sheet.rows, *map(trim, sheet.directives.values())]
+    long = [cells[0] for cells in lines if len(cells) > len(sheet.header)]
     actual = f"rows with more cells than the header's {len(sheet.header)}:"
     hint = "name the columns, or empty them"
     yield from report_names(path, long, actual, "a column name for every cell", hint)
