@@ -102,7 +102,8 @@ class Column:
         """The values that are no numbers, with their numbers of samples."""
         shown = first_few(f"{value!r} ({size})" for value, size in self.unread.items())
         total = int(self.unread.sum())
-        return f"{total} {'value is no number' if total == 1 else 'values are no numbers'}: {shown}"
+        which = "value that is no number" if total == 1 else "values that are no numbers"
+        return f"{total} {which}: {shown}"
 
 
 def column_of(values: pd.Series) -> Column:
