@@ -91,12 +91,8 @@ def divide_into_folds(
         "folds": folds,
         "logarithm": logarithm,
     }
-<<<<<<< HEAD
     with collect_notes() as notes:
-        wanted, values, fold, groups = labelled(stored, task)
-=======
-    wanted, values, fold, groups = labelled(stored, task, before=imported)
->>>>>>> columns
+        wanted, values, fold, groups = labelled(stored, task, before=imported)
     text = values.map(_exact_text) if kind == "regression" else values
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},

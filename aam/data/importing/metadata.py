@@ -16,12 +16,6 @@ from pathlib import Path
 
 import pandas as pd
 
-<<<<<<< HEAD
-from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
-from aam.data.importing.ids import match_samples
-from aam.data.metadata import TYPES_ATTRIBUTE
-from aam.util.errors import InputError, count_names, problem
-=======
 from aam.data.importing.delimited import (
     SEPARATORS,
     find_separator,
@@ -36,6 +30,7 @@ from aam.data.importing.files import (
     refuse,
     report_names,
 )
+from aam.data.importing.ids import match_samples
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.data.values import (
     FEW_NUMBERS,
@@ -46,7 +41,6 @@ from aam.data.values import (
     spelled_as_one,
 )
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
->>>>>>> columns
 
 logger = logging.getLogger(__name__)
 EXPECTED = "sample metadata: tab-separated text with the sample IDs in its first column"
@@ -113,22 +107,8 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
     InputError
         The file is no metadata, or has none of the samples.
     """
-<<<<<<< HEAD
-    given = load_metadata(path)
-    match_samples(path, sample_ids, list(given.index))
-=======
     given = load_metadata(path, sample_ids)
-    shared = given.index.isin(sample_ids)
-    if not shared.any():
-        raise problem(
-            path,
-            f"no sample of the table; its IDs are {first_names(given.index, limit=3)}, "
-            f"those of the table {first_names(sample_ids, limit=3)}",
-            "metadata of the samples in the table",
-            "give the metadata of this table, and look for lost zeros or changed prefixes",
-        )
-    logger.info("metadata for %d of %d samples", shared.sum(), len(sample_ids))
->>>>>>> columns
+    match_samples(path, sample_ids, list(given.index))
     return given.reindex([*sample_ids])
 
 

@@ -11,10 +11,6 @@ import yaml
 from numpy.typing import NDArray
 
 from aam.data.confounding import is_technical
-<<<<<<< HEAD
-from aam.data.study.columns import FOLDS, GROUP_ID, MOST_GROUPS, Column, grouping, task_kind
-from aam.util.errors import first_few
-=======
 from aam.data.splits import divide
 from aam.data.study.columns import (
     FOLDS,
@@ -25,11 +21,9 @@ from aam.data.study.columns import (
     grouping,
     task_kind,
 )
-from aam.data.table import FeatureTable
 from aam.data.targets import require_no_separator, require_varied
 from aam.data.values import read_numbers
 from aam.util.errors import InputError, first_few, problem
->>>>>>> columns
 
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""

@@ -20,10 +20,7 @@ from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.sentences import study_sentences, task_sentences
 from aam.data.study.study import Study
 from aam.data.table import FeatureTable
-<<<<<<< HEAD
-=======
 from aam.data.targets import observed_values
->>>>>>> columns
 from aam.util.errors import InputError
 
 SAMPLES = 60
@@ -225,7 +222,6 @@ def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows()
     assert "\n  age_years:\n" in text, "a name has quotes only where it needs them"
 
 
-<<<<<<< HEAD
 def write_files(folder: Path) -> dict[str, Path]:
     """Write a study of 24 samples, half of them with few reads, whose metadata have more rows."""
     rng = np.random.default_rng(0)
@@ -271,7 +267,8 @@ def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
     assert "rare" in text, "half of the samples are below a twentieth"
     assert "mouth" not in text
     assert "longer than 0.6" in said
-=======
+
+
 def column(*values, declared=None, name="x"):
     """Return what a column of values is said to be."""
     ids = [f"s{number}" for number in range(len(values))]
@@ -368,7 +365,7 @@ def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():
     metadata = METADATA.assign(age=[*AGES, *["90+"] * 12, *["<1"] * 8])
     text, tasks = proposed(metadata)
     assert "age" not in tasks
-    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone; write"
+    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone"
     assert f"# Not proposed:\n{why}" in text
     with pytest.raises(InputError, match=r"12|90\+"):
         configuration(FILES, columns_of(metadata), 9, ["age"])
@@ -436,4 +433,3 @@ def test_a_run_reads_the_numbers_that_a_column_is_said_to_have(values):
         observed_values(frame, "regression", ["x"])
     assert f"{found.unread.sum()} of {len(values)} values" in str(caught.value)
     assert all(repr(value) in str(caught.value) for value in found.unread.index[:5])
->>>>>>> columns
