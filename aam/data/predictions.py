@@ -29,7 +29,7 @@ DRAW = "draw:"
 GROUP = "group"
 """Column that says which samples belong together; a sample that is alone has its ID there."""
 
-NAMES = ("sample-id", "feature-id", "task", "name", "model")
+NAMES = ("sample-id", "feature-id", "task", "name", "model", TARGET, "taxon")
 """Columns of names, in any file of results."""
 CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
 """Columns of classes, in a file of results that has probabilities of classes."""
