@@ -27,8 +27,8 @@ LANDMARKS = 10_000
 """Number of landmarks."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature is in."""
-LEAST_RANGE = 1e-4
-"""Range of a numeric target below which it gets a unit of its own."""
+RANGES = (1e-4, 1e3)
+"""Least and largest range of a numeric target that methods take in the unit of the metadata."""
 FREQUENT_SAMPLES = 10
 """Least number of training samples that a feature of slow methods is in."""
 FREQUENT_PREVALENCE = 0.05
@@ -110,15 +110,18 @@ class Problem:
         called "1" for the number 1 where it weights classes. The codes have the order of
         `class_order`, whatever order an ordinal target has, since methods that draw depend on it.
 
-        Numbers that lie within `LEAST_RANGE` get a unit of their own, because trees take targets of
-        less variance than 2e-16 for constant. It is a power of two, so that no digit changes.
+        Numbers whose range is outside `RANGES` get a unit of their own. scikit-learn's trees take
+        targets of less variance than 2e-16 for constant, and its elastic net stops after three
+        steps where they are large: with a range of 10^4 it halves all differences, with 10^6 it
+        predicts one number. The unit is a power of two, so that no digit changes.
         """
         if not self.regression:
             codes = class_codes(self.target, class_order(self.classes))
             return dataclasses.replace(self, target=codes)
         learned = self.target[self.fold >= 0]
         width = float(np.ptp(learned)) if len(learned) else 0.0
-        if not 0 < width < LEAST_RANGE:
+        least, largest = RANGES
+        if width == 0 or least <= width <= largest:
             return self
         unit = 2.0 ** np.floor(np.log2(width))
         return dataclasses.replace(self, target=self.target / unit, unit=float(unit))
