@@ -119,7 +119,8 @@ class Calibration:
         pandas.DataFrame
             Numbers have `lower` and `upper`, missing where the calibration had too few samples.
             Classes have calibrated probabilities; `likeliest`, the class of the highest of them;
-            `prediction_set`, classes as `aam.data.targets.join_classes` joins them. `predicted` stays what it was.
+            `prediction_set`, classes as `aam.data.targets.join_classes` joins them.
+            `predicted` stays what it was.
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])

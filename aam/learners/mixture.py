@@ -162,9 +162,7 @@ class _LogLosses:
         return float(self.weight_N @ -np.log(bounded_N)), slope_M
 
 
-def _fit_weights(
-    loss: "_AbsoluteErrors | _LogLosses", strength: float, *, methods: int
-) -> Floats:
+def _fit_weights(loss: "_AbsoluteErrors | _LogLosses", strength: float, *, methods: int) -> Floats:
     """Return the weights of methods, [M], by least penalized loss on the simplex.
 
     The loss counts in units of that of the best single method. The penalty is the squared distance

@@ -154,8 +154,8 @@ def draw_landmarks(samples: int, seed: int) -> NDArray[np.intp] | None:
 
 
 Predictor = Callable[[Problem], Prediction]
-"""Predicts the held-out fold of a task of `Problem.encode`; it may use all cores that `joblib` is set
-to."""
+"""Predicts the held-out fold of a task that `Problem.encode` returned; it may use all cores that
+`joblib` is set to."""
 
 
 def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
