@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from aam.config.losses import LOSSES
+from aam.data.predictions import class_order
 from aam.data.scale import Scale
-from aam.data.targets import class_order
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels that the quantile loss predicts; the point prediction is the median."""
@@ -86,7 +86,7 @@ class Target:
             Least and largest number that is predicted.
         classes
             Classes in the order of the outputs; None: those of all labelled samples, in the
-            order of `aam.data.targets.class_order`.
+            order of `aam.data.predictions.class_order`.
         class_weights
             Whether classes are weighted in the loss, by n / (K n_k) over the training samples. A
             class without any has weight 0 and does not count in K.

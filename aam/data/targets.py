@@ -1,7 +1,6 @@
 """The columns of the metadata that a task predicts, checked."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -9,54 +8,9 @@ import pandas as pd
 from aam.data.metadata import metadata_column
 from aam.util.errors import count_names, first_few, first_names, problem
 
-SEPARATOR = "|"
-"""Between the classes of a set; in the name of one it has a backslash before it."""
-
 LARGEST = 1e30
 """Largest size of a number to predict."""
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-
-
-def class_order(names: Iterable[str]) -> list[str]:
-    """Return different classes in the order that they have where nobody gives them one.
-
-    Parameters
-    ----------
-    names
-        Names of classes, each once or more often.
-
-    Returns
-    -------
-    list of str
-        Sorted by their numbers where all are numbers, so that 10 comes behind 2, else as text.
-    """
-    different = set(map(str, names))
-    if all(re.fullmatch(NUMBER, name) for name in different):
-        return sorted(different, key=lambda name: (float(name), name))
-    return sorted(different)
-
-
-def join_classes(names: Iterable[str]) -> str:
-    r"""Return a set of classes as a file has it: `a|b`.
-
-    Parameters
-    ----------
-    names
-        Names of the classes. A bar or a backslash in a name gets a backslash before it, so that
-        `split_classes` returns what went in.
-    """
-    return SEPARATOR.join(re.sub(r"([|\\])", r"\\\1", name) for name in names)
-
-
-def split_classes(text: str) -> list[str]:
-    """Return the names of the classes of a set that `join_classes` wrote.
-
-    Parameters
-    ----------
-    text
-        The set as a file has it.
-    """
-    return [re.sub(r"\\(.)", r"\1", name) for name in re.findall(r"(?:\\.|[^|\\])+", text)]
 
 
 def samples_where(metadata: pd.DataFrame, where: Mapping[str, Sequence[str]]) -> pd.DataFrame:

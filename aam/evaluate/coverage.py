@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.data.targets import split_classes
+from aam.data.predictions import split_classes
 from aam.learners import conformal
 
 

@@ -29,11 +29,11 @@ from aam.data.predictions import (
     class_codes,
     class_names,
     class_probabilities,
+    join_classes,
     numbers,
     read_predictions,
 )
 from aam.data.target import QUANTILES, Bounds, Target
-from aam.data.targets import join_classes
 from aam.learners.recalibration import Recalibration, class_frequencies
 from aam.util.errors import problem
 
@@ -119,7 +119,7 @@ class Calibration:
         pandas.DataFrame
             Numbers have `lower` and `upper`, missing where the calibration had too few samples.
             Classes have calibrated probabilities; `likeliest`, the class of the highest of them;
-            `prediction_set`, classes as `aam.data.targets.join_classes` joins them.
+            `prediction_set`, classes as `aam.data.predictions.join_classes` joins them.
             `predicted` stays what it was.
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)

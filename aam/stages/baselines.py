@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
-from aam.data.predictions import TARGET, write_predictions
+from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
-from aam.data.targets import class_order
 from aam.data.trees.branches import branches, read_tree
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -53,7 +52,7 @@ def fit_baselines(
         Whether numbers or classes are predicted.
     classes
         Classes in their order. None: those that were observed, in the order of
-        `aam.data.targets.class_order`.
+        `aam.data.predictions.class_order`.
     bounds
         Least and largest number that can be predicted; None: no bound.
     baselines

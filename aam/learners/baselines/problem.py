@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from aam.data.predictions import class_codes
-from aam.data.targets import class_order
+from aam.data.predictions import class_codes, class_order
 from aam.util.seeds import generator, seed_of
 
 logger = logging.getLogger(__name__)

@@ -6,9 +6,8 @@ Shape suffixes: L labelled samples, C columns or classes, Q quantiles.
 import numpy as np
 import pandas as pd
 
-from aam.data.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED
+from aam.data.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED, class_order
 from aam.data.target import QUANTILES
-from aam.data.targets import class_order
 from aam.inference.outputs import Outputs
 from aam.learners.super_learner import WITHOUT
 from aam.tasks.finetune.recipe_mixture import MixedRecipes

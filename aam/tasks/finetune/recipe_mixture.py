@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, blocks_of_folds
-from aam.data.targets import class_order
+from aam.data.predictions import class_order
 from aam.inference.outputs import Outputs, Share, mean_outputs
 from aam.learners.mixture import Mixture
 from aam.tasks.finetune.parallel import ModelKey
