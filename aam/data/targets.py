@@ -12,8 +12,6 @@ from aam.data.values import LARGEST, NUMBER, alike, are_codes, is_unknown, read_
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 
 logger = logging.getLogger(__name__)
-SEPARATOR = "|"
-"""Between the classes of a set; in the name of none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +215,6 @@ def _observed(
     if kind == "regression":
         given = _numbers(given, column)
     else:
-        require_no_separator(classes or [], f"classes of '{column}'")
-        require_no_separator(given, name)
         _warn_of_classes(given, column)
     _require_varied(given, column, before, where)
     others = sorted(set(given) - set(classes)) if kind == "ordinal" and classes else []
@@ -375,28 +371,6 @@ def require_logarithms(values: pd.DataFrame) -> None:
                 "numbers above -1: a task's transform takes log(1 + x) of them",
                 "choose another transform for the task, or empty these cells",
             )
-
-
-def require_no_separator(names: Iterable[str], where: str) -> None:
-    """Check that no class has the character in its name that stands between classes of a set.
-
-    Parameters
-    ----------
-    names
-        Names of classes.
-    where
-        What has them, for the message.
-
-    Raises
-    ------
-    InputError
-        A name has a `SEPARATOR`.
-    """
-    bad = sorted({name for name in names if SEPARATOR in name})
-    if bad:
-        actual = f"classes with a '{SEPARATOR}': {first_names(bad)}"
-        expected = f"names without it: '{SEPARATOR}' stands between the classes of a set"
-        raise problem(where, actual, expected, "rename these classes in the metadata")
 
 
 def _examples(bad: pd.Series) -> str:

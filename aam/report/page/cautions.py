@@ -149,6 +149,15 @@ def _find_limits(report: Mapping[str, Any]) -> Iterator[Caution]:
     if baseline is not None and _is_worse(kind, best["comparisons"][baseline]):
         text = sentences.warn_of_better_baseline(row_label(baseline, "baseline"))
         yield Caution("caution", text)
+    far = report["far_values"]
+    if far is not None and far["values"]:
+        text = sentences.warn_of_far_values(
+            far["values"], far["samples"], far["count"], low=far["low"], high=far["high"]
+        )
+        yield Caution("caution", text)
+    elif far is not None:
+        text = sentences.warn_of_wide_range(far["samples"], low=far["low"], high=far["high"])
+        yield Caution("caution", text)
     if not structure["stated"]:
         yield Caution("caution", sentences.warn_of_missing_groups())
     groups = None if structure["independent"] else structure["groups"]

@@ -186,6 +186,11 @@ def test_a_unit_is_the_last_word_of_a_name(column, expected):
     assert target_and_unit({"column": ["x", column], "task": f"both, {column}"}) == expected
 
 
+def far(values: list, samples: list, count: int, low: float, high: float) -> dict:
+    """Return what `aam.evaluate.far_values` returns of a target."""
+    return {"values": values, "samples": samples, "count": count, "low": low, "high": high}
+
+
 GROUPS = {"groups": 7, "independent": False}
 SINGLE = {"column": None, "groups": None, "independent": True}
 
@@ -238,6 +243,25 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             ],
         ),
         ({"n": 50}, 0, ["good"]),
+        (
+            {"far_values": far([-9999.0], ["s7"], 1, 4.1, 8.9)},
+            0,
+            [
+                "good",
+                "caution: -9999 in sample s7 lies far from all other values, which are between 4.1 "
+                "and 8.9",
+            ],
+        ),
+        (
+            {"far_values": far([-9999.0, 1e7], ["a", "b", "c"], 5, 4.1, 8.9)},
+            0,
+            ["good", "caution: -9999 and 10000000 in samples a, b, c and 2 more lie far from all"],
+        ),
+        (
+            {"far_values": far([], ["a", "b"], 2, 0.001, 1e6)},
+            0,
+            ["good", "caution: Values lie between 0.001 and 1e+06: the largest, such as those of"],
+        ),
         (
             {"intervals": {"coverage": 0.8}},
             0,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aam.report.labels import format_percent, format_score, to_words
+from aam.report.labels import format_percent, format_score, shorten, to_words
 
 
 def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
@@ -32,6 +32,55 @@ def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> 
 def warn_of_better_baseline(label: str) -> str:
     """Say that a simpler method is significantly better; `label` is what the page calls it."""
     return f"Worse than the best baseline, {label}: use that one."
+
+
+def warn_of_far_values(
+    values: Sequence[float], samples: Sequence[str], count: int, *, low: float, high: float
+) -> str:
+    """Say that a few numbers lie far from all others, and decide the scores.
+
+    Parameters
+    ----------
+    values
+        The different numbers that lie far from the others.
+    samples, count
+        Some of the samples that have them, and how many there are.
+    low, high
+        Between what all other numbers lie.
+    """
+    shown = " and ".join(f"{value:.10g}" for value in values)
+    lies = "lies" if count == 1 else "lie"
+    cells = "the cell" if count == 1 else "the cells"
+    return (
+        f"{shown} in {_list_samples(samples, count)} {lies} far from all other values, which are "
+        f"between {low:.5g} and {high:.5g}: errors, R² and intervals rest on it. If it is a slip "
+        f"or stands for a missing value, correct or empty {cells}, and run again."
+    )
+
+
+def warn_of_wide_range(samples: Sequence[str], *, low: float, high: float) -> str:
+    """Say that numbers lie over so many powers of ten that the largest decide the scores.
+
+    Parameters
+    ----------
+    samples
+        Samples of the largest numbers.
+    low, high
+        The smallest and the largest number.
+    """
+    return (
+        f"Values lie between {low:.5g} and {high:.5g}: the largest, such as those of "
+        f"{_list_samples(samples, len(samples))}, decide errors, R² and intervals alone. If small "
+        "values count as much, predict a column of their logarithms; networks can also learn them "
+        "with transform: log_zscore."
+    )
+
+
+def _list_samples(samples: Sequence[str], count: int) -> str:
+    """Return the names of some samples, and how many more there are."""
+    names = ", ".join(shorten(name, 40) for name in samples)
+    more = f" and {count - len(samples)} more" if count > len(samples) else ""
+    return f"sample{'s' if count > 1 else ''} {names}{more}"
 
 
 def warn_of_missing_groups() -> str:
