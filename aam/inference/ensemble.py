@@ -115,26 +115,30 @@ def _covariates(
     given = pd.DataFrame(index=sample_ids) if metadata is None else metadata
     covariates = pd.DataFrame("", index=sample_ids, columns=list(names_by_column))
     shown = []
+    never = []
     for column, names in names_by_column.items():
         number = len(sample_ids)
-        strange: list[str] = []
         if column in given.columns:
             text = given[column].reindex(sample_ids)
             is_known = text.isin(list(names))
             covariates[column] = text.where(is_known, "")
             number = int((~is_known).sum())
             strange = sorted(set(text[~is_known].dropna()) - {""})
+            if strange:
+                never.append(f"{column} {first_names(strange)}")
         if number:
-            never = f" (training never had {first_names(strange)})" if strange else ""
-            shown.append(f"{column} in {number}{never}")
+            shown.append(f"{column} in {number}")
     if shown:
         logger.warning(
             "%s: of %d samples, a category is missing or was not in training, and counts as "
-            "unknown: %s. To have it used, give %s with these columns",
+            "unknown: %s%s. The models use these columns: %s",
             where,
             len(sample_ids),
             ", ".join(shown),
-            "the metadata" if metadata is None else "metadata that name every sample of the table",
+            f" (training never had {'; '.join(never)})" if never else "",
+            "give the metadata that hold them"
+            if metadata is None
+            else "fill them in the metadata, for every sample and in the words of training",
         )
     return covariates
 
