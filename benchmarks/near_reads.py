@@ -2,8 +2,8 @@
 
     python -m benchmarks.near_reads [../shared/data]
 
-It prints a line per pair of tables: over the samples the mean, the least and the 5 % quantile of the
-fraction of near reads (`near_reads`), the fraction of samples below `FEW_NEAR`, and the median
+It prints a line per pair of tables: over the samples the mean, the least and the 5 % quantile of
+the fraction of near reads (`near_reads`), the fraction of samples below `FEW_NEAR`, and the median
 distance per base of the reads to the nearest ASV of training.
 """
 
