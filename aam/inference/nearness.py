@@ -42,7 +42,7 @@ LEAST_EXPLAINED = 0.1
 SAME_START = 0.2
 """Median difference per base to the nearest known ASV up to which reads begin at the same base.
 
-Between the studies of the corpus it is at most 0.16; of other strands and starts it is at least 0.27
+Between the studies of the corpus it is at most 0.16, of other strands and starts at least 0.27
 (`python -m benchmarks.near_reads`).
 """
 SEED_BP = 12
