@@ -9,11 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
-from aam.data.predictions import read_results
+from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.evaluate.scores import split_targets
@@ -30,7 +31,7 @@ from aam.report.page.methods import MethodsText, methods_text
 from aam.report.page.networks import network_sentences
 from aam.report.page.render import EncoderSection, PageFigure, Results, render_caption, render_page
 from aam.report.page.reports import is_baseline
-from aam.report.page.result_tables import Table, in_training
+from aam.report.page.result_tables import Table, in_training, with_few_near
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
 from aam.report.page.sentences.left_out import describe_left_out, describe_long_branches
 from aam.report.summary import closing_lines, summary_page
@@ -229,6 +230,24 @@ def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str]
     return "\n".join(closing_lines(page, [read_json(path) for path in scores], left_over))
 
 
+def closing_predictions(paths: Sequence[Path]) -> list[str]:
+    """Return what a run ends with on tables that it predicted, a line for each of their lights.
+
+    Parameters
+    ----------
+    paths
+        TSV files of predictions for other tables. Those that do not exist are left out.
+
+    Returns
+    -------
+    list of str
+        None where nothing limits the trust in the predictions.
+    """
+    predictions = {path: read_results(path) for path in paths if path.is_file()}
+    cautions = list(_prediction_limits(predictions))
+    return [f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions]
+
+
 def _decisions(paths: Sequence[Path]) -> list[Note]:
     """Return what was decided for the user, each decision once: tasks may share some."""
     return list(dict.fromkeys(note for path in paths for note in read_notes(path)))
@@ -339,17 +358,35 @@ def _limits(records: _Records, *, imported: int) -> Iterator[Caution]:
     labels = name_models(records.encoders)
     for name, report in records.encoders.items():
         yield from list_encoder_cautions(labels[name], report)
-    # The models of all tasks may know a table differently: the worst is named, once per table.
-    unseen: dict[str, float] = {}
-    seen: dict[str, int] = {}
-    samples: dict[str, int] = {}
-    for path, table in records.predictions.items():
-        name = path.stem
-        unseen[name] = max(unseen.get(name, 0.0), float(table["unseen_asvs"].mean()))
-        seen[name] = max(seen.get(name, 0), sum(in_training(table)))
-        samples[name] = len(table)
-    for name, share in unseen.items():
-        yield from list_prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
+    yield from _prediction_limits(records.predictions)
+
+
+def _prediction_limits(predictions: Mapping[Path, pd.DataFrame]) -> Iterator[Caution]:
+    """Yield what limits the trust in predictions for other tables.
+
+    The models of all tasks may know a table differently: the worst is named, once per table.
+    """
+    by_table: dict[str, list[pd.DataFrame]] = {}
+    for path, frame in predictions.items():
+        by_table.setdefault(path.stem, []).append(frame)
+    for name, frames in by_table.items():
+        few = [frame.loc[with_few_near(frame), "sample-id"].tolist() for frame in frames]
+        # Samples with few near reads have a light of their own.
+        others = [frame[~np.array(with_few_near(frame), bool)] for frame in frames]
+        near = [_mean(frame[NEAR_READS]) for frame in others if NEAR_READS in frame]
+        yield from list_prediction_cautions(
+            name,
+            unseen=max(_mean(frame[UNSEEN_ASVS]) for frame in others),
+            seen=max(sum(in_training(frame)) for frame in frames),
+            n=len(frames[0]),
+            few=max(few, key=len),
+            near=min(near, default=None),
+        )
+
+
+def _mean(values: pd.Series) -> float:
+    """Return the mean; 0 of nothing."""
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _figures(

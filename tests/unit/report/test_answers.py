@@ -379,3 +379,11 @@ def test_data_encoders_and_predictions_are_told_where_they_are_weak():
     cautions = list_prediction_cautions("new", 0.4, seen=20, n=20)
     assert cautions[0].text.startswith("20 of the 20 samples in new were in training")
     assert cautions[1].text.startswith("40 % of the reads in new")
+    assert [caution.light for caution in cautions] == ["caution"] * 2
+
+
+def test_a_table_with_samples_that_training_hardly_knows_has_a_red_light_before_all_others():
+    cautions = list_prediction_cautions("new", 0.4, seen=1, n=20, few=["a", "b"], near=0.9)
+    assert [caution.light for caution in cautions] == ["stop", "caution", "caution"]
+    assert "2 of the 20 samples in new ('a', 'b'): less than 50 % of their" in cautions[0].text
+    assert "although 90 % are of ASVs that it saw or near one" in cautions[2].text

@@ -259,11 +259,11 @@ def summed_up(
 
 
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
-    header = "sample-id\tpredicted\tunseen_asvs\tin_training\n"
+    header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
     files = {
         "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
-        "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\tid\nq\t4\t0.25\t\n",
-        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\tid\nq\t4\t0.5\t\n",
+        "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
+        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
@@ -309,7 +309,8 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
         "2 samples, 17 %, have too few reads for the rarefaction depth.",
-        "50 % of the reads in new are of ASVs that training never saw.",
+        "50 % of the reads in new are of ASVs that training never saw, although 95 % are of ASVs "
+        "that it saw or near one",
         "<td>NA</td><td>5</td>",
         "Predictions for new by the super learner",
         "Of <code>age</code> with base",
@@ -323,6 +324,43 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     links = re.findall(r'<a href="([^#"]+)"', page)
     assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
+
+
+def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the_end_of_a_run(
+    results,
+):
+    header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
+    tables = {
+        # A column of an older version is missing.
+        "older": "sample-id\tpredicted\tunseen_asvs\nx\t5\t0.3\n",
+        "far": f"{header}01\t5\t1\t0.02\t\nq\t4\t0.1\t1\t\n",
+        "good": f"{header}x\t5\t0.1\t1\t\n",
+        "seen": f"{header}x\t5\t0\t1\tid\n",
+        "unseen": f"{header}x\t5\t1\t1\t\n",
+    }
+    paths = [results / "predict" / "base" / "age" / f"{name}.tsv" for name in tables]
+    for path, content in zip(paths, tables.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    lines = summary.closing_predictions([*paths, results / "predict" / "not there.tsv"])
+    expected = [
+        ("caution", "30 % of the reads in older are of ASVs that training never saw: predictions"),
+        ("stop", "Do not use what is predicted for 1 of the 2 samples in far ('01')"),
+        ("caution", "1 of the 1 samples in seen were in training"),
+        ("caution", "100 % of the reads in unseen are of ASVs that training never saw, although"),
+    ]
+    assert len(lines) == len(expected)
+    for line, (light, words) in zip(lines, expected, strict=True):
+        assert line.startswith(f"Predictions, light: {light}. {words}")
+    page, text = summed_up(
+        results,
+        pretrain=[],
+        finetune=sorted(results.glob("finetune/*/*/metrics.json")),
+        predictions=paths,
+    )
+    for _, words in expected:
+        assert words in page
+        assert words in text
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.report.labels import format_percent, format_score, shorten, to_words
+from aam.util.errors import first_names
 
 
 def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
@@ -161,9 +163,46 @@ def warn_of_dropped_samples(dropped: int, share: float) -> str:
     )
 
 
-def warn_of_unseen_reads(table: str, share: float) -> str:
-    """Say which share of the reads in another table is of ASVs that are new to the models."""
-    return f"{format_percent(share)} of the reads in {table} are of ASVs that training never saw."
+def warn_of_unseen_reads(table: str, share: float, near: float | None = None) -> str:
+    """Say which share of the reads in another table is of ASVs that are new to the models.
+
+    Parameters
+    ----------
+    table
+        What the page calls the table.
+    share
+        Share of the reads of such ASVs.
+    near
+        Share of the reads of ASVs that training saw, or near one of these; None: it is not known.
+    """
+    although = ""
+    if near is not None:
+        although = f", although {format_percent(near)} are of ASVs that it saw or near one"
+    return (
+        f"{format_percent(share)} of the reads in {table} are of ASVs that training never saw"
+        f"{although}: predictions may be worse than the scores on this page."
+    )
+
+
+def warn_of_far_samples(table: str, few: Sequence[str], n: int) -> str:
+    """Say which of the `n` samples in another table have few reads like those of training.
+
+    Parameters
+    ----------
+    table
+        What the page calls the table.
+    few
+        IDs of the samples.
+    n
+        Number of samples in the table.
+    """
+    return (
+        f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
+        f"({first_names(few)}): less than {format_percent(FEW_NEAR)} of their reads are of ASVs "
+        f"of training or near one (column {NEAR_READS}), so that the predictions rest on little. "
+        "They are of another strand, region or kind of samples: the log of the prediction says "
+        "which of these is likely."
+    )
 
 
 def warn_of_known_samples(table: str, seen: int, n: int) -> str:
