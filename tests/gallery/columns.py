@@ -115,8 +115,8 @@ def escaped(ran: Ran) -> None:
 
 
 WORKS = Outcome(passes=("works",), never=("does not work",))
-NUMBERS = ("extra_trees", "svm_clr")
-"""Baselines that read class labels in ways of their own."""
+NUMBERS = ("extra_trees",)
+"""A baseline that reads class labels in a way of its own."""
 
 
 def coded(name: str, report: str, case: str, control: str, *facts: str) -> Case:
@@ -197,7 +197,7 @@ CASES = (
         twist=cells(
             "group", lambda i, c: "FALSE" if c == "control" else ("TRUE", "True")[i % 4 > 1]
         ),
-        decided=(r"\bTrue\b.*\bTRUE\b|\bTRUE\b.*\bTrue\b",),
+        decided=(r"(?-i:\bTrue\b)", r"(?-i:\bTRUE\b)", "upper|lower|letters|alike|spell|same"),
         reading=either(refused=("True", "TRUE")),
         runs=True,
     ),
@@ -217,7 +217,7 @@ CASES = (
         name="Case beside case",
         report="rachis#648",
         twist=cells("group", lambda i, c: "Case" if c == "case" and i < 12 else c),
-        decided=(r"\bCase\b.*\bcase\b|\bcase\b.*\bCase\b", "upper|lower|letters|alike|spell|same"),
+        decided=(r"(?-i:\bCase\b)", "upper|lower|letters|alike|spell|same"),
         reading=either(refused=("Case", "case")),
     ),
     Case(

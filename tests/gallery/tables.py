@@ -243,10 +243,10 @@ def two_columns_alike(study: Study, folder: Path) -> None:
 
 
 def rarefied(study: Study, folder: Path) -> None:
-    """Give every sample 2,600 reads: what other programs rarefied is a table of counts."""
+    """Give every sample 2,700 reads: what other programs rarefied is a table of counts."""
     last = study.counts[-1]
     for i, column in enumerate(zip(*study.counts, strict=True)):
-        last[i] += 2600 - sum(column)
+        last[i] += 2700 - sum(column)
 
 
 def shallow_cases(study: Study, folder: Path) -> None:
@@ -384,13 +384,13 @@ CASES = (
         "R's write.table",
         "biom-format#841",
         table(lambda s: quoted(s.table())),
-        reading=read_or("header", r"quot|one (name|column|cell)"),
+        reading=read_or("header", "quot|one|lack|miss|fewer|short"),
     ),
     Case(
         "R's write.table without quotes",
         "biom-format#841",
         table(lambda s: quoted(s.table()).replace('"', "")),
-        reading=read_or("header", r"one (name|column|cell)|40|41"),
+        reading=read_or("header", "one|lack|miss|fewer|short"),
     ),
     Case(
         "R's col.names=NA",
@@ -604,7 +604,7 @@ CASES = (
         "rarefied elsewhere",
         "ANCOMBC#66",
         rarefied,
-        reading=Outcome(passes=("40 samples, 30 ASVs, 104,000 reads",)),
+        reading=Outcome(passes=("40 samples, 30 ASVs, 108,000 reads",)),
         runs=True,
     ),
     Case(
@@ -780,7 +780,7 @@ CASES = (
         metadata(lambda s: quoted(s.metadata())),
         reading=either(
             passes=(HEALTHY.size, *GROUPS),
-            refused=("header", "one (name|column|cell)"),
+            refused=("header", "one|lack|miss|fewer|short"),
             never=("rename the first column",),
         ),
         runs=True,

@@ -110,14 +110,16 @@ class _Walk:
 
     def _lay_over(self, proposed: Mapping[str, Any]) -> None:
         """Write what makes the run cheap, and the settings of the case."""
-        tasks = {name: {"baselines": list(self.case.baselines)} for name in proposed["tasks"] or {}}
+        tasks = {
+            name: {"baselines": list(self.case.baselines)} for name in proposed.get("tasks") or {}
+        }
         laid_over = merged({"tasks": tasks} if tasks else {}, self.case.settings)
         text = yaml.safe_dump(laid_over, allow_unicode=True, sort_keys=False)
         (self.folder / "cheap.yaml").write_text(text, encoding="utf-8")
 
     def _look_at_the_configuration(self) -> None:
         proposed = yaml.safe_load((self.folder / "mine.yaml").read_text(encoding="utf-8"))
-        tasks = (proposed["tasks"] or {}).values()
+        tasks = (proposed.get("tasks") or {}).values()
         kinds = {task["column"]: task["kind"] for task in tasks}
         assert kinds.items() >= self.case.kinds.items(), f"init proposed {kinds}"
 
