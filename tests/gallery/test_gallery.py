@@ -32,6 +32,8 @@ CASES = {
     )
 }
 MODULES = (columns, identifiers, tables, trees, configurations, predictions)
+FEW_FOLDS = 3
+"""Folds of the studies that are carried out."""
 TARGET = "results/mine/predict/first/group/super_learner/new.tsv"
 
 
@@ -110,9 +112,10 @@ class _Walk:
 
     def _lay_over(self, proposed: Mapping[str, Any]) -> None:
         """Write what makes the run cheap, and the settings of the case."""
-        tasks = {
-            name: {"baselines": list(self.case.baselines)} for name in proposed.get("tasks") or {}
-        }
+        cheap: dict[str, Any] = {"baselines": list(self.case.baselines)}
+        if self.case.runs or self.case.prediction is not None:
+            cheap["folds"] = {"k": FEW_FOLDS}
+        tasks = {name: cheap for name in proposed.get("tasks") or {}}
         laid_over = merged({"tasks": tasks} if tasks else {}, self.case.settings)
         text = yaml.safe_dump(laid_over, allow_unicode=True, sort_keys=False)
         (self.folder / "cheap.yaml").write_text(text, encoding="utf-8")
