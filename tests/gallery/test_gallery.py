@@ -115,7 +115,7 @@ class _Walk:
         cheap: dict[str, Any] = {"baselines": list(self.case.baselines)}
         if self.case.runs or self.case.prediction is not None:
             cheap["folds"] = {"k": FEW_FOLDS}
-        tasks = {name: cheap for name in proposed.get("tasks") or {}}
+        tasks = dict.fromkeys(proposed.get("tasks") or {}, cheap)
         laid_over = merged({"tasks": tasks} if tasks else {}, self.case.settings)
         text = yaml.safe_dump(laid_over, allow_unicode=True, sort_keys=False)
         (self.folder / "cheap.yaml").write_text(text, encoding="utf-8")
