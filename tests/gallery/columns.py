@@ -197,7 +197,11 @@ CASES = (
         twist=cells(
             "group", lambda i, c: "FALSE" if c == "control" else ("TRUE", "True")[i % 4 > 1]
         ),
-        decided=(r"(?-i:\bTrue\b)", r"(?-i:\bTRUE\b)", "upper|lower|letters|alike|spell|same"),
+        decided=(
+            r"(?-i:\bTrue\b)",
+            r"(?-i:\bTRUE\b)",
+            "upper|lower|letters|alike|spell|same|one value|look like",
+        ),
         reading=either(refused=("True", "TRUE")),
         runs=True,
     ),
@@ -215,7 +219,7 @@ CASES = (
         name="Case beside case",
         report="rachis#648",
         twist=cells("group", lambda i, c: "Case" if c == "case" and i < 12 else c),
-        decided=(r"(?-i:\bCase\b)", "upper|lower|letters|alike|spell|same"),
+        decided=(r"(?-i:\bCase\b)", "upper|lower|letters|alike|spell|same|one value|look like"),
         reading=either(refused=("Case", "case")),
     ),
     Case(
