@@ -11,7 +11,7 @@ from gallery.study import BASES, Study, healthy, joined, reverse_complement
 SETTINGS: dict[str, Any] = {
     "predictions": {"new": {"table": "new.tsv", "sequences": "new.fasta", "tasks": ["group"]}}
 }
-TOLD = ("reads", "known|seen|unseen")
+TOLD = ("reads", "training|known|seen|near")
 """What has to be said where the reads of a table are none of those of training."""
 
 
