@@ -1,5 +1,6 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts."""
 
+import codecs
 import json
 import logging
 import re
@@ -124,7 +125,7 @@ def read_table_file(
     is_text = False
     if content.startswith(_HDF5):
         layout = _parse_hdf5(path, content)
-    elif content.lstrip().startswith(b"{"):
+    elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
         layout = _parse_json(path, content)
     else:
         sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
