@@ -125,6 +125,7 @@ def _header(path: Path, lines: list[str], notes: list[str]) -> tuple[str, int]:
     tabbed = [i for i in range(leading) if "\t" in lines[i]]
     separator = "\t" if tabbed else find_separator([*above, *body]) or find_separator(body)
     if separator is None:
+        refuse(_quote_problems(path, [line for line in lines if line.count('"') % 2]))
         raise problem(
             path,
             "text without columns that tabs separate, or commas or semicolons throughout "
@@ -181,15 +182,20 @@ def _tabbed(path: Path, lines: list[str], separator: str) -> list[str]:
     for line in lines:
         try:
             cells = split_line(line, separator)
-        except ValueError as error:
-            wrong.append(f"{line[:30]!r} ({error})")
+        except ValueError:
+            wrong.append(line)
         else:
             tabbed.append("\t".join(cell.replace("\t", " ") for cell in cells))
-    actual = "lines that cannot be split into cells:"
-    hint = 'write each cell on one line, and a quote in a cell twice: "like ""this"""'
-    expected = "cells with closed quotes"
-    refuse(report_names(path, wrong, actual, expected, hint, limit=3, quoted=False))
+    refuse(_quote_problems(path, wrong))
     return tabbed
+
+
+def _quote_problems(path: Path, lines: list[str]) -> Iterator[InputError]:
+    """Name lines whose quotes do not match, as where a cell goes on in the next line."""
+    actual = "lines with a double quote that is not closed, or not doubled:"
+    hint = 'write each cell on one line, and a quote in a cell twice: "like ""this"""'
+    shown = [line[:30] for line in lines]
+    yield from report_names(path, shown, actual, "cells with closed quotes", hint, limit=3)
 
 
 def _complete(names: list[str], rows: list[str], notes: list[str]) -> tuple[list[str], list[str]]:

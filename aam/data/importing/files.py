@@ -70,6 +70,8 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
     ),
 }
 """What text is that begins so, and what to do, by its kind: mostly the key that it belongs to."""
+_SEPARATOR_LINE = re.compile(r"\Asep=[,;\t]?[ \t,;]*(\r\n|\r|\n)", re.I)
+"""The first line of a CSV file that tells Excel its separator."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -176,6 +178,7 @@ def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = 
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise _encoding_problem(path, content, expected, error) from error
+    text = _SEPARATOR_LINE.sub("", text)
     if not text.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:

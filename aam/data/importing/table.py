@@ -147,10 +147,12 @@ def read_table_file(
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     layout.counts.eliminate_zeros()
     known = _Known(sequences, by_feature)
-    layout = orient(path, layout, known.count, sample_ids)
-    if is_text and sheet.row_ids == layout.sample_ids:
-        notes.append("its rows are samples")
-    layout, odd = drop_foreign(path, layout, known.lengths)
+    oriented = orient(path, layout, known.count, sample_ids)
+    is_exchanged = oriented.sample_ids is not layout.sample_ids
+    if is_text and sheet.row_ids == oriented.sample_ids:
+        # A table whose axes contradict its first column was warned of.
+        notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
+    layout, odd = drop_foreign(path, oriented, known.lengths)
     counts = csr_array(layout.counts)
     refuse(
         [

@@ -22,8 +22,10 @@ SCALES = {
     1e6: "parts per million (each sample sums to 1,000,000)",
 }
 """What numbers are whose samples all have such a sum."""
-LEAST_COUNTS = 4
-"""Counts of a sample, in the mean, from which on a divisor in each is no coincidence."""
+LEAST_COUNTS = 20
+"""Counts from which on a common divisor of them all is no coincidence."""
+LEAST_PER_SAMPLE = 4
+"""Counts of a sample, in the mean, from which on a divisor in each sample is none."""
 _RAW = "give the raw read counts, not normalised or transformed ones"
 
 
@@ -129,7 +131,9 @@ def _whole_number_problems(
     divisors_N = np.gcd.reduceat(
         data_E.astype(np.int64), values.indptr[:-1][np.diff(values.indptr) > 0]
     )
-    if (divisors_N > 1).all() and data_E.size >= LEAST_COUNTS * len(divisors_N):
+    if (divisors_N > 1).all() and data_E.size >= max(
+        LEAST_COUNTS, LEAST_PER_SAMPLE * len(divisors_N)
+    ):
         shown = f"{divisors_N.min()}"
         if divisors_N.min() < divisors_N.max():
             shown += f" to {divisors_N.max()}, sample by sample"

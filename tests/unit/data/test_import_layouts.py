@@ -128,6 +128,7 @@ FORMS = {
         f"{line},,\n" for line in to_text(FRAME, ",").splitlines()
     ) + "," * 7 + "\n",
     "a tab at the end of each row": "\t\n".join(to_text(FRAME).split("\n")),
+    "a line for Excel": "sep=;\n" + to_text(FRAME, ";"),
     "a title": "Table of OTUs of 2023\n" + to_text(FRAME),
     "a title in a spreadsheet": "My OTUs" + "," * 5 + "\n" + to_text(FRAME, ","),
     "types": to_text(FRAME).replace("\n", "\n#q2:types" + "\tnumeric" * 5 + "\n", 1),
@@ -153,6 +154,7 @@ SAID = {
     "R with spaces": "spaces separate its cells, and its header has no name for",
     "pandas, a column of IDs": "commas separate its cells, and its first column numbers the rows",
     "samples in rows, no corner": "was read as follows: its rows are samples. If",
+    "samples in rows": "was read as follows: its rows are samples. If",
     "samples in rows, wrong corner": "the axes are exchanged: 'ASV1', 'ASV2' and 4 more are called",
     "mothur": "it is a .shared file of mothur, and its rows are samples",
     "a title": "its first line ('Table of OTUs of 2023') is a title",
@@ -170,7 +172,8 @@ def test_what_was_decided_is_said(tmp_path, fasta, form, caplog):
     path.write_text(FORMS[form])
     import_counts(path, fasta)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert any(SAID[form] in warning for warning in warnings)
+    assert [SAID[form] in warning for warning in warnings].count(True) == 1
+    assert sum("its rows are samples" in warning for warning in warnings) <= 1
     assert all(str(path) in warning for warning in warnings)
 
 
@@ -303,7 +306,11 @@ REFUSED = {
     ),
     "a quote that is not closed": (
         to_text(FRAME.assign(taxonomy="x")).replace("\tx", '\t"x', 1),
-        "lines that cannot be split into cells: .*a double quote that is not closed.*on one line",
+        "lines with a double quote that is not closed, or not doubled: 'ASV1.*on one line",
+    ),
+    "a line break in quotes": (
+        to_text(FRAME.assign(taxonomy="k__A\np__B"), ","),
+        "lines with a double quote that is not closed, .*: 'ASV1.*on one line",
     ),
     "IDs of a spreadsheet": (
         to_text(FRAME.set_axis(["1E+05", "1E+05", *FEATURES[2:]])),
