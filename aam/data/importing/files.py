@@ -48,7 +48,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give them under the key `sequences`",
     ),
     "reads": (
-        re.compile(r"@[^\n]*\n[A-Za-z.]+\n\+"),
+        re.compile(r"@[^\n]*\n[A-Za-z.]+\r?\n\+"),
         "sequencing reads (FASTQ)",
         "denoise them first (DADA2, Deblur), and give the table and the sequences of the features",
     ),
@@ -59,7 +59,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give that under the key `tree`",
     ),
     "tree": (
-        re.compile(r"(\[[^\]]*\]\s*)?\([^;]*,[^;]*;\s*\Z"),
+        re.compile(r"(\[[^\]]*\]\s*)?\([^;,]*,"),
         "a tree (Newick)",
         "give it under the key `tree`",
     ),
@@ -185,7 +185,8 @@ def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = 
         raise problem(path, "a binary file", expected, "check the path, or save it as UTF-8 text")
     begun = text.lstrip()
     for of_key, (pattern, actual, hint) in _TEXTS.items():
-        if of_key != key and pattern.match(begun):
+        is_whole = of_key != "tree" or begun.rstrip().endswith(";")
+        if of_key != key and is_whole and pattern.match(begun):
             raise problem(path, actual, expected, hint.format(name=path.name))
     return text
 
