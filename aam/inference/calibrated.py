@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE
+from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, join_classes
 from aam.data.target import Target
-from aam.data.targets import SEPARATOR
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration
 
 ADDED = ("lower", "upper", "likeliest", "prediction_set")
@@ -61,6 +60,6 @@ def _without_confidence(predictions: pd.DataFrame, target: Target) -> pd.DataFra
     bounds = [name for name in result if str(name).startswith(("lower", "upper", QUANTILE))]
     result.loc[is_few, bounds] = np.nan
     if "prediction_set" in result:
-        result.loc[is_few, "prediction_set"] = SEPARATOR.join(target.classes)
+        result.loc[is_few, "prediction_set"] = join_classes(target.classes)
     # QIIME 2 takes no empty column.
     return result.drop(columns=bounds) if is_few.all() else result

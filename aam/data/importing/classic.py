@@ -24,7 +24,7 @@ from aam.data.importing.delimited import (
     trim,
 )
 from aam.data.importing.files import lines_of, refuse, report_names
-from aam.data.importing.layout import names_rows, simple_name
+from aam.data.importing.layout import FEATURE_AXIS, SAMPLE_AXIS, names_rows, simple_name
 from aam.data.importing.sequences import is_sequence
 from aam.util.errors import InputError, first_names, problem
 
@@ -38,6 +38,7 @@ RANK_COLUMNS = frozenset(
 _LINEAGE = re.compile(r"[A-Za-z]{1,2}(_\d)?__|[^;]+;")
 _UNKNOWN = re.compile("(unassigned|unclassified|unknown|na|n/a)?", re.IGNORECASE)
 """Cells that do not tell a column of lineages from others."""
+_COUNT_COLUMNS = frozenset({"abundance", "count", "counts", "reads", "value", "frequency"})
 _COMMENT = "# "
 """How a comment begins that is no header, where commas, semicolons or spaces separate."""
 _GROUPED = re.compile(r"[-+]?\d+([,'\u00a0\u202f ]\d+)+(\.\d+)?")
@@ -84,13 +85,17 @@ def parse_classic(path: Path, text: str) -> Sheet:
     """
     # Spreadsheets write lines of separators alone.
     lines = [line for line in lines_of(text) if line.strip(" \t,;")]
-    separator, header_at = _header(path, lines)
+    if text.startswith("#Compressed Format"):
+        hint = "write it without compression in mothur: count.seqs(..., compress=f)"
+        raise problem(path, "a compressed count table of mothur", "a count in every cell", hint)
+    notes: list[str] = []
+    lines = _without_title(lines, notes)
+    separator, header_at = _header(path, lines, notes)
     below = [line for line in lines[header_at + 1 :] if not line.startswith("#q2:")]
     _refuse_hashed(path, below, separator)
     body = [line for line in below if not line.startswith("#")]
     header, *rows = _tabbed(path, [lines[header_at], *body], separator)
     names = trim([name.strip() for name in header.split("\t")])
-    notes = [f"{SEPARATORS[separator]} separate its cells"] if separator != "\t" else []
     names, rows = _complete(names, rows, notes)
     names, rows = _without_label(path, names, rows, notes)
     rows = [_trimmed(row, len(names)) for row in rows]
@@ -112,7 +117,7 @@ def parse_classic(path: Path, text: str) -> Sheet:
     return _sheet(path, names, row_ids, cells.iloc[:, 1:], notes)
 
 
-def _header(path: Path, lines: list[str]) -> tuple[str, int]:
+def _header(path: Path, lines: list[str], notes: list[str]) -> tuple[str, int]:
     """Return the separator, and the position of the header."""
     leading = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
     body = [line for line in lines[leading:] if not line.startswith("#")]
@@ -120,13 +125,16 @@ def _header(path: Path, lines: list[str]) -> tuple[str, int]:
     tabbed = [i for i in range(leading) if "\t" in lines[i]]
     separator = "\t" if tabbed else find_separator([*above, *body]) or find_separator(body)
     if separator is None:
+        refuse(_quote_problems(path, [line for line in lines if line.count('"') % 2]))
         raise problem(
             path,
-            f"text without columns that tabs separate, or commas or semicolons throughout "
-            f"({lines[leading % len(lines)][:40]!r})",
+            "text without columns that tabs separate, or commas or semicolons throughout "
+            f"({(lines or [''])[0][:40]!r})",
             "a feature table: BIOM 2.1, BIOM 1.0, TSV or .qza",
             "check the path; a table starts with '#OTU ID', a tab and the sample IDs",
         )
+    if separator != "\t":
+        notes.append(f"{SEPARATORS[separator]} separate its cells")
     while len(tabbed) > 1 and lines[tabbed[-2]].count("\t") == lines[tabbed[-1]].count("\t"):
         tabbed.pop()
     if tabbed:
@@ -136,14 +144,33 @@ def _header(path: Path, lines: list[str]) -> tuple[str, int]:
     return separator, leading
 
 
+def _without_title(lines: list[str], notes: list[str]) -> list[str]:
+    """Return the lines below a title: a first line with one cell above at least three."""
+    title = lines[0].strip(' \t,;"') if len(lines) > 2 else "#"
+    if title.startswith("#") or not {"\t", ",", ";"}.isdisjoint(title):
+        return lines
+    separator = find_separator(lines[1:])
+    # Spaces also separate the words of a letter.
+    if separator is None or separator == " ":
+        return lines
+    header = [cell.strip(' "') for cell in lines[1].split(separator)]
+    # What looks like a row of counts is one, below a header that lost its names.
+    is_row = all(cell.replace(".", "").isdigit() for cell in header[1:] if cell)
+    if sum(map(bool, header)) < 3 or is_row or names_rows(title):
+        return lines
+    notes.append(f"its first line ({title[:40]!r}) is a title")
+    return lines[1:]
+
+
 def _refuse_hashed(path: Path, lines: list[str], separator: str) -> None:
     """Refuse rows that would be comments."""
     hashed = [line for line in lines if line.startswith("#") and separator in line]
     if separator == " ":
         hashed = [line for line in hashed if not line.startswith(_COMMENT)]
     actual = "rows whose feature ID begins with '#', which makes them comments:"
+    hint = "rename these features, or delete the lines if they are none"
     names = [line.partition(separator)[0] for line in hashed]
-    refuse(report_names(path, names, actual, "other feature IDs", "rename these features"))
+    refuse(report_names(path, names, actual, "other feature IDs", hint))
 
 
 def _tabbed(path: Path, lines: list[str], separator: str) -> list[str]:
@@ -155,15 +182,20 @@ def _tabbed(path: Path, lines: list[str], separator: str) -> list[str]:
     for line in lines:
         try:
             cells = split_line(line, separator)
-        except ValueError as error:
-            wrong.append(f"{line[:30]!r} ({error})")
+        except ValueError:
+            wrong.append(line)
         else:
             tabbed.append("\t".join(cell.replace("\t", " ") for cell in cells))
-    actual = "lines that cannot be split into cells:"
-    hint = 'write each cell on one line, and a quote in a cell twice: "like ""this"""'
-    expected = "cells with closed quotes"
-    refuse(report_names(path, wrong, actual, expected, hint, limit=3, quoted=False))
+    refuse(_quote_problems(path, wrong))
     return tabbed
+
+
+def _quote_problems(path: Path, lines: list[str]) -> Iterator[InputError]:
+    """Name lines whose quotes do not match, as where a cell goes on in the next line."""
+    actual = "lines with a double quote that is not closed, or not doubled:"
+    hint = 'write each cell on one line, and a quote in a cell twice: "like ""this"""'
+    shown = [line[:30] for line in lines]
+    yield from report_names(path, shown, actual, "cells with closed quotes", hint, limit=3)
 
 
 def _complete(names: list[str], rows: list[str], notes: list[str]) -> tuple[list[str], list[str]]:
@@ -255,9 +287,23 @@ def _sheet(
             faults.unnamed.append(str(number + 1))
         sheet.column_ids.append(name)
         columns.append(values)
+    if faults.texts and _is_long(names):
+        raise problem(
+            path,
+            f"a row for each sample and feature (columns {first_names(names[1:], limit=4)})",
+            "a row for each feature, and a column for each sample",
+            "spread it: tidyr::pivot_wider in R, DataFrame.pivot in pandas",
+        )
     refuse(faults.problems(path))
     sheet.values = np.array(columns, dtype=np.float64).reshape(len(columns), len(row_ids))
     return sheet
+
+
+def _is_long(names: list[str]) -> bool:
+    """Whether a header has a column of samples, one of features and one of counts."""
+    simple = set(map(simple_name, names))
+    axes = (simple & SAMPLE_AXIS, simple & FEATURE_AXIS, simple & _COUNT_COLUMNS)
+    return all(axes)
 
 
 def _holds_no_counts(name: str, text: pd.Series) -> bool:

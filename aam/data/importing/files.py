@@ -48,7 +48,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give them under the key `sequences`",
     ),
     "reads": (
-        re.compile(r"@[^\n]*\n[A-Za-z.]+\n\+"),
+        re.compile(r"@[^\n]*\n[A-Za-z.]+\r?\n\+"),
         "sequencing reads (FASTQ)",
         "denoise them first (DADA2, Deblur), and give the table and the sequences of the features",
     ),
@@ -59,7 +59,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give that under the key `tree`",
     ),
     "tree": (
-        re.compile(r"(\[[^\]]*\]\s*)?\([^;]*,[^;]*;\s*\Z"),
+        re.compile(r"(\[[^\]]*\]\s*)?\([^;,]*,"),
         "a tree (Newick)",
         "give it under the key `tree`",
     ),
@@ -70,6 +70,8 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
     ),
 }
 """What text is that begins so, and what to do, by its kind: mostly the key that it belongs to."""
+_SEPARATOR_LINE = re.compile(r"\Asep=[,;\t]?[ \t,;]*(\r\n|\r|\n)", re.I)
+"""The first line of a CSV file that tells Excel its separator."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -176,13 +178,15 @@ def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = 
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise _encoding_problem(path, content, expected, error) from error
+    text = _SEPARATOR_LINE.sub("", text)
     if not text.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:
         raise problem(path, "a binary file", expected, "check the path, or save it as UTF-8 text")
     begun = text.lstrip()
     for of_key, (pattern, actual, hint) in _TEXTS.items():
-        if of_key != key and pattern.match(begun):
+        is_whole = of_key != "tree" or begun.rstrip().endswith(";")
+        if of_key != key and is_whole and pattern.match(begun):
             raise problem(path, actual, expected, hint.format(name=path.name))
     return text
 

@@ -1,5 +1,6 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts."""
 
+import codecs
 import json
 import logging
 import re
@@ -124,7 +125,7 @@ def read_table_file(
     is_text = False
     if content.startswith(_HDF5):
         layout = _parse_hdf5(path, content)
-    elif content.lstrip().startswith(b"{"):
+    elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
         layout = _parse_json(path, content)
     else:
         sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
@@ -146,10 +147,12 @@ def read_table_file(
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     layout.counts.eliminate_zeros()
     known = _Known(sequences, by_feature)
-    layout = orient(path, layout, known.count, sample_ids)
-    if is_text and sheet.row_ids == layout.sample_ids:
-        notes.append("its rows are samples")
-    layout, odd = drop_foreign(path, layout, known.lengths)
+    oriented = orient(path, layout, known.count, sample_ids)
+    is_exchanged = oriented.sample_ids is not layout.sample_ids
+    if is_text and sheet.row_ids == oriented.sample_ids:
+        # A table whose axes contradict its first column was warned of.
+        notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
+    layout, odd = drop_foreign(path, oriented, known.lengths)
     counts = csr_array(layout.counts)
     refuse(
         [

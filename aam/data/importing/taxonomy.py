@@ -156,7 +156,8 @@ def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str)
     ranks = {i: RANKS[name] for i, name in enumerate(names[1:], 1) if name in RANKS}
     if column is None and len(ranks) < LEAST_RANKS:
         two = [header, *rows]
-        if not all(len(row) == 2 and _LINEAGE.match(row[1]) for row in two):
+        is_even = len(set(map(len, two))) == 1 and len(header) > 1
+        if not is_even or not all(_LINEAGE.match(row[1]) for row in two):
             raise problem(
                 path,
                 f"a header that begins with {' '.join(header)[:40]!r}",

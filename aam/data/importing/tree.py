@@ -68,12 +68,23 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
         actual = f"text that is not Newick ({error})"
-        raise problem(path, actual, EXPECTED, "check the path, or export the tree again") from error
+        raise problem(path, actual, EXPECTED, _syntax_hint(text, str(error))) from error
     with path.open("rb") as handle:
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
     refuse(_problems(path, tree, is_declared or not is_rooted))
     tree.length = None
     return split_root(tree)
+
+
+def _syntax_hint(text: str, said: str) -> str:
+    """Return what to do about text that cannot be read as a tree."""
+    if not text.lstrip().startswith(("(", "[")):
+        return "check the path; a Newick tree begins with '('"
+    if "whitespace" in said:
+        return "put names with spaces in quotes, as in ('ASV 1':0.1,b:0.2);"
+    if "more than one tree" in said:
+        return "give a file of one tree, such as the consensus or the best"
+    return "check that the file is whole: it ends with ';', or export the tree again"
 
 
 def cut_to(

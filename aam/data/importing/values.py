@@ -24,6 +24,8 @@ SCALES = {
 """What numbers are whose samples all have such a sum."""
 LEAST_COUNTS = 20
 """Counts from which on a common divisor of them all is no coincidence."""
+LEAST_PER_SAMPLE = 4
+"""Counts of a sample, in the mean, from which on a divisor in each sample is none."""
 _RAW = "give the raw read counts, not normalised or transformed ones"
 
 
@@ -126,13 +128,20 @@ def _whole_number_problems(
         logger.info(
             "%s: every sample has %d reads, so the table is rarefied already", path, sum_N[0]
         )
-    divisor = int(np.gcd.reduce(data_E.astype(np.int64)))
-    if divisor > 1 and data_E.size >= LEAST_COUNTS:
+    divisors_N = np.gcd.reduceat(
+        data_E.astype(np.int64), values.indptr[:-1][np.diff(values.indptr) > 0]
+    )
+    if (divisors_N > 1).all() and data_E.size >= max(
+        LEAST_COUNTS, LEAST_PER_SAMPLE * len(divisors_N)
+    ):
+        shown = f"{divisors_N.min()}"
+        if divisors_N.min() < divisors_N.max():
+            shown += f" to {divisors_N.max()}, sample by sample"
         logger.warning(
-            "%s: all counts are multiples of %d, as in tables that were scaled; they are taken for "
-            "reads, of which there may be fewer: give the raw read counts",
+            "%s: all counts are multiples of one number (%s), as in tables that were scaled; they "
+            "are taken for reads, of which there may be fewer: give the raw read counts",
             path,
-            divisor,
+            shown,
         )
     middle = np.median(sum_N)
     slack = 0.5 * np.diff(values.indptr)[np.diff(values.indptr) > 0]

@@ -128,6 +128,9 @@ FORMS = {
         f"{line},,\n" for line in to_text(FRAME, ",").splitlines()
     ) + "," * 7 + "\n",
     "a tab at the end of each row": "\t\n".join(to_text(FRAME).split("\n")),
+    "a line for Excel": "sep=;\n" + to_text(FRAME, ";"),
+    "a title": "Table of OTUs of 2023\n" + to_text(FRAME),
+    "a title in a spreadsheet": "My OTUs" + "," * 5 + "\n" + to_text(FRAME, ","),
     "types": to_text(FRAME).replace("\n", "\n#q2:types" + "\tnumeric" * 5 + "\n", 1),
 }  # fmt: skip
 
@@ -151,8 +154,10 @@ SAID = {
     "R with spaces": "spaces separate its cells, and its header has no name for",
     "pandas, a column of IDs": "commas separate its cells, and its first column numbers the rows",
     "samples in rows, no corner": "was read as follows: its rows are samples. If",
+    "samples in rows": "was read as follows: its rows are samples. If",
     "samples in rows, wrong corner": "the axes are exchanged: 'ASV1', 'ASV2' and 4 more are called",
     "mothur": "it is a .shared file of mothur, and its rows are samples",
+    "a title": "its first line ('Table of OTUs of 2023') is a title",
     "total": "sample 'Total' is left out, because the values are the sum of the other samples",
     "a total by any name": "sample 'everything' is left out",
     "totals at both sides": "feature 'Grand Total' is left out",
@@ -167,7 +172,8 @@ def test_what_was_decided_is_said(tmp_path, fasta, form, caplog):
     path.write_text(FORMS[form])
     import_counts(path, fasta)
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert any(SAID[form] in warning for warning in warnings)
+    assert [SAID[form] in warning for warning in warnings].count(True) == 1
+    assert sum("its rows are samples" in warning for warning in warnings) <= 1
     assert all(str(path) in warning for warning in warnings)
 
 
@@ -277,6 +283,19 @@ REFUSED = {
     "text": (to_text(FRAME.assign(site="gut")), r"columns of text: 'site' \('gut'\).*metadata"),
     "thousands": (to_text(FRAME).replace("100000", "100,000"), "write 1234 for 1,234"),
     "decimal commas": (to_text(FRAME.astype(float), ";").replace(".0", ",0"), "12 for 12,0"),
+    "a long table": (
+        FRAME.rename_axis(index="OTU", columns="Sample").stack().rename("Abundance").to_csv(),
+        r"a row for each sample and feature \(columns 'Sample', 'Abundance'\).*pivot_wider",
+    ),
+    "a compressed table": (
+        "#Compressed Format: groupIndex,abundance\n#1,S1\nASV1\t5\t1,5\n",
+        "a compressed count table of mothur.*compress=f",
+    ),
+    "separators alone": (",,,\n", "text without columns"),
+    "a header that lost its names": (
+        "x\n" + to_text(FRAME).partition("\n")[2],
+        "text without columns that tabs separate",
+    ),
     "a name too few": (
         "\n".join(f"{line}\t1" if n else line for n, line in enumerate(to_text(FRAME).split("\n"))),
         "rows with another number of columns than the header: 'ASV1' has 7",
@@ -287,7 +306,11 @@ REFUSED = {
     ),
     "a quote that is not closed": (
         to_text(FRAME.assign(taxonomy="x")).replace("\tx", '\t"x', 1),
-        "lines that cannot be split into cells: .*a double quote that is not closed.*on one line",
+        "lines with a double quote that is not closed, or not doubled: 'ASV1.*on one line",
+    ),
+    "a line break in quotes": (
+        to_text(FRAME.assign(taxonomy="k__A\np__B"), ","),
+        "lines with a double quote that is not closed, .*: 'ASV1.*on one line",
     ),
     "IDs of a spreadsheet": (
         to_text(FRAME.set_axis(["1E+05", "1E+05", *FEATURES[2:]])),
@@ -335,7 +358,12 @@ def test_what_cannot_be_told_or_is_no_count_is_refused(tmp_path, fasta, case):
 @pytest.mark.parametrize(
     ("frame", "said", "level"),
     [
-        (FRAME * 10, "all counts are multiples of 10", "WARNING"),
+        (FRAME * 10, "all counts are multiples of one number (10)", "WARNING"),
+        (
+            FRAME * [2, 3, 2, 5, 7],
+            "all counts are multiples of one number (2 to 7, sample by sample)",
+            "WARNING",
+        ),
         (
             pd.DataFrame(np.array([[400, 301, 299], [333, 333, 333], [500, 250, 251]]).T,
                          FEATURES[:3], SAMPLES[:3]),

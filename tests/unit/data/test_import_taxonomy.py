@@ -58,6 +58,7 @@ LINEAGES = {"ASV1": "k__Bacteria; p__A", "ASV2": "k__Archaea"}
             "",
         ),
         ("ASV1\tk__Bacteria; p__A\nASV2\tk__Archaea\n", LINEAGES, "no header, but IDs and lin"),
+        ("ASV1\tk__Bacteria; p__A\t0.9\nASV2\tk__Archaea\t1\n", LINEAGES, "no header"),
         ("OTU\tSize\tTaxonomy\nASV1\t5\tk__Bacteria; p__A\nASV2\t2\tk__Archaea\n", LINEAGES, None),
         (
             '"#OTU ID";"taxonomy"\n"ASV1";"k__Bacteria; p__A"\n"ASV2";k__Archaea\n',

@@ -216,3 +216,17 @@ def test_hints_on_a_tree_are_about_what_is_wrong(tmp_path):
     message = "its tips are 'X12.3', 'b', 'c'; '12-3' is probably 'X12.3'; expected"
     with pytest.raises(InputError, match=message):
         cut_to(load_tree(path), ["12-3", "b"], path)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("#OTU ID\ta\nx\t1\n", "a Newick tree begins with"),
+        ("(ASV 1:1,b:2);", "put names with spaces in quotes"),
+        (TWO, "give a file of one tree"),
+        ("((a:1,b:2):1", "check that the file is whole"),
+    ],
+)
+def test_hints_on_text_that_is_no_tree_are_about_what_is_wrong(tmp_path, text, hint):
+    with pytest.raises(InputError, match=f"text that is not Newick .* Hint: .*{hint}"):
+        load_tree(newick(tmp_path, text))
