@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aam.version import __version__
+
 if TYPE_CHECKING:
     from aam.api import Model, PretrainedEncoder
     from aam.inference.first_answer import FirstAnswer
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
-__version__ = "0.9.0"
+__all__ = ["__version__", "encoder", "load", "reference"]
 
 
 def load(directory: str | Path) -> "Model | FirstAnswer":

@@ -12,11 +12,10 @@ import aam
 from aam.config.configuration import Config, load
 from aam.config.messages import refuse_duplicate_keys
 from aam.config.references import REFERENCES
-from aam.data.importing.metadata import load_metadata
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
 from aam.data.study.columns import columns_of, require_targets
-from aam.data.study.proposal import configuration, proposed_depth
+from aam.data.study.proposal import configuration
+from aam.data.study.sentences import decision_lines
+from aam.data.study.study import Study
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem
@@ -97,16 +96,23 @@ def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     if given.output.exists():
         raise InputError(f"{given.output} exists; choose another --output")
-    table, _ = without_empty(load_table(given.table))
-    feature_sequences(table, given.table, given.sequences)
-    columns = columns_of(load_metadata(given.metadata))
+    names = ("table", "metadata", "sequences", "tree", "taxonomy")
+    files = {name: path for name in names if (path := getattr(given, name)) is not None}
+    study = Study.read(**files)
+    depth = study.proposed_depth
+    kept = study.at_depth(depth)
+    columns = columns_of(kept)
     targets = None
     if given.columns is not None:
         targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
         require_targets(columns, targets, given.metadata)
-    names = ("table", "metadata", "sequences", "tree", "taxonomy")
-    paths = {name: str(path) for name in names if (path := getattr(given, name)) is not None}
-    write_text(given.output, configuration(paths, columns, proposed_depth(table), targets))
+    paths = {name: str(path) for name, path in files.items()}
+    write_text(given.output, configuration(paths, columns, depth, targets))
+    print(
+        f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
+        "proposed depth."
+    )
+    print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print(f"Look at {given.output}, then run: aam check {given.output}")
 
 

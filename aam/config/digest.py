@@ -9,6 +9,7 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 NEUTRAL = frozenset(
     {
         "aam",
+        "aam.version",
         "aam.util.log",
         "aam.train.monitoring.monitor",
         "aam.train.monitoring.profiling",
@@ -20,7 +21,7 @@ NEUTRAL = frozenset(
         "aam.runtime.run_options",
     }
 )
-"""Modules that report what happens and never change a result; `aam` holds the version."""
+"""Modules that report what happens and never change a result, and the version."""
 COUNTING = frozenset({"aam.bench.roofline", "aam.model.flops"})
 """Modules whose figures training only logs; they are results where a benchmark imports them."""
 

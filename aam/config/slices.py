@@ -467,10 +467,12 @@ def _division(folds: Folds) -> Slice:
 
 def describe(config: Config, dataset: str) -> Slice:
     """Return what a dataset is called, its tasks, and what the time of its runs depends on."""
+    rarefaction = resolved(config, "rarefaction", dataset=dataset)
     return {
         "dataset": dataset,
         **import_tree(config, dataset),
-        "depth": resolved(config, "rarefaction", dataset=dataset).depth,
+        "depth": rarefaction.depth,
+        "drops_long_branches": rarefaction.long_branches == "drop",
         "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
         "models": {model: pretrain(config, dataset, model) for model in config.models},
         "tasks": {

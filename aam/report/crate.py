@@ -18,12 +18,12 @@ from typing import Any
 import h5py
 import pyarrow.parquet as pq
 
-import aam
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.digests import check_digests
 from aam.util.errors import problem
 from aam.util.provenance import file_digest
 from aam.util.worklog import read_work
+from aam.version import __version__
 
 Entity = dict[str, Any]
 Record = Mapping[str, str]
@@ -243,7 +243,7 @@ def _software(aam_versions: str) -> list[Entity]:
     """Describe the programs of the run."""
     entities = [
         _program("Python", "https://www.python.org", platform.python_version()),
-        _program("AAM", f"urn:aam:{aam.__version__}", aam_versions),
+        _program("AAM", f"urn:aam:{__version__}", aam_versions),
     ]
     for name in ("snakemake", *SOFTWARE):
         try:
@@ -278,7 +278,7 @@ def _workflow(software: Sequence[Entity]) -> list[Entity]:
         "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
         "name": "Attention All Microbes",
         "description": "From a feature table to cross-validated predictions of sample metadata.",
-        "version": aam.__version__,
+        "version": __version__,
         "license": "https://spdx.org/licenses/BSD-3-Clause",
         "encodingFormat": "text/plain",
         "programmingLanguage": {"@id": SNAKEMAKE},

@@ -21,6 +21,7 @@ def summary_page(
     limits: Sequence[Caution] = (),
     dropped: Sequence[str] = (),
     *,
+    decisions: Sequence[str] = (),
     networks: Sequence[str] = (),
     page: str = "report.html",
 ) -> str:
@@ -38,6 +39,8 @@ def summary_page(
         Cautions that concern all tasks.
     dropped
         Sentences on samples and features that were left out.
+    decisions
+        Sentences on what was decided for the user.
     networks
         Sentences on networks where the results have none.
     page
@@ -50,6 +53,8 @@ def summary_page(
             several = f"**{model_label(report)}**: " if len(task.reports) > 1 else ""
             parts.append(several + write_answer(report, verdict))
             parts += _list_items(one.text for one in list_cautions(report, verdict))
+    if decisions:
+        parts += ["## Decided for you", *_list_items(decisions)]
     if networks:
         parts += ["## Without networks", *_list_items(networks)]
     if pretraining or limits:

@@ -5,21 +5,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
-
 from aam.data.folds import TEST
-from aam.data.importing.metadata import metadata_of
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
-from aam.data.importing.taxonomy import load_taxonomy
-from aam.data.importing.tree import cut_to, load_tree
-from aam.data.rarefaction import too_deep
 from aam.data.splits import labelled
-from aam.data.study.sentences import study_sentences, task_sentences
+from aam.data.study.sentences import decision_lines, study_sentences, task_sentences
+from aam.data.study.study import Study
 from aam.data.table import FeatureTable
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.util.atomic import write_text
 from aam.util.log import duration, has_console
+from aam.util.notes import collect_notes
 
 
 def describe_study(
@@ -32,6 +26,7 @@ def describe_study(
     dataset: str,
     root: Literal["given", "min_variance"] = "given",
     depth: int,
+    drops_long_branches: bool = False,
     max_length_bp: int,
     models: Mapping[str, Mapping[str, Any]] = {},
     tasks: Mapping[str, Mapping[str, Any]] = {},
@@ -53,6 +48,8 @@ def describe_study(
         Where the root of the user's tree lies.
     depth
         Reads that rarefaction will draw from each sample.
+    drops_long_branches
+        Whether rarefaction leaves out ASVs behind long branches of the given tree.
     max_length_bp
         Length that sequences will be cut to.
     models
@@ -68,49 +65,45 @@ def describe_study(
     InputError
         A file has a problem, no sample has enough reads, or a task cannot be learned.
     """
-    files = {"sequences": sequences, "tree": tree, "metadata": metadata, "taxonomy": taxonomy}
-    given = {name: path for name, path in files.items() if path is not None}
-    plan = {"depth": depth, "max_length_bp": max_length_bp, "models": models, "tasks": tasks}
-    text = "\n".join(_sentences(table, given, root == "given", plan)) + "\n"
+    study = Study.read(
+        table=table,
+        sequences=sequences,
+        tree=tree,
+        metadata=metadata,
+        taxonomy=taxonomy,
+        is_rooted=root == "given",
+    )
+    plan = {
+        "depth": depth,
+        "drops_long_branches": drops_long_branches,
+        "max_length_bp": max_length_bp,
+        "models": models,
+        "tasks": tasks,
+    }
+    text = "\n".join(_sentences(study, plan)) + "\n"
     write_text(text_out, text)
     # A console shows the file.
     if not has_console():
         print(f"\n{dataset}\n{text}")
 
 
-def _sentences(
-    table_file: Path, files: Mapping[str, Path], is_rooted: bool, plan: Mapping[str, Any]
-) -> list[str]:
-    """Return what the files hold; `plan` has depth, length, models and tasks."""
-    table, dropped = without_empty(load_table(table_file))
-    sequences = feature_sequences(table, table_file, files.get("sequences"))
-    metadata = pd.DataFrame(index=table.sample_ids)
-    if "metadata" in files:
-        metadata = metadata_of(files["metadata"], table.sample_ids)
-    lines = list(study_sentences(table, sequences, metadata))
-    if len(dropped):
-        lines.append(f"{len(dropped)} samples and ASVs have no reads, and are left out.")
-    if "tree" in files:
-        tree = load_tree(files["tree"], is_rooted=is_rooted)
-        cut_to(tree, table.feature_ids, files["tree"])
-        lines.append("The tree has a tip for every ASV.")
-    if "taxonomy" in files:
-        taxon_of = load_taxonomy(files["taxonomy"])
-        share = sum(name in taxon_of for name in table.feature_ids) / len(table.feature_ids)
-        lines.append(f"{share:.0%} of the ASVs have a taxon.")
-    is_deep = table.reads >= plan["depth"]
-    if not is_deep.any():
-        raise too_deep(table.sample_ids, table.reads, plan["depth"])
-    deep = metadata[is_deep]
+def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
+    """Return what a study has and what its tasks find; `plan` has depth, length, models, tasks."""
+    kept = study.at_depth(plan["depth"], drops_long_branches=plan["drops_long_branches"])
+    lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
-    for name, task in plan["tasks"].items():
-        wanted, values, fold, groups = labelled(deep, task)
-        samples = int((fold != TEST).sum())
-        folds = len({*fold.tolist()} - {TEST})
-        labels[name] = (samples, folds)
-        lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
-        lines += task_sentences(name, task, wanted, values, groups)
-    return [*lines, "", *_times(plan, table, sequences, labels)]
+    with collect_notes() as notes:
+        for name, task in plan["tasks"].items():
+            wanted, values, fold, groups = labelled(
+                kept, task, before=study.metadata, depth=plan["depth"]
+            )
+            samples = int((fold != TEST).sum())
+            folds = len({*fold.tolist()} - {TEST})
+            labels[name] = (samples, folds)
+            lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
+            lines += task_sentences(name, task, wanted, values, groups)
+    lines += decision_lines([*study.notes, *notes])
+    return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
 
 
 def _times(

@@ -13,6 +13,7 @@ from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import labelled, members
 from aam.data.table import read_biom
 from aam.util.atomic import write_tsv
+from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ def divide_into_folds(
     logarithm: bool = False,
     folds_out: Path,
     members_out: Path,
+    notes_out: Path,
 ) -> None:
     """Write fold, observed values, group and categories of every labelled sample.
 
@@ -70,6 +72,8 @@ def divide_into_folds(
     members_out
         TSV file to write. Members of a fold are all samples of its groups or values, with a target
         or without.
+    notes_out
+        TSV file to write: what was decided for the user.
 
     Raises
     ------
@@ -87,7 +91,8 @@ def divide_into_folds(
         "folds": folds,
         "logarithm": logarithm,
     }
-    wanted, values, fold, groups = labelled(stored, task, before=imported)
+    with collect_notes() as notes:
+        wanted, values, fold, groups = labelled(stored, task, before=imported)
     text = values.map(_exact_text) if kind == "regression" else values
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},
@@ -108,6 +113,7 @@ def divide_into_folds(
     others = members(stored, frame["fold"], named).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)
+    write_notes(notes_out, notes)
 
 
 def _exact_text(value: float) -> str:

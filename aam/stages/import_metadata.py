@@ -8,6 +8,7 @@ import pandas as pd
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import write_metadata
 from aam.data.table import read_biom
+from aam.util.notes import Note, collect_notes, write_notes
 
 
 def import_metadata(
@@ -15,6 +16,7 @@ def import_metadata(
     table: Path,
     metadata: Path | None = None,
     metadata_out: Path,
+    notes_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Check the metadata, and write one row per sample of the table.
@@ -28,6 +30,8 @@ def import_metadata(
         The user's TSV file. None: there are no metadata, and the rows are empty.
     metadata_out
         Parquet file to write.
+    notes_out
+        TSV file to write: what was decided for the user.
     provenance
         Metadata of the file that is written (`aam.util.provenance`).
 
@@ -38,6 +42,9 @@ def import_metadata(
     """
     sample_ids = read_biom(table).sample_ids
     rows = pd.DataFrame(index=sample_ids)
+    notes: list[Note] = []
     if metadata is not None:
-        rows = metadata_of(metadata, sample_ids)
+        with collect_notes() as notes:
+            rows = metadata_of(metadata, sample_ids)
     write_metadata(metadata_out, rows, provenance)
+    write_notes(notes_out, notes)

@@ -7,9 +7,10 @@ from pathlib import Path
 from aam.data.importing.sequences import feature_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.sequences import write_fasta
-from aam.data.study.read_starts import sequence_sentences
+from aam.data.study.read_starts import warn_of_odd_reads
 from aam.data.table import write_biom
 from aam.util.atomic import write_tsv
+from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ def import_table(
     table_out: Path,
     sequences_out: Path,
     dropped_out: Path,
+    notes_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Check the user's table and sequences, leave out what has no reads, and write both.
@@ -37,6 +39,8 @@ def import_table(
         FASTA file to write, in the order of the table.
     dropped_out
         TSV file to write: samples and features without reads.
+    notes_out
+        TSV file to write: what was decided for the user.
     provenance
         Metadata of the table that is written (`aam.util.provenance`).
 
@@ -45,8 +49,10 @@ def import_table(
     InputError
         A file cannot be read, or the sequences are not those of the features.
     """
-    kept, dropped = without_empty(load_table(table))
-    sequence_of = feature_sequences(kept, table, sequences)
+    with collect_notes() as notes:
+        kept, dropped = without_empty(load_table(table))
+        sequence_of = feature_sequences(kept, table, sequences)
+        warn_of_odd_reads(table, kept, sequence_of)
     logger.info(
         "%d samples, %d features, %d reads; %d samples and features without reads left out",
         len(kept.sample_ids),
@@ -54,10 +60,7 @@ def import_table(
         int(kept.counts.sum()),
         len(dropped),
     )
-    about, *odd = sequence_sentences(kept, sequence_of)
-    logger.info("%s", about)
-    for sentence in odd:
-        logger.warning("%s: %s", table, sentence)
     write_biom(table_out, kept, provenance)
     write_fasta(sequences_out, sequence_of)
     write_tsv(dropped_out, dropped)
+    write_notes(notes_out, notes)

@@ -9,18 +9,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
-from aam.data.importing.tree import cut_to, load_tree
+from aam.data.importing.tree import load_cut_tree
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees.infer import build_tree
 from aam.data.trees.newick import write_newick
-from aam.data.trees.outliers import LONG_BRANCH
-from aam.data.trees.rooting import outlier_branches, root_by_variance
+from aam.data.trees.rooting import warn_of_long_branches
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import ReferenceTree
-from aam.util.errors import first_names, problem
-from aam.util.scikit_bio import TreeNode
+from aam.util.errors import problem
+from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +39,7 @@ def import_tree(
     threads: int = 1,
     work: Path | None = None,
     tree_out: Path,
+    notes_out: Path,
 ) -> None:
     """Check the user's tree and cut it to the features, or find one for the sequences.
 
@@ -66,6 +66,8 @@ def import_tree(
         Folder for scratch files.
     tree_out
         Newick file to write, with a tip for every feature.
+    notes_out
+        TSV file to write: what was decided for the user.
 
     Raises
     ------
@@ -74,28 +76,30 @@ def import_tree(
         the reads lie near.
     """
     if tree is not None:
-        is_rooted = root == "given"
-        given = load_tree(tree, is_rooted=is_rooted)
-        tips = given.count(tips=True)
         feature_ids = read_biom(table).feature_ids
-        cut = cut_to(given, feature_ids, tree)
-        if not is_rooted:
-            cut = root_by_variance(cut)
-        logger.info("tree of %d tips, cut to the %d features of the table", tips, len(feature_ids))
-        _warn_of_long_branches(cut)
+        with collect_notes() as notes:
+            cut = load_cut_tree(tree, feature_ids, is_rooted=root == "given")
+            warn_of_long_branches(cut)
         write_newick(tree_out, cut)
+        write_notes(notes_out, notes)
         return
     counted = read_biom(table)
     sequence_of = read_fasta(sequences)
-    with threadpool_limits(threads):
-        placement = _place_in_reference(counted, sequence_of, reference, candidates)
-    if placement is not None:
-        logger.info("%d ASVs are placed in a reference tree", len(placement.names))
-        write_newick(tree_out, placement.to_tree())
-        return
-    made = build_tree(sequence_of, threads, work)
-    _warn_of_long_branches(made)
-    write_newick(tree_out, made)
+    with collect_notes() as notes:
+        with threadpool_limits(threads):
+            placement = _place_in_reference(counted, sequence_of, reference, candidates)
+        if placement is not None:
+            found = placement.to_tree()
+        else:
+            found = build_tree(sequence_of, threads, work)
+            logger.warning(
+                "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of "
+                "the dataset to take your own",
+                len(sequence_of),
+            )
+            warn_of_long_branches(found)
+    write_newick(tree_out, found)
+    write_notes(notes_out, notes)
 
 
 def _place_in_reference(
@@ -133,6 +137,13 @@ def _place_in_reference(
         tree = ReferenceTree.read(REFERENCES[name] / TREE)
         placement, near = place_reads(tree, texts, reads_Q)
         if near >= NEAR_ENOUGH:
+            if reference is None:
+                logger.warning(
+                    "No tree is given: the ASVs are placed in the reference tree %s, which %.0f %% "
+                    "of the reads lie near; set `tree` of the dataset to take your own",
+                    name,
+                    100 * near,
+                )
             return placement
         if reference is None:
             logger.info("too few for the reference tree %s: a tree is made of the sequences", name)
@@ -146,21 +157,3 @@ def _place_in_reference(
         else:
             return placement
     return None
-
-
-def _warn_of_long_branches(tree: TreeNode) -> None:
-    long_branches = outlier_branches(tree)
-    if not long_branches:
-        return
-    total = sum(node.length or 0.0 for node in tree.traverse())
-    apart = sum(length for _, length in long_branches)
-    names = list(dict.fromkeys(name for below, _ in long_branches for name in below))
-    logger.warning(
-        "%d ASVs lie behind branches longer than %g substitutions per site, which are %.1f %% of "
-        "the tree: %s. UniFrac between samples with and without them grows by up to that much. "
-        "If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
-        len(names),
-        LONG_BRANCH,
-        100 * apart / total,
-        first_names(names),
-    )

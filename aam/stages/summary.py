@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from aam import __version__
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
 from aam.data.predictions import read_results
@@ -38,6 +37,8 @@ from aam.report.page.sentences.left_out import describe_left_out, describe_long_
 from aam.report.summary import closing_lines, summary_page, terminal_lines
 from aam.util.atomic import read_json, write_text
 from aam.util.errors import InputError, problem
+from aam.util.notes import Note, read_notes
+from aam.version import __version__
 
 PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
 """Whose versions the methods name; with networks also that of PyTorch."""
@@ -55,6 +56,7 @@ def write_summary(
     predictions: Sequence[Path] = (),
     accuracy: Path | None = None,
     dropped: Sequence[Path] = (),
+    notes: Sequence[Path] = (),
     figures: Sequence[Path] = (),
     table: Path,
     sequences: Path | None = None,
@@ -84,6 +86,8 @@ def write_summary(
         TSV file of the accuracy of all methods.
     dropped
         TSV files of what was left out.
+    notes
+        TSV files of what was decided for the user, those of the table first.
     figures
         SVG files below `figures`.
     table
@@ -118,11 +122,16 @@ def write_summary(
     shown = dict(_figures(captions, settings, root, figures))
     records = _Records.read(root, pretrain, finetune, predictions, dropped, shown)
     imported = read_biom(table)
+    decided = _decisions(notes)
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(_task_files(records, intervals, importance))),
         encoders=_encoder_sections(records),
-        cautions=list(_limits(records, imported=len(imported.sample_ids))),
+        cautions=[
+            *_limits(records, imported=len(imported.sample_ids)),
+            *(Caution("caution", note.text) for note in decided if note.is_caution),
+        ],
+        decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(networks, tasks, imported, sequences, records.reports)),
         left_out=_left_out_sentences(records, drops_long_branches=drops_long_branches),
         data_figures=_below(records.figures, "rarefaction"),
@@ -270,6 +279,11 @@ def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
     names = [name.partition(", ")[0] for name in read_results(table)["task"]]
     rank = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return sorted(reports, key=lambda report: rank.get(report["task"], len(rank)))
+
+
+def _decisions(paths: Sequence[Path]) -> list[Note]:
+    """Return what was decided for the user, each decision once: tasks may share some."""
+    return list(dict.fromkeys(note for path in paths for note in read_notes(path)))
 
 
 def _encoder_sections(records: _Records) -> list[EncoderSection]:
@@ -451,6 +465,7 @@ def _summary_markdown(results: Results, records: _Records, *, page: str) -> str:
         records.reports,
         results.cautions,
         results.left_out,
+        decisions=results.decisions,
         networks=results.networks,
         page=page,
     )

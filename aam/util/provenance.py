@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import aam
+from aam.version import __version__
 
 SCHEMA_VERSION = 1
 
@@ -63,7 +63,7 @@ def provenance(
         digests[name] = parts[0] if len(parts) == 1 else settings_digest({"parts": parts})
     return {
         "aam.schema": str(SCHEMA_VERSION),
-        "aam.version": aam.__version__,
+        "aam.version": __version__,
         "aam.settings": settings_digest(settings),
         "aam.inputs": json.dumps(digests, sort_keys=True),
     }

@@ -12,9 +12,9 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import aam
 from aam.util.atomic import atomic_path
 from aam.util.provenance import settings_digest
+from aam.version import __version__
 
 FRAMEWORK = "2022.11.1"
 """Release of QIIME 2 whose layout is written."""
@@ -66,7 +66,7 @@ def write_artifact(
             "metadata.yaml": metadata,
             "provenance/VERSION": version,
             "provenance/metadata.yaml": metadata,
-            "provenance/citations.bib": CITATION.format(aam.__version__),
+            "provenance/citations.bib": CITATION.format(__version__),
             "provenance/action/action.yaml": _action(
                 identifier=action,
                 form=form,
@@ -123,7 +123,7 @@ def _action(
         "environment": {
             "framework": {"version": FRAMEWORK, "website": "https://qiime2.org"},
             "plugins": {},
-            "python-packages": {"aam": aam.__version__},
+            "python-packages": {"aam": __version__},
         },
         "aam": dict(provenance),
     }

@@ -15,6 +15,7 @@ rule folds:
     output:
         folds=result("folds/{task}.tsv"),
         members=result("folds/{task}.members.tsv"),
+        notes=result("folds/{task}.notes.tsv"),
     log:
         result("logs/folds/{task}.log"),
     benchmark:

@@ -46,6 +46,7 @@ rule first_page:
             wildcards.dataset, "first/{task}/intervals.tsv"
         ),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
+        notes=lambda wildcards: notes_of(wildcards.dataset),
         figures=lambda wildcards: first_figures_of(wildcards.dataset),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),

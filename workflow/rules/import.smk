@@ -1,7 +1,7 @@
 """Bring the user's files, or a simulated study, into the form that every other stage reads.
 
 Inputs: the files of `datasets`, or none.
-Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `check.txt` when asked for.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `notes/`: what was decided for the user; `check.txt` when asked for.
 """
 
 
@@ -39,6 +39,7 @@ rule import_table:
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
         dropped=result("inputs/dropped.tsv"),
+        notes=result("inputs/notes/table.tsv"),
     log:
         result("logs/import_table.log"),
     benchmark:
@@ -67,6 +68,7 @@ rule import_tree:
         sequences=result("inputs/sequences.fasta"),
     output:
         tree=result("inputs/tree.nwk"),
+        notes=result("inputs/notes/tree.tsv"),
     log:
         result("logs/import_tree.log"),
     benchmark:
@@ -95,6 +97,7 @@ rule import_metadata:
         table=result("inputs/table.biom"),
     output:
         metadata=result("inputs/metadata.parquet"),
+        notes=result("inputs/notes/metadata.tsv"),
     log:
         result("logs/import_metadata.log"),
     benchmark:
@@ -122,6 +125,7 @@ rule import_taxonomy:
         table=result("inputs/table.biom"),
     output:
         taxonomy=result("inputs/taxonomy.tsv"),
+        notes=result("inputs/notes/taxonomy.tsv"),
     log:
         result("logs/import_taxonomy.log"),
     benchmark:

@@ -18,6 +18,7 @@ rule summary:
         ),
         predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
+        notes=lambda wildcards: notes_of(wildcards.dataset),
         figures=lambda wildcards: figures_of(wildcards.dataset),
         table=result("inputs/table.biom"),
     output:

@@ -19,6 +19,22 @@ def data_of(dataset):
     ]
 
 
+def notes_of(dataset):
+    """Return what was decided for the user about a dataset and its tasks, file by file."""
+    section = CONFIG.datasets[dataset]
+    metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    read = ["table", "metadata"]
+    if tasks_of(dataset) or any(METRICS[metric].phylogenetic for metric in metrics):
+        read.append("tree")
+    if section.taxonomy is not None:
+        read.append("taxonomy")
+    owners = dict.fromkeys(map(folds_owner, tasks_of(dataset)))
+    return [
+        *(result(f"inputs/notes/{name}.tsv", dataset=dataset) for name in read),
+        *(result("folds/{task}.notes.tsv", dataset=dataset, task=task) for task in owners),
+    ]
+
+
 def explained_tasks_of(dataset):
     """Return the names of a dataset's tasks whose predictions are explained."""
     return [name for name in tasks_of(dataset) if CONFIG.tasks[name].importance]

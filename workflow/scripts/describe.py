@@ -15,6 +15,7 @@ if __name__ == "__main__":
             dataset=job.settings["dataset"],
             root=job.settings["root"],
             depth=job.settings["depth"],
+            drops_long_branches=job.settings["drops_long_branches"],
             max_length_bp=job.settings["max_length_bp"],
             models=job.settings["models"],
             tasks=job.settings["tasks"],

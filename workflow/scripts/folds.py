@@ -18,4 +18,5 @@ if __name__ == "__main__":
             logarithm=job.settings["logarithm"],
             folds_out=job.outputs["folds"],
             members_out=job.outputs["members"],
+            notes_out=job.outputs["notes"],
         )

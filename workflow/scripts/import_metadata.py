@@ -11,5 +11,6 @@ if __name__ == "__main__":
             table=job.inputs["table"],
             metadata=job.inputs.get("metadata"),
             metadata_out=job.outputs["metadata"],
+            notes_out=job.outputs["notes"],
             provenance=provenance(job.settings, job.inputs),
         )

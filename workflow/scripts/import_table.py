@@ -13,5 +13,6 @@ if __name__ == "__main__":
             table_out=job.outputs["table"],
             sequences_out=job.outputs["sequences"],
             dropped_out=job.outputs["dropped"],
+            notes_out=job.outputs["notes"],
             provenance=provenance(job.settings, job.inputs),
         )

@@ -10,4 +10,5 @@ if __name__ == "__main__":
             table=job.inputs["table"],
             taxonomy=job.inputs["taxonomy"],
             taxonomy_out=job.outputs["taxonomy"],
+            notes_out=job.outputs["notes"],
         )

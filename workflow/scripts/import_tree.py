@@ -16,4 +16,5 @@ if __name__ == "__main__":
             threads=job.runtime.threads,
             work=job.runtime.work,
             tree_out=job.outputs["tree"],
+            notes_out=job.outputs["notes"],
         )

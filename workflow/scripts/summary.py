@@ -14,6 +14,7 @@ if __name__ == "__main__":
             predictions=job.inputs.get("predictions", []),
             accuracy=job.inputs.get("accuracy"),
             dropped=job.inputs["dropped"],
+            notes=job.inputs["notes"],
             figures=job.inputs.get("figures", []),
             table=job.inputs["table"],
             sequences=job.inputs.get("sequences"),

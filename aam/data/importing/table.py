@@ -29,6 +29,8 @@ from aam.util.errors import InputError, problem
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
 LARGEST_COUNT = 2**53
 """BIOM holds counts as float64, which is exact up to here."""
+NO_READS = "no reads"
+"""Why an empty sample or feature is left out."""
 
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
@@ -109,10 +111,8 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
-    left_out = [("sample", name, "no reads") for name in table.sample_ids if name not in samples]
-    left_out += [
-        ("feature", name, "no reads") for name in table.feature_ids if name not in features
-    ]
+    left_out = [("sample", name, NO_READS) for name in table.sample_ids if name not in samples]
+    left_out += [("feature", name, NO_READS) for name in table.feature_ids if name not in features]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 

@@ -1,11 +1,14 @@
 """Taxonomy of the user: what a classifier called each feature."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aam.data.importing.files import find_duplicates, lines_of, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, first_names, problem
+
+logger = logging.getLogger(__name__)
 
 EXPECTED = (
     "a taxonomy: .qza of type FeatureData[Taxonomy], or text with the columns Feature ID, Taxon"
@@ -40,6 +43,40 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     header, *rows = cells
     refuse(_problems(path, header, rows))
     return {row[0]: row[1] for row in rows if row[1]}
+
+
+def taxonomy_of(path: Path, feature_ids: Sequence[str]) -> dict[str, str]:
+    """Read a taxonomy and return the taxon of each feature of a table.
+
+    Parameters
+    ----------
+    path
+        As for `load_taxonomy`.
+    feature_ids
+        The features of the table.
+
+    Returns
+    -------
+    dict
+        Taxon by feature ID, in the order of the table; empty where it is unknown.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has none of the features.
+    """
+    taxon_of = load_taxonomy(path)
+    shared = sum(name in taxon_of for name in feature_ids)
+    if not shared:
+        raise problem(
+            path,
+            f"no feature of the table; its IDs are {first_names(taxon_of, limit=3)}, those of the "
+            f"table {first_names(feature_ids, limit=3)}",
+            "the taxonomy of the features in the table",
+            "give the taxonomy that was made from this table's sequences",
+        )
+    logger.info("taxa of %d of %d features", shared, len(feature_ids))
+    return {name: taxon_of.get(name, "") for name in feature_ids}
 
 
 def _problems(path: Path, header: list[str], rows: list[list[str]]) -> Iterator[InputError]:

@@ -1,5 +1,6 @@
 """Trees of the user: Newick or QIIME 2 artifacts, checked and cut to the table."""
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,8 +8,11 @@ from pathlib import Path
 from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
+from aam.data.trees.rooting import root_by_variance
 from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
+
+logger = logging.getLogger(__name__)
 
 EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
 
@@ -99,6 +103,30 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         )
     cut = tree.shear(feature_ids, strict=False, inplace=True)
     return cut if cut.length is None else TreeNode(children=[cut])
+
+
+def load_cut_tree(path: Path, feature_ids: Sequence[str], *, is_rooted: bool = True) -> TreeNode:
+    """Read a tree of the user, cut it to the features of a table, and root it if that is asked for.
+
+    Parameters
+    ----------
+    path
+        As for `load_tree`.
+    feature_ids
+        The features of the table.
+    is_rooted
+        Whether to keep the root of the file. If not, the distances of the tips to the root vary
+        least (`root_by_variance`).
+
+    Raises
+    ------
+    InputError
+        The tree cannot be read, or lacks features.
+    """
+    given = load_tree(path, is_rooted=is_rooted)
+    logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
+    cut = cut_to(given, feature_ids, path)
+    return cut if is_rooted else root_by_variance(cut)
 
 
 def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[InputError]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import yaml
+from numpy.typing import NDArray
 
 from aam.data.confounding import is_technical
 from aam.data.splits import divide
@@ -20,7 +21,6 @@ from aam.data.study.columns import (
     grouping,
     task_kind,
 )
-from aam.data.table import FeatureTable
 from aam.data.targets import require_no_separator, require_varied
 from aam.data.values import read_numbers
 from aam.util.errors import InputError, first_few, problem
@@ -44,13 +44,13 @@ LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
 
-def proposed_depth(table: FeatureTable) -> int:
+def proposed_depth(reads_N: NDArray[np.int64]) -> int:
     """Return a rarefaction depth that loses few samples, at most 10,000.
 
     Parameters
     ----------
-    table
-        Raw counts.
+    reads_N
+        Reads of the samples that matter.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def proposed_depth(table: FeatureTable) -> int:
         Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
         fewer.
     """
-    reads = np.sort(table.reads)
+    reads = np.sort(reads_N)
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
     digits = max(len(str(depth)) - 2, 0)
     return max(depth // 10**digits * 10**digits, 1)

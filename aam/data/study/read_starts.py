@@ -3,12 +3,17 @@
 Shape suffixes: F features.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from aam.data.table import FeatureTable
+from aam.util.notes import CAUTION
+
+logger = logging.getLogger(__name__)
 
 V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 """Beginning of nearly all 16S sequences behind the primer 515F."""
@@ -54,3 +59,19 @@ def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Ite
         yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
     elif 0.5 < in_v4 < 1 - UNUSUAL:
         yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
+
+
+def warn_of_odd_reads(path: Path, table: FeatureTable, sequences: Mapping[str, str]) -> None:
+    """Log what the sequences are, and warn of what looks wrong with them.
+
+    Parameters
+    ----------
+    path
+        File of the table.
+    table, sequences
+        As for `sequence_sentences`.
+    """
+    about, *odd = sequence_sentences(table, sequences)
+    logger.info("%s", about)
+    for sentence in odd:
+        logger.warning("%s: %s", path, sentence, extra=CAUTION)

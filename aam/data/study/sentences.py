@@ -7,44 +7,51 @@ import numpy as np
 import pandas as pd
 
 from aam.data.confounding import is_technical, predictive_columns
+from aam.data.importing.table import NO_READS
 from aam.data.study.columns import GROUP_ID, columns_of, grouping
-from aam.data.study.proposal import proposed_depth
 from aam.data.study.read_starts import sequence_sentences
-from aam.data.table import FeatureTable
+from aam.data.study.study import Study
 from aam.util.errors import first_few
+from aam.util.notes import Note
 
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 
 
-def study_sentences(
-    table: FeatureTable, sequences: Mapping[str, str], metadata: pd.DataFrame
-) -> Iterator[str]:
+def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
 
     Parameters
     ----------
-    table
-        Raw counts.
-    sequences
-        Sequence by feature ID.
-    metadata
-        Text by sample ID, with None where missing.
+    study
+        Its files.
+    kept
+        Metadata of the samples that rarefaction keeps, by `Study.at_depth`: columns are described
+        as tasks find them.
     """
+    table = study.table
     reads = table.reads
     yield (
         f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
         f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
     )
-    yield from sequence_sentences(table, sequences)
-    depth = proposed_depth(table)
+    yield next(sequence_sentences(table, study.sequences))
+    empty = int((study.left_out["why"] == NO_READS).sum())
+    if empty:
+        yield f"{empty} samples and ASVs have no reads, and are left out."
+    if study.has_tree:
+        yield "The tree has a tip for every ASV."
+    if study.taxa is not None:
+        share = sum(map(bool, study.taxa.values())) / len(study.taxa)
+        yield f"{share:.0%} of the ASVs have a taxon."
+    depth = study.proposed_depth
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
-    kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
-    yield f"Rarefaction depths: {kept}. Proposed: {depth}."
-    columns = columns_of(metadata)
-    unknown = int(metadata.isna().all(axis=1).sum())
+    share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
+    yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
+    columns = columns_of(kept)
+    unknown = int(study.metadata.isna().all(axis=1).sum())
     if columns and unknown:
         yield f"{unknown} samples have no metadata."
-    yield f"{len(columns)} metadata columns:"
+    yield f"{len(columns)} metadata columns, in the {len(kept)} samples that rarefaction keeps:"
     yield from (f"  {one}" for one in columns)
     together = grouping(columns)
     if together is not None:
@@ -58,6 +65,20 @@ def study_sentences(
             f"Columns on how samples were processed: {first_few(technical)}. Check whether the "
             "classes differ in these, as a model would learn them instead."
         )
+
+
+def decision_lines(notes: Sequence[Note]) -> list[str]:
+    """Return what was decided for the user as lines of a terminal, the cautions first.
+
+    Parameters
+    ----------
+    notes
+        Decisions; where there are none, there are no lines.
+    """
+    if not notes:
+        return []
+    ordered = sorted(notes, key=lambda note: not note.is_caution)
+    return ["Decided for you:", *(f"  {note.text}" for note in ordered)]
 
 
 def task_sentences(

@@ -3,12 +3,18 @@
 Shape suffixes: E branches, each named by the node below it.
 """
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
 from aam.data.trees.newick import split_root
-from aam.data.trees.outliers import LARGEST_OUTLIER, LONG_BRANCH
+from aam.data.trees.outliers import LARGEST_OUTLIER, LONG_BRANCH, MUCH_OF_TREE
+from aam.util.errors import first_names
+from aam.util.notes import CAUTION
 from aam.util.scikit_bio import TreeNode
+
+logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +79,33 @@ def outlier_branches(tree: TreeNode) -> list[tuple[list[str], float]]:
             if len(names) <= most_tips:
                 outliers.append((names, float(length)))
     return sorted(outliers, key=lambda branch: (-branch[1], branch[0]))
+
+
+def warn_of_long_branches(tree: TreeNode) -> None:
+    """Warn of the features behind outlier branches of a tree.
+
+    Parameters
+    ----------
+    tree
+        A tree whose tips are the features of a table.
+    """
+    long_branches = outlier_branches(tree)
+    if not long_branches:
+        return
+    total = sum(node.length or 0.0 for node in tree.traverse())
+    apart = sum(length for _, length in long_branches)
+    names = list(dict.fromkeys(name for below, _ in long_branches for name in below))
+    share = apart / total
+    logger.warning(
+        "%d of the ASVs lie behind branches longer than %g substitutions per site, which are "
+        "%.1f %% of the tree: %s. UniFrac between samples with and without them grows by up to "
+        "that much. If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
+        len(names),
+        LONG_BRANCH,
+        100 * share,
+        first_names(names, limit=3),
+        extra=CAUTION if share >= MUCH_OF_TREE else {},
+    )
 
 
 def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:

@@ -84,6 +84,8 @@ class Results:
     """Lights of the whole dataset: encoders, rarefaction, and predictions for other tables."""
     networks: Sequence[str] = ()
     """What a page without networks says about them: what they add, and how long they take."""
+    decisions: Sequence[str] = ()
+    """What was decided for the user while the files were read."""
     left_out: Sequence[str] = ()
     data_figures: Sequence[PageFigure] = ()
     methods: MethodsText = MethodsText("", ())

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data.splits import labelled
@@ -17,6 +18,7 @@ from aam.data.study.columns import column_of, columns_of, grouping, require_targ
 from aam.data.study.proposal import configuration, proposed_depth
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.sentences import study_sentences, task_sentences
+from aam.data.study.study import Study
 from aam.data.table import FeatureTable
 from aam.data.targets import observed_values
 from aam.util.errors import InputError
@@ -143,9 +145,9 @@ def test_check_names_what_may_flatter_a_task():
 
 
 def test_a_proposed_depth_loses_few_samples():
-    assert proposed_depth(table([5] * 3 + list(range(1234, 1291)))) == 1200
-    assert proposed_depth(table([90_000] * 40)) == 10_000
-    assert proposed_depth(table([3, 3])) == 4
+    assert proposed_depth(np.array([5] * 3 + list(range(1234, 1291)))) == 1200
+    assert proposed_depth(np.array([90_000] * 40)) == 10_000
+    assert proposed_depth(np.array([4, 4])) == 4
 
 
 V4 = "TACGTAGGTGGCAAGCG"
@@ -160,9 +162,14 @@ V4 = "TACGTAGGTGGCAAGCG"
     ],
 )
 def test_a_study_is_described(sequence, said):
-    text = "\n".join(
-        study_sentences(table([2000] * SAMPLES), {"a": sequence, "b": "A" * 20}, METADATA)
+    study = Study(
+        table=table([2000] * SAMPLES),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={"a": sequence, "b": "A" * 20},
+        metadata=METADATA,
     )
+    odd = [*sequence_sentences(study.table, study.sequences)][1:]
+    text = "\n".join([*study_sentences(study, METADATA), *odd])
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
     assert "how samples were processed: plate. Check" in text
@@ -311,7 +318,7 @@ def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():
     metadata = METADATA.assign(age=[*AGES, *["90+"] * 12, *["<1"] * 8])
     text, tasks = proposed(metadata)
     assert "age" not in tasks
-    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone; write"
+    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone;"
     assert f"# Not proposed:\n{why}" in text
     with pytest.raises(InputError, match=r"12|90\+"):
         configuration(FILES, columns_of(metadata), 9, ["age"])
@@ -379,3 +386,50 @@ def test_a_run_reads_the_numbers_that_a_column_is_said_to_have(values):
         observed_values(frame, "regression", ["x"])
     assert f"{found.unread.sum()} of {len(values)} values" in str(caught.value)
     assert all(repr(value) in str(caught.value) for value in found.unread.index[:5])
+
+
+def write_files(folder: Path) -> dict[str, Path]:
+    """Write a study of 24 samples, half of them with few reads, whose metadata have more rows."""
+    rng = np.random.default_rng(0)
+    names = ["".join(rng.choice(list("ACGT"), 40)) for _ in range(6)]
+    rows = [[name, *[str(9 if i % 2 else 100 + i) for i in range(24)]] for name in names]
+    ids = [f"S{i:02d}" for i in range(24)]
+    lines = ["\t".join(row) for row in (["#OTU ID", *ids], *rows)]
+    (folder / "t.tsv").write_text("\n".join(lines) + "\n")
+    cells = ["sample-id\tsite"]
+    for i in range(24):
+        cells.append(f"S{i:02d}\t{'rare' if i % 2 else ('gut', 'skin')[i // 2 % 2]}")
+    cells += [f"other{i}\tmouth" for i in range(50)]
+    (folder / "m.tsv").write_text("\n".join(cells) + "\n")
+    tree = "(" + ",".join(f"{name}:{2 if name == names[0] else 0.1}" for name in names[:3]) + ")"
+    tree += ":0.1,(" + ",".join(f"{name}:0.1" for name in names[3:]) + "):0.1"
+    (folder / "tree.nwk").write_text(f"({tree});")
+    return {"table": folder / "t.tsv", "metadata": folder / "m.tsv", "tree": folder / "tree.nwk"}
+
+
+def test_a_study_is_seen_as_rarefaction_leaves_it(tmp_path):
+    study = Study.read(**write_files(tmp_path))
+    assert len(study.table.sample_ids) == 24
+    kept = study.at_depth(100)
+    assert kept.index.tolist() == [f"S{i:02d}" for i in range(0, 24, 2)]
+    (column,) = columns_of(kept)
+    # Neither classes of shallow samples nor those of other samples of the project.
+    assert column.frequent == ["gut", "skin"]
+    assert len(column.counts) == 2
+    assert any("longer than 0.6" in note.text for note in study.notes)
+    # Without the one long branch the samples have a sixth fewer reads.
+    assert len(study.at_depth(600)) == 12
+    assert len(study.at_depth(560, drops_long_branches=True)) == 6
+    with pytest.raises(InputError, match="deepest sample"):
+        study.at_depth(10_000)
+
+
+def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(["init", "t.tsv", "m.tsv", "--tree", "tree.nwk", "--output", "mine.yaml"])
+    said = capsys.readouterr().out
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "rare" in text, "half of the samples are below a twentieth"
+    assert "mouth" not in text
+    assert "longer than 0.6" in said

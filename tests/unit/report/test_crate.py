@@ -36,12 +36,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         table_out=imported["table.biom"],
         sequences_out=results / "inputs" / "sequences.fasta",
         dropped_out=results / "inputs" / "dropped.tsv",
+        notes_out=results / "inputs" / "notes" / "table.tsv",
         provenance=provenance({}, {"table": table}),
     )
     import_metadata(
         table=imported["table.biom"],
         metadata=metadata,
         metadata_out=imported["metadata.parquet"],
+        notes_out=results / "inputs" / "notes" / "metadata.tsv",
         provenance=provenance({}, {"table": imported["table.biom"], "metadata": metadata}),
     )
     (results / "report.html").write_text("<p>An answer.</p>")

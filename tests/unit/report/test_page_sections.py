@@ -241,6 +241,13 @@ def test_no_line_ends_within_a_percentage_or_a_p_value():
     assert re.search(r"\d %|\bp [<>=]", answers) is None
 
 
+def test_what_was_decided_for_the_user_stands_on_the_page():
+    decided = replace(study(), decisions=["m.tsv: 'NA' in 3 cells was read as <missing>."])
+    text = html.unescape(render_page(decided))
+    assert text.index('<h2 id="decided">') < text.index("'NA' in 3 cells was read as <missing>.")
+    assert 'id="decided"' not in render_page(study())
+
+
 def test_an_answer_without_networks_has_no_importances_and_no_encoders():
     written = replace(files(baseline_report(regression())), importance=None, figures=[])
     (section,) = task_sections([written])

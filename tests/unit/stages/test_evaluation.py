@@ -29,6 +29,7 @@ from aam.stages.plot import draw_figures
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
 from aam.util.errors import InputError
+from aam.util.notes import Note, write_notes
 
 SAMPLES, FEATURES = 24, 6
 
@@ -385,6 +386,19 @@ def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
     assert "age, AAM: Works: a column is off by 1.0 on average" in lines[2]
     with pytest.raises(InputError, match="make demo"):
         summary.terminal_summary(tmp_path)
+
+
+def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
+    notes = [results / "inputs" / "notes" / "table.tsv", results / "folds" / "age.notes.tsv"]
+    common = Note("12 cells of 'age' were read as missing.")
+    write_notes(notes[0], [common, Note("No metadata for 'S01'.", is_caution=True)])
+    write_notes(notes[1], [common])
+    page, text = summed_up(
+        results, finetune=sorted(results.glob("finetune/*/*/metrics.json")), notes=notes
+    )
+    assert page.count(common.text) == text.count(common.text) == 1
+    assert 'class="light caution">Caution</span><span>No metadata for' in page
+    assert "No metadata for 'S01'." in text
 
 
 def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):

@@ -1,0 +1,139 @@
+"""A study as every command and stage sees it: read once from the user's files, at one depth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from aam.data.importing.metadata import metadata_of
+from aam.data.importing.sequences import feature_sequences
+from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.taxonomy import taxonomy_of
+from aam.data.importing.tree import load_cut_tree
+from aam.data.rarefaction import too_deep
+from aam.data.study.proposal import proposed_depth
+from aam.data.study.read_starts import warn_of_odd_reads
+from aam.data.table import FeatureTable
+from aam.data.trees.rooting import outlier_branches, warn_of_long_branches
+from aam.util.notes import Note, collect_notes
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The content of a study's files, without what every run leaves out.
+
+    `aam init` and `aam check` read all files at once by `read`. The stages of a run read one file
+    each, by the same functions.
+    """
+
+    table: FeatureTable
+    """Reads, without empty samples and features."""
+    left_out: pd.DataFrame
+    """What was left out of the table, as `without_empty` returns it."""
+    sequences: Mapping[str, str]
+    """Sequence by feature ID."""
+    metadata: pd.DataFrame
+    """Text by sample ID, a row per sample of the table, None where missing."""
+    taxa: Mapping[str, str] | None = None
+    """Taxon by feature ID; None: no taxonomy is given."""
+    has_tree: bool = False
+    """Whether a tree is given; it has a tip for every feature then."""
+    behind_long_branches: frozenset[str] = frozenset()
+    """Features behind outlier branches of that tree."""
+    notes: tuple[Note, ...] = ()
+    """What was decided for the user while the files were read."""
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        table: Path,
+        sequences: Path | None = None,
+        tree: Path | None = None,
+        metadata: Path | None = None,
+        taxonomy: Path | None = None,
+        is_rooted: bool = True,
+    ) -> "Study":
+        """Read and check all files of a study.
+
+        Parameters
+        ----------
+        table
+            The user's table.
+        sequences, tree, metadata, taxonomy
+            Further files of the user, where there are any.
+        is_rooted
+            Whether the tree keeps the root of its file.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, or does not belong to the table.
+        """
+        with collect_notes() as notes:
+            counts, left_out = without_empty(load_table(table))
+            sequence_of = feature_sequences(counts, table, sequences)
+            warn_of_odd_reads(table, counts, sequence_of)
+            rows = pd.DataFrame(index=pd.Index(counts.sample_ids))
+            if metadata is not None:
+                rows = metadata_of(metadata, counts.sample_ids)
+            taxa = None
+            if taxonomy is not None:
+                taxa = taxonomy_of(taxonomy, counts.feature_ids)
+            outliers: set[str] = set()
+            if tree is not None:
+                cut = load_cut_tree(tree, counts.feature_ids, is_rooted=is_rooted)
+                warn_of_long_branches(cut)
+                for names, _ in outlier_branches(cut):
+                    outliers.update(names)
+        return cls(
+            table=counts,
+            left_out=left_out,
+            sequences=sequence_of,
+            metadata=rows,
+            taxa=taxa,
+            has_tree=tree is not None,
+            behind_long_branches=frozenset(outliers),
+            notes=tuple(notes),
+        )
+
+    @property
+    def proposed_depth(self) -> int:
+        """A rarefaction depth that suits the samples with metadata, or all where none has any."""
+        rows = np.flatnonzero(self.metadata.notna().any(axis=1))
+        reads = self.table.reads
+        return proposed_depth(reads[rows] if len(rows) else reads)
+
+    def at_depth(self, depth: int, *, drops_long_branches: bool = False) -> pd.DataFrame:
+        """Return the metadata of the samples that rarefaction keeps: what tasks are made of.
+
+        Parameters
+        ----------
+        depth
+            Reads that are drawn from each sample.
+        drops_long_branches
+            Whether features behind outlier branches of the given tree are left out first. Those of
+            a tree that a run makes are not known yet.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows of `metadata`.
+
+        Raises
+        ------
+        InputError
+            No sample has enough reads.
+        """
+        table = self.table
+        if drops_long_branches:
+            table = table.without_features(self.behind_long_branches)
+        reads = pd.Series(table.reads, index=table.sample_ids)
+        kept = [name for name in self.metadata.index if reads.get(name, 0) >= depth]
+        if not kept:
+            raise too_deep(table.sample_ids, table.reads, depth)
+        rows = self.metadata.loc[kept]
+        rows.attrs = dict(self.metadata.attrs)
+        return rows
