@@ -87,6 +87,8 @@ def require_enough(
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    # What the samples to test take is not what rarefaction drops.
+    before = None if beyond else before
     where = f"metadata column '{observed.name}'"
     expected = f"at least as many as folds, {k}"
     if groups is not None:
@@ -121,8 +123,8 @@ def require_enough(
         names = first_few(f"'{name}' with {size}" for name, size in small.items())
         actual = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or leave these classes out{_with_where(observed, small.index)}"
-        lost = _lost(small, before)
-        if before is not None and lost:
+        lost = _lost(observed, small, before)
+        if before is not None and before.counts(str(observed.name)).reindex(small.index).max() >= k:
             actual += f"; {lost}"
             hint = f"{before.hint}, {hint}"
         raise problem(where, actual, f"at least {k} samples of each class", hint)
@@ -137,11 +139,11 @@ def _with_where(observed: pd.Series, left_out: Iterable[str]) -> str:
     return f": where: {{{column}: {names}}}"
 
 
-def _lost(sizes: pd.Series, before: BeforeRarefaction | None) -> str:
+def _lost(observed: pd.Series, sizes: pd.Series, before: BeforeRarefaction | None) -> str:
     """Return what rarefaction dropped of some classes, the numbers of whose samples are given."""
     if before is None:
         return ""
-    had = before.counts(str(sizes.name or sizes.index.name)).to_dict()
+    had = before.counts(str(observed.name)).to_dict()
     dropped = [
         f"of the {had[name]} samples of '{name}' {before.act} keeps {size}"
         for name, size in sizes.items()
@@ -231,7 +233,7 @@ def require_spread_classes(
                 f"them from another '{by}'; while the two go together, no score can tell a model "
                 f"of the class from one of '{by}'"
             )
-    lost = _lost(observed.value_counts().reindex(confined), before)
+    lost = _lost(observed, observed.value_counts()[confined], before)
     if before is not None and lost:
         shown[-1] += f"; {lost}"
         hint = f"{before.hint}, or {hint}"

@@ -10,8 +10,11 @@ import pandas as pd
 from aam.data.metadata import metadata_column
 from aam.data.values import LARGEST, NUMBER, alike, are_codes, is_unknown, read_numbers, sentinels
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
+from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
+FEW_VALUES = 20
+"""Different values up to which a column of numbers and words may be one of classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +259,10 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
             f"{(~is_read).sum()} of {len(text)} values that are no numbers, or beyond "
             f"{LARGEST:g}: {_examples(text[~is_read])}",
             "numbers, with a decimal point, in every sample that has a value",
-            "correct the values, leave the cells empty where there is none, "
-            "or set the task's kind to classification",
+            "correct the values, or leave the cells empty where there is none"
+            + (
+                ", or set the task's kind to classification" if text.nunique() <= FEW_VALUES else ""
+            ),
         )
     if numbers.how:
         odd = text[~text.str.strip().str.fullmatch(NUMBER).astype(bool)].iloc[0]
@@ -276,6 +281,7 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
             "and was taken for a number; empty these cells if it does",
             column,
             first_few(f"{value:g} in {_samples(size)}" for value, size in far.items()),
+            extra=CAUTION,
         )
     return numbers.values
 
@@ -289,6 +295,7 @@ def _warn_of_classes(given: pd.Series, column: str) -> None:
             "write them in one way if they are one",
             column,
             first_few(f"{value!r} in {_samples(counts[value])}" for value in group),
+            extra=CAUTION,
         )
     unknown = [value for value in counts.index if is_unknown(value)]
     if unknown:
@@ -297,6 +304,7 @@ def _warn_of_classes(given: pd.Series, column: str) -> None:
             "empty these cells, or leave the class out with `where`",
             column,
             first_few(f"{value!r} in {_samples(counts[value])}" for value in unknown),
+            extra=CAUTION,
         )
 
 

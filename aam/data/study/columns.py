@@ -141,13 +141,19 @@ def column_of(values: pd.Series) -> Column:
     elif classes_fit:
         kind = "classes"
     unread = counts[counts.index.isin(given[~is_read])] if kind == "number" else counts.iloc[:0]
-    notes = tuple(_notes(kind, counts, numbers, is_code=is_code, is_date=is_date))
+    notes = tuple(_notes(kind, counts, numbers, declared, is_code=is_code, is_date=is_date))
     name = str(values.name)
     return Column(name, kind, counts, int(values.isna().sum()), values, unread, notes)
 
 
 def _notes(
-    kind: Kind, counts: pd.Series, numbers: Numbers, *, is_code: bool, is_date: bool
+    kind: Kind,
+    counts: pd.Series,
+    numbers: Numbers,
+    declared: str | None,
+    *,
+    is_code: bool,
+    is_date: bool,
 ) -> Iterator[str]:
     """Yield what a reader should know of the values of a column."""
     if is_date:
@@ -160,6 +166,9 @@ def _notes(
         for value, size in sentinels(numbers.values.dropna()).items():
             yield f"{value:g} ({size}) may stand for a missing value"
         return
+    if kind == "classes" and not is_code and declared is None and len(counts) > 2:
+        if numbers.values.notna().all():
+            yield "a few different numbers are taken for classes"
     for group in alike(counts.index) if kind in ("classes", "names") else ():
         yield f"{' and '.join(map(repr, group))} may be one value"
     unknown = [value for value in counts.index if is_unknown(value)]

@@ -222,53 +222,6 @@ def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows()
     assert "\n  age_years:\n" in text, "a name has quotes only where it needs them"
 
 
-def write_files(folder: Path) -> dict[str, Path]:
-    """Write a study of 24 samples, half of them with few reads, whose metadata have more rows."""
-    rng = np.random.default_rng(0)
-    names = ["".join(rng.choice(list("ACGT"), 40)) for _ in range(6)]
-    rows = [[name, *[str(9 if i % 2 else 100 + i) for i in range(24)]] for name in names]
-    ids = [f"S{i:02d}" for i in range(24)]
-    lines = ["\t".join(row) for row in (["#OTU ID", *ids], *rows)]
-    (folder / "t.tsv").write_text("\n".join(lines) + "\n")
-    cells = ["sample-id\tsite"]
-    for i in range(24):
-        cells.append(f"S{i:02d}\t{'rare' if i % 2 else ('gut', 'skin')[i // 2 % 2]}")
-    cells += [f"other{i}\tmouth" for i in range(50)]
-    (folder / "m.tsv").write_text("\n".join(cells) + "\n")
-    tree = "(" + ",".join(f"{name}:{2 if name == names[0] else 0.1}" for name in names[:3]) + ")"
-    tree += ":0.1,(" + ",".join(f"{name}:0.1" for name in names[3:]) + "):0.1"
-    (folder / "tree.nwk").write_text(f"({tree});")
-    return {"table": folder / "t.tsv", "metadata": folder / "m.tsv", "tree": folder / "tree.nwk"}
-
-
-def test_a_study_is_seen_as_rarefaction_leaves_it(tmp_path):
-    study = Study.read(**write_files(tmp_path))
-    assert len(study.table.sample_ids) == 24
-    kept = study.at_depth(100)
-    assert kept.index.tolist() == [f"S{i:02d}" for i in range(0, 24, 2)]
-    (column,) = columns_of(kept)
-    # Neither classes of shallow samples nor those of other samples of the project.
-    assert column.frequent == ["gut", "skin"]
-    assert len(column.counts) == 2
-    assert any("longer than 0.6" in note.text for note in study.notes)
-    # Without the one long branch the samples have a sixth fewer reads.
-    assert len(study.at_depth(600)) == 12
-    assert len(study.at_depth(560, drops_long_branches=True)) == 6
-    with pytest.raises(InputError, match="deepest sample"):
-        study.at_depth(10_000)
-
-
-def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
-    write_files(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    main(["init", "t.tsv", "m.tsv", "--tree", "tree.nwk", "--output", "mine.yaml"])
-    said = capsys.readouterr().out
-    text = (tmp_path / "mine.yaml").read_text()
-    assert "rare" in text, "half of the samples are below a twentieth"
-    assert "mouth" not in text
-    assert "longer than 0.6" in said
-
-
 def column(*values, declared=None, name="x"):
     """Return what a column of values is said to be."""
     ids = [f"s{number}" for number in range(len(values))]
@@ -365,7 +318,7 @@ def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():
     metadata = METADATA.assign(age=[*AGES, *["90+"] * 12, *["<1"] * 8])
     text, tasks = proposed(metadata)
     assert "age" not in tasks
-    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone"
+    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone;"
     assert f"# Not proposed:\n{why}" in text
     with pytest.raises(InputError, match=r"12|90\+"):
         configuration(FILES, columns_of(metadata), 9, ["age"])
@@ -433,3 +386,50 @@ def test_a_run_reads_the_numbers_that_a_column_is_said_to_have(values):
         observed_values(frame, "regression", ["x"])
     assert f"{found.unread.sum()} of {len(values)} values" in str(caught.value)
     assert all(repr(value) in str(caught.value) for value in found.unread.index[:5])
+
+
+def write_files(folder: Path) -> dict[str, Path]:
+    """Write a study of 24 samples, half of them with few reads, whose metadata have more rows."""
+    rng = np.random.default_rng(0)
+    names = ["".join(rng.choice(list("ACGT"), 40)) for _ in range(6)]
+    rows = [[name, *[str(9 if i % 2 else 100 + i) for i in range(24)]] for name in names]
+    ids = [f"S{i:02d}" for i in range(24)]
+    lines = ["\t".join(row) for row in (["#OTU ID", *ids], *rows)]
+    (folder / "t.tsv").write_text("\n".join(lines) + "\n")
+    cells = ["sample-id\tsite"]
+    for i in range(24):
+        cells.append(f"S{i:02d}\t{'rare' if i % 2 else ('gut', 'skin')[i // 2 % 2]}")
+    cells += [f"other{i}\tmouth" for i in range(50)]
+    (folder / "m.tsv").write_text("\n".join(cells) + "\n")
+    tree = "(" + ",".join(f"{name}:{2 if name == names[0] else 0.1}" for name in names[:3]) + ")"
+    tree += ":0.1,(" + ",".join(f"{name}:0.1" for name in names[3:]) + "):0.1"
+    (folder / "tree.nwk").write_text(f"({tree});")
+    return {"table": folder / "t.tsv", "metadata": folder / "m.tsv", "tree": folder / "tree.nwk"}
+
+
+def test_a_study_is_seen_as_rarefaction_leaves_it(tmp_path):
+    study = Study.read(**write_files(tmp_path))
+    assert len(study.table.sample_ids) == 24
+    kept = study.at_depth(100)
+    assert kept.index.tolist() == [f"S{i:02d}" for i in range(0, 24, 2)]
+    (column,) = columns_of(kept)
+    # Neither classes of shallow samples nor those of other samples of the project.
+    assert column.frequent == ["gut", "skin"]
+    assert len(column.counts) == 2
+    assert any("longer than 0.6" in note.text for note in study.notes)
+    # Without the one long branch the samples have a sixth fewer reads.
+    assert len(study.at_depth(600)) == 12
+    assert len(study.at_depth(560, drops_long_branches=True)) == 6
+    with pytest.raises(InputError, match="deepest sample"):
+        study.at_depth(10_000)
+
+
+def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    main(["init", "t.tsv", "m.tsv", "--tree", "tree.nwk", "--output", "mine.yaml"])
+    said = capsys.readouterr().out
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "rare" in text, "half of the samples are below a twentieth"
+    assert "mouth" not in text
+    assert "longer than 0.6" in said
