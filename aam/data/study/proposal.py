@@ -162,7 +162,7 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
 def _task(name: str, column: Column, kind: str, together: Column | None) -> str:
     """Return the lines of a task; classes of few samples are left out."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
-    key = name if yaml.safe_load(name) == name else _quoted(name)
+    key = name if _is_text(name) else _quoted(name)
     k = FOLDS if together is None else min(FOLDS, len(together.counts))
     folds = f"k: {k}" + ("" if together is None else f", groups: {_quoted(together.name)}")
     where = ""
@@ -174,6 +174,15 @@ def _task(name: str, column: Column, kind: str, together: Column | None) -> str:
         f"  {key}:\n    dataset: mine\n    column: {_quoted(column.name)}\n    kind: {kind}\n"
         f"{where}    folds: {{{folds}}}"
     )
+
+
+def _is_text(name: str) -> bool:
+    """Return whether YAML reads a name without quotes as the text that it is."""
+    try:
+        return bool(yaml.safe_load(name) == name)
+    except ValueError:
+        # It looks like a date that the calendar lacks, such as 2020-02-30.
+        return False
 
 
 def _quoted(value: str | list[str]) -> str:
