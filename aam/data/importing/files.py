@@ -224,37 +224,6 @@ def find_duplicates(names: Iterable[str]) -> list[str]:
     return [name for name, count in Counter(names).items() if count > 1 and name]
 
 
-def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
-    """Say which names of one file are probably which of another, empty if none is.
-
-    R puts an X before names that begin with a digit and dots in the place of other signs;
-    spreadsheets drop zeros at the beginning; programs change case, quotes and underscores.
-
-    Parameters
-    ----------
-    names
-        Names that the other file lacks.
-    others
-        Names that it has.
-    """
-    by_plain: dict[str, list[str]] = {}
-    for other in others:
-        by_plain.setdefault(_plain(other), []).append(other)
-    matches = [
-        (name, by_plain[_plain(name)][0])
-        for name in names
-        if _plain(name) and len(by_plain.get(_plain(name), [])) == 1
-    ]
-    shown = [f"{name!r} is probably {other!r}" for name, other in matches]
-    return f"; {first_few(shown, limit=2)}" if shown else ""
-
-
-def _plain(name: str) -> str:
-    """Return a name without what programs change in names."""
-    letters = re.sub(r"[\W_]+", ".", name.lower()).strip(".")
-    return re.sub(r"^x?0*(?=\d)", "", letters)
-
-
 def report_names(
     path: Path,
     names: Iterable[str],

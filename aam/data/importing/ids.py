@@ -1,4 +1,4 @@
-"""Sample IDs of two files that should be the same, and how programs change them on the way."""
+"""IDs of two files that should be the same, and how programs change them on the way."""
 
 import logging
 import math
@@ -92,6 +92,21 @@ def likely_pairs(table_ids: Iterable[str], metadata_ids: Iterable[str]) -> list[
     pair("a longer beginning or end", _extended(ours, theirs))
     pair("lost separators", _alike(_without_dashes(ours), _without_dashes(theirs)))
     return sorted(pairs, key=lambda one: position[one.table_id])
+
+
+def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
+    """Say which features of a table are probably which of another file, empty if none is.
+
+    Parameters
+    ----------
+    names
+        IDs that the other file lacks.
+    others
+        IDs that it has.
+    """
+    pairs = likely_pairs(names, others)
+    shown = [f"{pair.table_id!r} is probably {pair.metadata_id!r}" for pair in pairs]
+    return f"; {first_few(shown, limit=2)}" if shown else ""
 
 
 def _alike(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str]]:
