@@ -94,6 +94,21 @@ def likely_pairs(names: Iterable[str], others: Iterable[str]) -> list[LikelyPair
     return sorted(pairs, key=lambda one: position[one.name])
 
 
+def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
+    """Say which features of a table are probably which of another file, empty if none is.
+
+    Parameters
+    ----------
+    names
+        IDs that the other file lacks.
+    others
+        IDs that it has.
+    """
+    pairs = likely_pairs(names, others)
+    shown = [f"{pair.name!r} is probably {pair.other!r} ({pair.difference})" for pair in pairs]
+    return f"; {first_few(shown, limit=2)}" if shown else ""
+
+
 def _alike(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names of both sides whose forms are the same and unique on each side."""
     our_counts = Counter(ours.values())
