@@ -15,8 +15,6 @@ from aam.util.notes import CAUTION
 logger = logging.getLogger(__name__)
 FEW_VALUES = 20
 """Different values up to which a column of numbers and words may be one of classes."""
-SEPARATOR = "|"
-"""Between the classes of a set; in the name of none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +218,6 @@ def _observed(
     if kind == "regression":
         given = _numbers(given, column)
     else:
-        require_no_separator(classes or [], f"classes of '{column}'")
-        require_no_separator(given, name)
         _warn_of_classes(given, column)
     _require_varied(given, column, before, where)
     others = sorted(set(given) - set(classes)) if kind == "ordinal" and classes else []
@@ -383,28 +379,6 @@ def require_logarithms(values: pd.DataFrame) -> None:
                 "numbers above -1: a task's transform takes log(1 + x) of them",
                 "choose another transform for the task, or empty these cells",
             )
-
-
-def require_no_separator(names: Iterable[str], where: str) -> None:
-    """Check that no class has the character in its name that stands between classes of a set.
-
-    Parameters
-    ----------
-    names
-        Names of classes.
-    where
-        What has them, for the message.
-
-    Raises
-    ------
-    InputError
-        A name has a `SEPARATOR`.
-    """
-    bad = sorted({name for name in names if SEPARATOR in name})
-    if bad:
-        actual = f"classes with a '{SEPARATOR}': {first_names(bad)}"
-        expected = f"names without it: '{SEPARATOR}' stands between the classes of a set"
-        raise problem(where, actual, expected, "rename these classes in the metadata")
 
 
 def _examples(bad: pd.Series) -> str:

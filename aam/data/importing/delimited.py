@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", " ": "spaces"}
 """What may lie between two cells, with its name."""
@@ -127,6 +127,47 @@ def numbers_rows(cells: Sequence[str]) -> bool:
         return False
     start = starts[cells[0]]
     return list(cells) == [str(number) for number in range(start, start + len(cells))]
+
+
+def complete_header(
+    header: Sequence[str], rows: Sequence[Sequence[str]], is_id_name: Callable[[str], bool]
+) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return a header with a name for every column, and rows that begin with their ID.
+
+    The name of a column without one is empty: R's `write.table` leaves out that of the row names,
+    `write.csv` and pandas write an empty one. A first column that only numbers the rows is dropped
+    where the second is called one of IDs.
+
+    Parameters
+    ----------
+    header
+        The names of the columns.
+    rows
+        The cells of each line below.
+    is_id_name
+        Tells whether a name is that of a column of IDs.
+
+    Returns
+    -------
+    header : list of str
+        The names.
+    rows : list of list of str
+        The cells.
+    notes : list of str
+        What was found, as ends of a sentence on the file.
+    """
+    names = list(header)
+    cells = [list(row) for row in rows]
+    notes = []
+    is_numbered = numbers_rows([row[0] if row else "" for row in cells])
+    # The name of another column is missing where the header begins with that of the IDs.
+    if names and lacks_first_name(names, cells) and (is_numbered or not is_id_name(names[0])):
+        names = ["", *names]
+        notes.append("its header has no name for the first column, as R's write.table writes it")
+    if len(names) > 1 and not names[0] and is_numbered and is_id_name(names[1]):
+        notes.append("its first column numbers the rows")
+        return names[1:], [row[1:] for row in cells], notes
+    return names, cells, notes
 
 
 def trim(cells: Sequence[str]) -> list[str]:

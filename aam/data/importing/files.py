@@ -48,7 +48,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give them under the key `sequences`",
     ),
     "reads": (
-        re.compile(r"@[^\n]*\n[A-Za-z.]+\n\+"),
+        re.compile(r"@[^\n]*\n[A-Za-z.]+\r?\n\+"),
         "sequencing reads (FASTQ)",
         "denoise them first (DADA2, Deblur), and give the table and the sequences of the features",
     ),
@@ -59,7 +59,7 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
         "give that under the key `tree`",
     ),
     "tree": (
-        re.compile(r"(\[[^\]]*\]\s*)?\([^;]*,[^;]*;\s*\Z"),
+        re.compile(r"(\[[^\]]*\]\s*)?\([^;,]*,"),
         "a tree (Newick)",
         "give it under the key `tree`",
     ),
@@ -70,6 +70,8 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
     ),
 }
 """What text is that begins so, and what to do, by its kind: mostly the key that it belongs to."""
+_SEPARATOR_LINE = re.compile(r"\Asep=[,;\t]?[ \t,;]*(\r\n|\r|\n)", re.I)
+"""The first line of a CSV file that tells Excel its separator."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -176,13 +178,15 @@ def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = 
         text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise _encoding_problem(path, content, expected, error) from error
+    text = _SEPARATOR_LINE.sub("", text)
     if not text.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:
         raise problem(path, "a binary file", expected, "check the path, or save it as UTF-8 text")
     begun = text.lstrip()
     for of_key, (pattern, actual, hint) in _TEXTS.items():
-        if of_key != key and pattern.match(begun):
+        is_whole = of_key != "tree" or begun.rstrip().endswith(";")
+        if of_key != key and is_whole and pattern.match(begun):
             raise problem(path, actual, expected, hint.format(name=path.name))
     return text
 
@@ -218,6 +222,37 @@ def lines_of(text: str) -> list[str]:
 def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
+
+
+def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
+    """Say which names of one file are probably which of another, empty if none is.
+
+    R puts an X before names that begin with a digit and dots in the place of other signs;
+    spreadsheets drop zeros at the beginning; programs change case, quotes and underscores.
+
+    Parameters
+    ----------
+    names
+        Names that the other file lacks.
+    others
+        Names that it has.
+    """
+    by_plain: dict[str, list[str]] = {}
+    for other in others:
+        by_plain.setdefault(_plain(other), []).append(other)
+    matches = [
+        (name, by_plain[_plain(name)][0])
+        for name in names
+        if _plain(name) and len(by_plain.get(_plain(name), [])) == 1
+    ]
+    shown = [f"{name!r} is probably {other!r}" for name, other in matches]
+    return f"; {first_few(shown, limit=2)}" if shown else ""
+
+
+def _plain(name: str) -> str:
+    """Return a name without what programs change in names."""
+    letters = re.sub(r"[\W_]+", ".", name.lower()).strip(".")
+    return re.sub(r"^x?0*(?=\d)", "", letters)
 
 
 def report_names(

@@ -21,7 +21,7 @@ from aam.data.study.columns import (
     grouping,
     task_kind,
 )
-from aam.data.targets import require_no_separator, require_varied
+from aam.data.targets import require_varied
 from aam.data.values import read_numbers
 from aam.util.errors import InputError, first_few, problem
 
@@ -250,8 +250,6 @@ def _folds_of(given: pd.Series, groups: pd.Series | None, kind: str) -> int:
     """
     column = str(given.name)
     require_varied(given, column)
-    if kind == "classification":
-        require_no_separator(given.unique(), f"metadata column '{column}'")
     observed = read_numbers(given).values if kind == "regression" else given
     known = given if groups is None else groups.loc[given.index]
     k = max(min(FOLDS, known.nunique() if groups is not None else len(known)), 2)

@@ -79,7 +79,7 @@ FOREIGN = {
     "a PDF document": b"%PDF-1.7\n",
     "a web page.*download the file itself": b"\n<!DOCTYPE html>\n<html>\n",
     "the pointer of Git LFS.*git lfs pull": b"version https://git-lfs.github.com/v1\n",
-    "sequencing reads.*denoise": b"@read1\nACGTN\n+\nIIIII\n",
+    "sequencing reads.*denoise": b"@read1\r\nACGTN\r\n+\r\nIIIII\r\n",
 }
 
 
