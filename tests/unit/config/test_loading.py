@@ -116,7 +116,7 @@ def test_values_that_yaml_reads_as_numbers_and_dates_are_the_text_of_the_metadat
         ("where", "{smoker: [no, maybe]}", "got False, as YAML reads no, off and false without"),
         ("where", "{yes: a}", "got True"),
         ("where", "{site: [~]}", "got nothing, as YAML reads null"),
-        ("where", "{site: 2019-05-01 12:00:00}", "a date with a time"),
+        ("where", "{site: 2019-05-01 12:00:00}", "got 2019-05-01 12:00:00, which YAML read as a"),
         ("column", "yes", "got True"),
         ("report_by", "[on]", "got True"),
     ],
