@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from aam.data.importing.ids import likely_pairs
 from aam.data.importing.qza import ArtifactKind, is_archive, largest_content, read_artifact
 from aam.util.errors import InputError, first_few, first_names, problem, problems
 
@@ -227,9 +228,6 @@ def find_duplicates(names: Iterable[str]) -> list[str]:
 def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
     """Say which names of one file are probably which of another, empty if none is.
 
-    R puts an X before names that begin with a digit and dots in the place of other signs;
-    spreadsheets drop zeros at the beginning; programs change case, quotes and underscores.
-
     Parameters
     ----------
     names
@@ -237,22 +235,9 @@ def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
     others
         Names that it has.
     """
-    by_plain: dict[str, list[str]] = {}
-    for other in others:
-        by_plain.setdefault(_plain(other), []).append(other)
-    matches = [
-        (name, by_plain[_plain(name)][0])
-        for name in names
-        if _plain(name) and len(by_plain.get(_plain(name), [])) == 1
-    ]
-    shown = [f"{name!r} is probably {other!r}" for name, other in matches]
+    pairs = likely_pairs(names, others)
+    shown = [f"{pair.name!r} is probably {pair.other!r} ({pair.difference})" for pair in pairs]
     return f"; {first_few(shown, limit=2)}" if shown else ""
-
-
-def _plain(name: str) -> str:
-    """Return a name without what programs change in names."""
-    letters = re.sub(r"[\W_]+", ".", name.lower()).strip(".")
-    return re.sub(r"^x?0*(?=\d)", "", letters)
 
 
 def report_names(

@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import biom
@@ -29,7 +29,7 @@ from aam.data.importing.qza import ArtifactKind
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
 from aam.data.importing.values import count_problems
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
@@ -137,6 +137,7 @@ def read_table_file(
             # What has a sequence in each row has features there.
             layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
             by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
+    layout = _strip_names(path, layout)
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = layout.counts.nnz
     layout.counts.sum_duplicates()
@@ -259,6 +260,24 @@ def _parse_json(path: Path, content: bytes) -> Layout:
         raise problem(path, actual, EXPECTED, hint) from error
     finally:
         seterr(**before)
+
+
+def _strip_names(path: Path, layout: Layout) -> Layout:
+    """Leave out spaces around names, which no other file of a study keeps, with a warning."""
+    names = [*layout.sample_ids, *layout.feature_ids]
+    padded = [name for name in names if name != name.strip()]
+    if not padded:
+        return layout
+    logger.warning(
+        "%s: spaces around %s are left out; write other names to keep them apart",
+        path,
+        count_names("ID", padded),
+    )
+    return replace(
+        layout,
+        sample_ids=[name.strip() for name in layout.sample_ids],
+        feature_ids=[name.strip() for name in layout.feature_ids],
+    )
 
 
 def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:

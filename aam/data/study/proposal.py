@@ -322,7 +322,7 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
 def _task(name: str, draft: _Draft) -> str:
     """Return the lines of a task."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
-    key = name if yaml.safe_load(name) == name else _quoted(name)
+    key = name if _is_text(name) else _quoted(name)
     folds = f"k: {draft.k}" + ("" if draft.groups is None else f", groups: {_quoted(draft.groups)}")
     if draft.kind == "classification":
         folds += ", stratified: true"
@@ -337,6 +337,15 @@ def _task(name: str, draft: _Draft) -> str:
         shown = ", ".join(f"{_quoted(one)}: {_quoted(names)}" for one, names in draft.where.items())
         lines.append(f"    where: {{{shown}}}")
     return "\n".join([*lines, f"    folds: {{{folds}}}"])
+
+
+def _is_text(name: str) -> bool:
+    """Return whether YAML reads a name without quotes as the text that it is."""
+    try:
+        return bool(yaml.safe_load(name) == name)
+    except ValueError:
+        # It looks like a date that the calendar lacks, such as 2020-02-30.
+        return False
 
 
 def _quoted(value: str | list[str]) -> str:

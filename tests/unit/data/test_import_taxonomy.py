@@ -101,10 +101,11 @@ def test_features_without_a_taxon_are_named_with_what_the_file_has(tmp_path, cap
     said = (
         "no taxon for 2 features ('OTU3', 'X1.a') of 4, which stay without a name; the IDs of the"
     )
-    assert f"{path}: {said} file are '1-a', 'OTU2'; 'X1.a' is probably '1-a'; give" in caplog.text
+    assert f"{path}: {said} file are '1-a', 'OTU2'; 'X1.a' is probably '1-a' (" in caplog.text
     message = (
         "got no feature of the table; its IDs are '1-a', 'OTU2', those of the table 'X1.a'; 'X1.a' "
-        "is probably '1-a'; expected the taxonomy of the features in the table. Hint: give the tax"
+        "is probably '1-a' (the X that R puts before a digit); expected the taxonomy of the "
+        "features in the table. Hint: give the tax"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         taxonomy_of(path, ["X1.a"])

@@ -213,7 +213,7 @@ def test_hints_on_a_tree_are_about_what_is_wrong(tmp_path):
     ):
         load_tree(path)
     path = newick(tmp_path, "((X12.3:1,b:1):1,c:2);")
-    message = "its tips are 'X12.3', 'b', 'c'; '12-3' is probably 'X12.3'; expected"
+    message = "its tips are 'X12.3', 'b', 'c'; '12-3' is probably 'X12.3' .*; expected"
     with pytest.raises(InputError, match=message):
         cut_to(load_tree(path), ["12-3", "b"], path)
 
