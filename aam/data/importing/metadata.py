@@ -204,7 +204,7 @@ def _drop_missing(sheet: _Sheet, frame: pd.DataFrame, types: Mapping[str, str]) 
         for word in words:
             missing_words[word] += counts.pop(word)
         if types.get(column) != "categorical":
-            odd = missing_among_numbers(counts)
+            odd = missing_among_numbers(counts, is_declared=types.get(column) == "numeric")
             among_numbers += [f"{word!r} in {_cells(counts[word])} of '{column}'" for word in odd]
             words += odd
         if words:
@@ -364,7 +364,10 @@ def _split(text: str, separator: str, escape: str | None = None) -> list[list[st
 
 
 def _is_comment(first: str) -> bool:
-    return first.startswith("#") and _normal(first) not in COMMENTED_HEADERS
+    if not first.startswith("#") or _normal(first) in COMMENTED_HEADERS:
+        return False
+    # A spreadsheet that failed to compute an ID has no comment there.
+    return MISSING.fullmatch(first) is None
 
 
 def _normal(name: str) -> str:
@@ -429,9 +432,22 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         Its cells.
     sample_ids
         IDs of the table's samples; empty: the names of the columns decide alone.
+
+    Raises
+    ------
+    InputError
+        The first line is one of a sample.
     """
     if not sheet.header or any(len(row) > len(sheet.header) for row in sheet.rows):
         return
+    if sheet.header[0] in sample_ids and not _names_ids(sheet.header[0]):
+        raise problem(
+            path,
+            f"no header: the first line begins with '{sheet.header[0]}', which is a sample of the "
+            "table",
+            "the names of the columns in the first line",
+            "add a line with them, whose first name is 'sample-id'",
+        )
     values = [[row[column] for row in sheet.rows] for column in range(len(sheet.header))]
     shared = [len(sample_ids & {*column}) for column in values]
     position = shared.index(max(shared))
@@ -487,7 +503,7 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     first = sheet.header[0]
     if not _names_ids(first):
         hint = "put the column with the sample IDs first, and call it 'sample-id'"
-        if len(sheet.header) == 1 and re.search("[,;]", first):
+        if len(sheet.header) == 1 and re.search("[,; ]", first):
             hint = "save it as tab-separated text"
         yield problem(path, f"a header that begins with {first[:40]!r}", expected, hint)
         return

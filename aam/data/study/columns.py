@@ -52,7 +52,7 @@ UNREAD_HINT = (
 Kind = Literal["number", "classes", "one value", "names", "empty"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One metadata column, and what it could be."""
 

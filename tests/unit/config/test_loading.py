@@ -2,6 +2,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+import yaml
 
 from aam.batches.dataset import number_of_batches
 from aam.config import result_paths
@@ -89,6 +90,40 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_numbers_written_as_yaml_reads_them() -> None:
     config = load(with_key("pretraining.learning_rate", "1e-4"))
     assert config.pretraining.learning_rate == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("{site: [1, 2.0, 01x]}", {"site": ["1", "2.0", "01x"]}),
+        ("{site: 3}", {"site": "3"}),
+        ("{2019: [2019-05-01]}", {"2019": ["2019-05-01"]}),
+        ("{site: 'yes'}", {"site": "yes"}),
+    ],
+)
+def test_values_that_yaml_reads_as_numbers_and_dates_are_the_text_of_the_metadata(text, where):
+    raw = with_key("tasks.age.where", yaml.safe_load(text))
+    assert load(raw).tasks["age"].where == where
+    ordinal = TASK | {"kind": "ordinal", "classes": [0, 1], "column": 2019, "report_by": [3]}
+    task = load(with_key("tasks.age", ordinal)).tasks["age"]
+    assert (task.classes, task.column, task.report_by) == (["0", "1"], "2019", ["3"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "got"),
+    [
+        ("where", "{smoker: yes}", "got True, as YAML reads yes, on and true without quotes"),
+        ("where", "{smoker: [no, maybe]}", "got False, as YAML reads no, off and false without"),
+        ("where", "{yes: a}", "got True"),
+        ("where", "{site: [~]}", "got nothing, as YAML reads null"),
+        ("where", "{site: 2019-05-01 12:00:00}", "got 2019-05-01 12:00:00, which YAML read as a"),
+        ("column", "yes", "got True"),
+        ("report_by", "[on]", "got True"),
+    ],
+)
+def test_words_that_yaml_reads_as_something_else_are_told_to_be_quoted(key, text, got):
+    raw = with_key(f"tasks.age.{key}", yaml.safe_load(text))
+    assert_one_line(raw, f"configuration key tasks.age.{key}: {got}", "write it in quotes")
 
 
 def test_overrides_resolve_dataset_then_model() -> None:
