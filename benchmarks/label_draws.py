@@ -9,11 +9,11 @@ Shape suffixes: N samples, F features.
 """
 
 import csv
-import html
 import io
 import json
 import logging
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -73,6 +73,8 @@ METHODS = ("extra_trees", "svm_clr", "random_forest", "gradient_boosting", "elas
 OTHER_METHODS = 10
 """One draw in so many asks for one of all methods, the others for the first alone, which is fast
 and among those that weight classes."""
+GOOD = ("refused", "answered")
+"""Outcomes of a draw in which nothing is wrong."""
 FEWER = (
     (decision_trees, {"TREES": 4, "ITERATIONS": 4, "FOREST": {"max_features": (0.33,)}}),
     (nested_folds, {"PARTS": 2}),
@@ -591,7 +593,7 @@ def _changed_page(
         for text in ElementTree.fromstring(files["figure"].read_text(encoding="utf-8")).iter()
         if text.tag.endswith(("text", "title"))
     ]
-    inlined = {_plain_space(html.unescape(text)) for text in cells.texts}
+    inlined = {_plain_space(text) for text in cells.texts}
     for name in classes:
         if not any(_plain_space(shorten(name, 16)) in text for text in texts):
             yield f"the figure lacks {name!r}"
@@ -710,13 +712,11 @@ def count_draws(draws: int, folder: Path, first: int = 0) -> Iterator[tuple[int,
     first
         Seed of the first draw.
     """
-    import shutil
-
     for seed in range(first, first + draws):
         place = folder / str(seed)
         place.mkdir(parents=True)
         outcome = run_draw(seed, place)
-        if outcome.what in ("refused", "answered"):
+        if outcome.what in GOOD:
             shutil.rmtree(place)
         yield seed, outcome
 
