@@ -312,18 +312,14 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
 def test_classes_have_their_own_order_and_none_is_left_out_of_a_legend(tmp_path, figures):
     """The keys of the report are sorted as text; Matplotlib hides labels such as `_b`."""
     table, report = class_report(3)
-    names = dict(zip(report["confusion"]["classes"], ["2", "_b", "10"], strict=True))
-    table = table.rename(
-        columns={f"probability:{old}": f"probability:{names[old]}" for old in names}
-    )
+    words = ["2", "_b", "10"]
+    names = dict(zip(report["confusion"]["classes"], words, strict=True))
+    columns = {f"probability:{old}": f"probability:{new}" for old, new in names.items()}
+    table = table.rename(columns=columns)
     table = table.assign(**{key: table[key].map(names) for key in ("observed", "predicted")})
     report = {**report, **score_method("classification", table)}
     written = json.loads(json.dumps(report, sort_keys=True))
     task.draw(table, written, tmp_path / "classes.svg")
     _, recall, roc, *_ = figures[0].axes
-    assert [label.get_text().split()[0] for label in recall.get_yticklabels()] == ["2", "_b", "10"]
-    assert [text.get_text().split()[0] for text in roc.get_legend().get_texts()] == [
-        "2",
-        "_b",
-        "10",
-    ]
+    for texts in (recall.get_yticklabels(), roc.get_legend().get_texts()):
+        assert [text.get_text().split()[0] for text in texts] == words
