@@ -306,6 +306,13 @@ CASES = (
         reading=either(passes=(r"\d,\d{3}",), refused=("load", r"\d,\d{3}")),
     ),
     Case(
+        name="points for thousands and decimal commas",
+        report="rachis#648",
+        twist=new_column("load", lambda i: f"{1 + i}.234,{i % 10}"),
+        columns="load",
+        reading=either(passes=(r"\d\.234,\d",), refused=("load", r"\d\.234,\d")),
+    ),
+    Case(
         name="limits of detection among numbers",
         report="rachis#648",
         twist=new_column("crp", lambda i: "<0.5" if i % 5 == 0 else f"{i / 3:.2f}"),
@@ -369,6 +376,13 @@ CASES = (
         twist=recoded("wild-type", "null"),
         decided=(r"\bnull\b",),
         reading=either(refused=(r"\bnull\b", r"\b20\b", "group")),
+    ),
+    Case(
+        name="controls called not applicable",
+        report="rachis#624",
+        twist=recoded("Crohn", "not applicable"),
+        reading=either(refused=("not applicable", r"\b20\b", "group")),
+        decided=("not applicable",),
     ),
     Case(
         name="a class of one sample",

@@ -197,6 +197,26 @@ CASES = (
         first=WORKS,
     ),
     Case(
+        name="IDs that pandas made numbers of",
+        report="metacoder#356",
+        twist=renamed("{}", "{}.0"),
+        columns="group",
+        reading=either(
+            passes=(r"case \(20\)", r"control \(20\)"),
+            refused=(r"1\.0", r"metadata\.tsv"),
+            never=("column 'age', as the first",),
+        ),
+    ),
+    Case(
+        name="letters with accents in two forms",
+        report="speedyseq#53",
+        twist=renamed("Zoe\u0308{}", "Zo\u00eb{}"),
+        reading=either(
+            passes=(r"case \(20\)", r"control \(20\)"),
+            refused=(r"metadata\.tsv", "likely|unicode|form|accent"),
+        ),
+    ),
+    Case(
         name="no sample in common",
         report="phyloseq#1568",
         twist=renamed("W{}", "Osmo-{}"),
