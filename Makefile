@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt workflow/install_system.sh workflow/apt
 
 demo: env ## run the whole workflow on a simulated study and print a summary
 	$(BIN)/python -m aam run config/config.yaml --cores $(CORES) -- all bench
-	$(BIN)/python -m aam.stages.summary results/demo
+	cat results/demo/summary.md
 
 tools: $(TOOLS) ## add the tools of developers to the environment: tests, linters, documents
 
@@ -59,7 +59,7 @@ quick: tools ## check style, and run the contracts and the fast tests
 # The longest files come first: SLURM's, which mostly wait while linters and whole studies run.
 test: tools ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/workflow tests/unit tests/contract tests/real tests/fuzz tests/gpu
+	$(PYTEST) tests/slurm tests/workflow tests/gallery tests/unit tests/contract tests/real tests/fuzz tests/gpu
 	wait $$!
 
 fuzz: tools ## try 100,000 damaged files of each kind on every reader, or go on with it

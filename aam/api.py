@@ -12,7 +12,7 @@ from aam.inference.bundle import ModelBundle
 from aam.inference.calibrated import with_intervals
 from aam.inference.ensemble import predict_table
 from aam.inference.pretrained import TableEmbedder
-from aam.inference.tables import read_table
+from aam.inference.tables import name_table, read_table
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import Calibration, load_calibration
 from aam.util.errors import first_names, problem
@@ -103,12 +103,15 @@ class Model:
             the probabilities before. The last column is `in_training`: "id" where a training sample
             has this ID, "reads" where one has the same reads under another ID, empty for new
             samples. A super learner gives neither `sd` nor quantiles. Where a task has several
-            targets, the columns of each end with a colon and its name.
+            targets, the columns of each end with a colon and its name. Samples of which less than
+            half of the reads are near an ASV of training (`near_reads`) have neither bounds nor
+            quantiles, and a set of all classes.
 
         Raises
         ------
         InputError
-            A file cannot be read, features have no sequence, or no sample is deep enough.
+            A file cannot be read, features have no sequence, no sample is deep enough, or hardly
+            any read is near an ASV of training.
         """
         counts, texts = read_table(table, sequences)
         cores = threads or torch.get_num_threads()
@@ -119,6 +122,7 @@ class Model:
             cores,
             asvs=None if asvs is None else Path(asvs),
             metadata=_text(metadata),
+            where=name_table(table),
         )
         if self.super_learner is not None:
             result = self.super_learner.mix(result, counts, texts, cores)

@@ -1,17 +1,27 @@
 """The command `aam`: write a configuration, check what it names, run it, describe the run."""
 
 import argparse
+import difflib
+import io
+import os
+import re
+import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 import aam
-from aam.config.configuration import Config, load
+from aam.config.configuration import load
 from aam.config.messages import read_configuration
-from aam.config.references import REFERENCES
+from aam.config.result_paths import is_asked_for
+from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import configuration
 from aam.data.study.sentences import decision_lines
@@ -23,7 +33,6 @@ from aam.util.errors import InputError, problem
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
-
 TRIGGERS = {"params": "settings and code", "input": "sets of files"}
 """What Snakemake does not notice without a trigger."""
 
@@ -146,13 +155,15 @@ def _run(given: argparse.Namespace) -> None:
 def _crate(given: argparse.Namespace) -> None:
     """Write the metadata of a crate into the results of each dataset."""
     config = load(_merged(given.files))
+    require_files(config)
     for dataset in config.datasets:
         path = write_crate(
             Path(config.results_dir) / dataset,
-            inputs=_user_files(config, dataset),
+            inputs=user_files(config, config.datasets[dataset]),
             configurations=given.files,
             workflow=_workflow_folder() / "workflow",
             license_text=given.license,
+            is_asked_for=partial(is_asked_for, config, dataset),
         )
         print(path)
 
@@ -190,18 +201,6 @@ def _lay_over(base: dict[str, Any], changes: Mapping[str, Any]) -> None:
             _lay_over(base[key], value)
         else:
             base[key] = value
-
-
-def _user_files(config: Config, dataset: str) -> dict[str, Path]:
-    """Return the user's files of a dataset by what they are: none where it is simulated."""
-    section = config.datasets[dataset]
-    names = ("table", "sequences", "tree", "metadata", "taxonomy")
-    paths = {name: getattr(section, name) for name in names}
-    return {
-        name: Path(config.data_dir).expanduser() / path
-        for name, path in paths.items()
-        if path is not None and path not in REFERENCES
-    }
 
 
 def _snakemake(arguments: list[str | Path], *, check: bool = False) -> None:

@@ -53,6 +53,7 @@ def regression(**changes: Any) -> dict[str, Any]:
         "start_directory": None,
         "bootstrap": {"mae_fold_mean": [3.5, 4.5]},
         "structure": STRUCTURE,
+        "far_values": None,
         "guessing": guessing(9.0, -5.0, 0.0006),
         "baselines": {
             "median": {**model_scores, "mae_fold_mean": 3.0, "mae_by": {}},

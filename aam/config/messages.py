@@ -94,6 +94,12 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
         elif detail["type"] == "model_type":
             expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
             hint = _as_section(location[-1], detail) or hint
+        elif detail["type"] == "string_type" and not isinstance(detail["input"], list | dict):
+            expected = "text"
+            hint = (
+                "write it in quotes, as the metadata have it: without them YAML reads a number, a "
+                "date or a truth value"
+            )
         elif detail["type"] == "dict_type" and len(location) == 1:
             expected = "names, each with a section of its own"
             hint = f"write {location[-1]}: {{name: {{…}}}}"

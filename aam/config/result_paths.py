@@ -1,5 +1,8 @@
 """Paths of results that only some configurations ask for, below the folder of a dataset."""
 
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.slices import has_first, mixes
@@ -104,3 +107,57 @@ def _exports_of_answer(
         if kind == "Classifier":
             exported[f"{path}.probabilities"] = source, "SampleData[Probabilities]"
     return exported
+
+
+def is_asked_for(config: Config, dataset: str, path: PurePath) -> bool:
+    """Return whether a result is of a task, model and table that the configuration has.
+
+    A task that was renamed or removed leaves its results behind. They may have taken hours, so they
+    stay, but nothing reports them.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    path
+        Path below the folder of the dataset.
+    """
+    tasks = {name for name, task in config.tasks.items() if task.dataset == dataset}
+    # Names have no dots: what follows the first one says what a file holds of a task.
+    kind, *names = (part.partition(".")[0] for part in path.parts if part != "figures")
+    if not names:
+        return True
+    if kind in ("first", "folds", "baselines"):
+        return names[0] in tasks
+    if kind == "pretrain":
+        return names[0] in config.models
+    if kind == "finetune":
+        return names[0] in config.models and (len(names) == 1 or names[1] in tasks)
+    if kind == "predict":
+        known = config.models if config.models else {"first"}
+        if names[0] not in known or len(names) < 2:
+            return names[0] in known
+        *_, table = names
+        asked = config.predictions.get(table)
+        is_folder = len(names) == 2 or names[2:] == ["super_learner"]
+        return names[1] in tasks and (is_folder or (asked is not None and names[1] in asked.tasks))
+    return True
+
+
+def left_over_answers(config: Config, dataset: str) -> Iterator[str]:
+    """Yield the folders of answers to tasks that the configuration no longer has.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    """
+    root = Path(config.results_dir) / dataset
+    for folder in sorted([*root.glob("first/*"), *root.glob("finetune/*/*")]):
+        path = folder.relative_to(root)
+        if folder.is_dir() and not is_asked_for(config, dataset, path):
+            yield path.as_posix()

@@ -1,7 +1,8 @@
 """Checks of what is divided into folds: enough samples, whole groups, classes in several folds."""
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,15 @@ from numpy.typing import NDArray
 
 from aam.data.fold_draws import Names
 from aam.data.folds import TEST
+from aam.data.targets import BeforeRarefaction
 from aam.util.errors import first_few, first_names, problem
 
 logger = logging.getLogger(__name__)
 
 LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
+MOST_LISTED = 8
+"""Classes that a hint lists."""
 
 
 def require_whole_groups(
@@ -54,7 +58,12 @@ def require_whole_groups(
         )
 
 
-def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str, Any]) -> None:
+def require_enough(
+    observed: pd.Series,
+    groups: Names | None,
+    task: Mapping[str, Any],
+    before: BeforeRarefaction | None = None,
+) -> None:
     """Check that the samples to divide are enough for the folds, as are groups and classes.
 
     Parameters
@@ -65,6 +74,9 @@ def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str,
         Group of each; None: samples are drawn singly.
     task
         The slice `folds`.
+    before
+        The samples that the task wanted before rarefaction, which is blamed where they were
+        enough.
 
     Raises
     ------
@@ -75,6 +87,8 @@ def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str,
     k = settings["k"]
     beyond = " beyond folds.test" if settings["test"] > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
+    # What the samples to test take is not what rarefaction drops.
+    before = None if beyond else before
     where = f"metadata column '{observed.name}'"
     expected = f"at least as many as folds, {k}"
     if groups is not None:
@@ -91,17 +105,51 @@ def require_enough(observed: pd.Series, groups: Names | None, task: Mapping[str,
             )
         if len(group_names) < k:
             actual = f"only {len(group_names)} groups{beyond}: {first_few(group_names)}"
+            had = 0 if before is None else len(before.counts(settings["groups"]))
+            if before is not None and had >= k:
+                actual += f"; {before.act} keeps them of {had}"
+                lower = f"{before.hint}, {lower}"
             raise problem(by, actual, expected, f"{lower}, or group by another column")
     if len(observed) < k:
         actual = f"a value in {len(observed)} samples{beyond}"
+        had = 0 if before is None else int(before.counts(str(observed.name)).sum())
+        if before is not None and had >= k:
+            actual += f"; {before.act} keeps these of {had}"
+            lower = f"{before.hint}, {lower}"
         raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
     sizes = observed.value_counts().sort_index()
     small = sizes[sizes < k]
     if task["kind"] != "regression" and len(small):
         names = first_few(f"'{name}' with {size}" for name, size in small.items())
         actual = f"classes with fewer samples than folds{beyond}: {names}"
-        hint = f"{lower}, or empty the target of the samples of these classes"
+        hint = f"{lower}, or leave these classes out{_with_where(observed, small.index)}"
+        lost = _lost(observed, small, before)
+        if before is not None and before.counts(str(observed.name)).reindex(small.index).max() >= k:
+            actual += f"; {lost}"
+            hint = f"{before.hint}, {hint}"
         raise problem(where, actual, f"at least {k} samples of each class", hint)
+
+
+def _with_where(observed: pd.Series, left_out: Iterable[str]) -> str:
+    """Return how `where` leaves out some classes; they are listed where the others are few."""
+    kept = sorted({*observed} - {*left_out})
+    if not 1 < len(kept) <= MOST_LISTED:
+        return " with `where`"
+    column, names = (json.dumps(one, ensure_ascii=False) for one in (observed.name, kept))
+    return f": where: {{{column}: {names}}}"
+
+
+def _lost(observed: pd.Series, sizes: pd.Series, before: BeforeRarefaction | None) -> str:
+    """Return what rarefaction dropped of some classes, the numbers of whose samples are given."""
+    if before is None:
+        return ""
+    had = before.counts(str(observed.name)).to_dict()
+    dropped = [
+        f"of the {had[name]} samples of '{name}' {before.act} keeps {size}"
+        for name, size in sizes.items()
+        if had.get(name, 0) > size
+    ]
+    return first_few(dropped)
 
 
 def require_training_samples(folds: NDArray[np.int64], column: str) -> None:
@@ -132,7 +180,11 @@ def require_training_samples(folds: NDArray[np.int64], column: str) -> None:
 
 
 def require_spread_classes(
-    observed: pd.Series, folds: NDArray[np.int64], together: Names | None, task: Mapping[str, Any]
+    observed: pd.Series,
+    folds: NDArray[np.int64],
+    together: Names | None,
+    task: Mapping[str, Any],
+    before: BeforeRarefaction | None = None,
 ) -> None:
     """Check that the models that predict a class have seen samples of it.
 
@@ -149,6 +201,8 @@ def require_spread_classes(
         The value of `folds.column`, else of `folds.groups`, of each; None without either.
     task
         The slice `folds`.
+    before
+        The samples that the task wanted before rarefaction, for messages.
 
     Raises
     ------
@@ -179,6 +233,10 @@ def require_spread_classes(
                 f"them from another '{by}'; while the two go together, no score can tell a model "
                 f"of the class from one of '{by}'"
             )
+    lost = _lost(observed, observed.value_counts()[confined], before)
+    if before is not None and lost:
+        shown[-1] += f"; {lost}"
+        hint = f"{before.hint}, or {hint}"
     raise problem(
         f"metadata column '{observed.name}'",
         f"{actual}: {first_few(shown)}",

@@ -1,6 +1,7 @@
 """The metadata file (Parquet) that stages exchange."""
 
 import difflib
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -53,9 +54,28 @@ def read_metadata(path: Path) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Strings by sample ID, NaN where missing.
+        Strings by sample ID, NaN where missing. `attrs["q2:types"]` has the QIIME 2 types.
     """
-    return pd.read_parquet(path).set_index("sample_id")
+    frame = pd.read_parquet(path).set_index("sample_id")
+    fields = pq.read_schema(path)
+    given = {field.name: (field.metadata or {}).get(TYPE_FIELD) for field in fields}
+    frame.attrs[TYPES_ATTRIBUTE] = {
+        name: kind.decode() for name, kind in given.items() if kind is not None
+    }
+    return frame
+
+
+def declared_type(values: pd.Series) -> str | None:
+    """Return the type that `#q2:types` gives a column: numeric, categorical or None.
+
+    Parameters
+    ----------
+    values
+        A column of metadata as `read_metadata` or `load_metadata` returns them, or of some of its
+        rows.
+    """
+    declared = values.attrs.get(TYPES_ATTRIBUTE, {}).get(values.name)
+    return None if declared is None else str(declared)
 
 
 def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
@@ -73,6 +93,8 @@ def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
     InputError
         There is no such column; the message has the names that come close.
     """
+    # One form of each letter, as the import of metadata writes them.
+    column = unicodedata.normalize("NFC", column)
     if column in metadata.columns:
         return metadata[column]
     names = [str(name) for name in metadata.columns]

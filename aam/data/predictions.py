@@ -6,7 +6,8 @@ runs.
 Shape suffixes: N samples, C classes.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from aam.data.targets import NUMBER
 from aam.util.atomic import write_tsv
 
 PROBABILITY = "probability:"
@@ -29,12 +31,25 @@ DRAW = "draw:"
 GROUP = "group"
 """Column that says which samples belong together; a sample that is alone has its ID there."""
 
-NAMES = ("sample-id", "feature-id", "task", "name", "model")
+NAMES = ("sample-id", "feature-id", "task", "name", "model", TARGET, "taxon")
 """Columns of names, in any file of results."""
 CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
 """Columns of classes, in a file of results that has probabilities of classes."""
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
+SEPARATOR = "|"
+"""Between the classes of a set; in the name of one it has a backslash before it."""
+UNSEEN_ASVS = "unseen_asvs"
+"""Column of predictions for another table: fraction of the reads whose ASV training never saw."""
+NEAR_READS = "near_reads"
+"""Column of predictions for another table: fraction of the reads whose ASV training saw, or that
+differ little from one that it saw."""
+FEW_NEAR = 0.5
+"""Fraction of near reads below which a sample is given neither an interval nor a set.
+
+`python -m benchmarks.near_reads` measures it: none of the 1657 samples of three studies that were
+predicted from the other half of their study lies below 0.74.
+"""
 LEAST_PROBABILITY = 1e-12
 """What a probability of 0 counts as where its logarithm is taken."""
 
@@ -49,6 +64,48 @@ def mean_recall(truth: NDArray[Any], guess: NDArray[Any]) -> float:
     """
     is_right = truth == guess
     return float(np.mean([is_right[truth == name].mean() for name in np.unique(truth)]))
+
+
+def class_order(names: Iterable[str]) -> list[str]:
+    """Return different classes in the order that they have where nobody gives them one.
+
+    Parameters
+    ----------
+    names
+        Names of classes, each once or more often.
+
+    Returns
+    -------
+    list of str
+        Sorted by their numbers where all are numbers, so that 10 comes behind 2, else as text.
+    """
+    different = set(map(str, names))
+    if all(re.fullmatch(NUMBER, name) for name in different):
+        return sorted(different, key=lambda name: (float(name), name))
+    return sorted(different)
+
+
+def join_classes(names: Iterable[str]) -> str:
+    r"""Return a set of classes as a file has it: `a|b`.
+
+    Parameters
+    ----------
+    names
+        Names of the classes. A bar or a backslash in a name gets a backslash before it, so that
+        `split_classes` returns what went in.
+    """
+    return SEPARATOR.join(re.sub(r"([|\\])", r"\\\1", name) for name in names)
+
+
+def split_classes(text: str) -> list[str]:
+    """Return the names of the classes of a set that `join_classes` wrote.
+
+    Parameters
+    ----------
+    text
+        The set as a file has it.
+    """
+    return [re.sub(r"\\(.)", r"\1", name) for name in re.findall(r"(?:\\.|[^|\\])+", text)]
 
 
 def class_codes(names: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:

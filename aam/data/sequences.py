@@ -8,6 +8,9 @@ from aam.util.atomic import write_text
 IUPAC_NUCLEOTIDES = frozenset("ACGTURYSWKMBDHVN")
 """Upper-case letters that a nucleotide sequence may hold."""
 
+SAME_SEQUENCE = "same sequence as "
+"""Why a feature is left out whose reads another has; the name of that follows."""
+
 
 def read_fasta(path: Path) -> dict[str, str]:
     """Read a FASTA file of the package.

@@ -18,13 +18,18 @@ from aam.data.fold_checks import (
 from aam.data.fold_draws import Names, assign_folds, folds_of_labels, held_out_groups
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
+from aam.data.targets import BeforeRarefaction
 from aam.util.errors import count_names, problem
 
 logger = logging.getLogger(__name__)
 
 
 def labelled(
-    metadata: pd.DataFrame, task: Mapping[str, Any]
+    metadata: pd.DataFrame,
+    task: Mapping[str, Any],
+    *,
+    before: pd.DataFrame | None = None,
+    depth: int | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Return the metadata of the samples that a task asks for, with their targets and folds.
 
@@ -34,6 +39,11 @@ def labelled(
         That of all samples, text by sample ID.
     task
         The slice `folds`.
+    before
+        The metadata of all samples of the table before rarefaction, so that a message can say that
+        rarefaction is the cause; None: unknown.
+    depth
+        The depth of rarefaction, for messages; None: unknown.
 
     Returns
     -------
@@ -46,15 +56,31 @@ def labelled(
         The task cannot be learned: a column or a value is missing, a target does not vary or is no
         number, or no folds can be made.
     """
-    wanted = targets.samples_where(metadata, task["where"])
-    values = targets.observed_values(wanted, task["kind"], task["columns"], task["classes"])
+    where = task["where"]
+    unrarefied = None
+    if before is not None and len(before) > len(metadata):
+        unrarefied = targets.BeforeRarefaction(before, depth)
+    wanted = targets.samples_where(metadata, where, unrarefied)
+    if unrarefied is not None:
+        unrarefied = unrarefied.where(where)
+    values = targets.observed_values(
+        wanted,
+        task["kind"],
+        task["columns"],
+        task["classes"],
+        before=unrarefied,
+        where=[column for column in where if column in task["columns"]],
+    )
     if task["logarithm"]:
         targets.require_logarithms(values)
-    return wanted, *divide(wanted, values, task)
+    return wanted, *divide(wanted, values, task, unrarefied)
 
 
 def divide(
-    metadata: pd.DataFrame, values: pd.DataFrame, task: Mapping[str, Any]
+    metadata: pd.DataFrame,
+    values: pd.DataFrame,
+    task: Mapping[str, Any],
+    before: BeforeRarefaction | None = None,
 ) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
 
@@ -66,6 +92,8 @@ def divide(
         The targets of the labelled samples, a column per target.
     task
         The slice `folds`.
+    before
+        The samples that the task wanted before rarefaction, for messages.
 
     Returns
     -------
@@ -100,10 +128,10 @@ def divide(
         if settings["groups"]:
             groups = _groups(metadata, values.index, settings["groups"])
         together = groups
-        folds = _draw_folds(values[target], groups, task)
+        folds = _draw_folds(values[target], groups, task, before)
     require_training_samples(folds, settings["column"] or settings["groups"] or target)
     if task["kind"] != "regression":
-        require_spread_classes(values[target], folds, together, task)
+        require_spread_classes(values[target], folds, together, task, before)
     return values, folds, groups
 
 
@@ -171,13 +199,23 @@ def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str) -> list[str]
             f"metadata column '{column}'",
             f"no value in {count_names('sample', without)} of the {len(groups)} that have a target",
             "the group of each of them",
-            "fill in the column, or empty the target of these samples",
+            "fill in the column, leave these samples out with `where`, or empty their target",
+        )
+    if groups.nunique() == len(groups):
+        logger.warning(
+            "metadata column '%s': every sample has a group of its own, so that no samples are "
+            "kept together; name the column that says whose a sample is, if some are of one "
+            "person, animal or site, or set folds.groups: false if none are",
+            column,
         )
     return [str(group) for group in groups]
 
 
 def _draw_folds(
-    observed: pd.Series, groups: Names | None, task: Mapping[str, Any]
+    observed: pd.Series,
+    groups: Names | None,
+    task: Mapping[str, Any],
+    before: BeforeRarefaction | None,
 ) -> NDArray[np.int64]:
     """Return the fold of each sample, -1 for the fraction to test."""
     settings = task["folds"]
@@ -189,7 +227,7 @@ def _draw_folds(
         where = settings["groups"] or task["columns"][0]
         is_test = _hold_out(names, settings, classes, grouped, where)
     rest_groups = None if grouped is None else grouped[~is_test]
-    require_enough(observed[~is_test], rest_groups, task)
+    require_enough(observed[~is_test], rest_groups, task, before)
     folds = np.full(len(names), TEST, dtype=np.int64)
     folds[~is_test] = assign_folds(
         names[~is_test],

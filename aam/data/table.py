@@ -72,6 +72,23 @@ class FeatureTable:
         table = FeatureTable(self.sample_ids, [self.feature_ids[column] for column in kept], counts)
         return table.select_samples(np.arange(len(self.sample_ids)))
 
+    def merge_features(self, name_of: Mapping[str, str]) -> "FeatureTable":
+        """Return the same samples with the reads of some features added up.
+
+        Parameters
+        ----------
+        name_of
+            By each feature the one whose reads its own are added to, itself where it is kept.
+        """
+        kept = [name for name in self.feature_ids if name_of[name] == name]
+        column_of = {name: column for column, name in enumerate(kept)}
+        columns = np.array([column_of[name_of[name]] for name in self.feature_ids])
+        reads = self.counts.tocoo()
+        shape = (len(self.sample_ids), len(kept))
+        counts = csr_array((reads.data, (reads.row, columns[reads.col])), shape)
+        counts.sum_duplicates()
+        return FeatureTable(self.sample_ids, kept, counts)
+
 
 def align_features(tables: Iterable[FeatureTable], sample_ids: Sequence[str]) -> list[FeatureTable]:
     """Return the reads of some samples in several tables, with the same columns in all.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from aam.config.losses import LOSSES
+from aam.data.predictions import class_order
 from aam.data.scale import Scale
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -84,7 +85,8 @@ class Target:
         bounds
             Least and largest number that is predicted.
         classes
-            Classes in the order of the outputs; None: those of all labelled samples, sorted.
+            Classes in the order of the outputs; None: those of all labelled samples, in the
+            order of `aam.data.predictions.class_order`.
         class_weights
             Whether classes are weighted in the loss, by n / (K n_k) over the training samples. A
             class without any has weight 0 and does not count in K.
@@ -99,7 +101,7 @@ class Target:
             scales, categories = _fitted(transform, number_LC, is_training, by)
             return cls(**common, classes=(), scales=scales, categories=categories, bounds=bounds)
         words = [row[0] for row in observed_LC]
-        names = tuple(sorted(set(words)) if classes is None else classes)
+        names = tuple(class_order(words) if classes is None else classes)
         number_L = np.array([names.index(word) for word in words])[is_training]
         count_K = np.bincount(number_L, minlength=len(names))
         weights = len(number_L) / (np.count_nonzero(count_K) * np.maximum(count_K, 1))

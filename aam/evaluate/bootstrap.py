@@ -179,6 +179,7 @@ def t_interval(
     error = float(defined.std()) * math.sqrt(units / (units - 1))
     if error <= 1e-9 * abs(score):
         return None
+    # Where one sample decides a score, an end may lie beyond all numbers.
     derivative = 1 / (score - low) + 1 / (high - score)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, df=units - 1)) * error * derivative
     ends = [_shift(score, step, limits) for step in (-reach, reach)]
@@ -188,14 +189,15 @@ def t_interval(
 def _shift(score: float, step: float, limits: tuple[float, float]) -> float:
     """Return the score that lies a step away on the scale without bounds."""
     low, high = limits
-    with np.errstate(over="ignore"):
-        factor = float(np.exp(step))
-    if math.isinf(high):
-        return low + (score - low) * factor
-    if math.isinf(low):
-        return high - (high - score) / factor
-    share = 1 / (1 + (high - score) / (score - low) / factor)
-    return low + (high - low) * share
+    # The factor is 0 or infinite where the step is too large for a number. NumPy divides by it.
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        factor = np.exp(np.float64(step))
+        if math.isinf(high):
+            return float(low + (score - low) * factor)
+        if math.isinf(low):
+            return float(high - (high - score) / factor)
+        share = 1 / (1 + (high - score) / (score - low) / factor)
+        return float(low + (high - low) * share)
 
 
 def resampled_weights(unit_N: NDArray[np.int64], resamples: int, seed: int) -> Iterator[Floats]:

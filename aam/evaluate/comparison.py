@@ -11,6 +11,9 @@ from aam.data.predictions import numbers
 from aam.evaluate.metrics import fold_errors
 from aam.evaluate.multiple_tests import Comparison
 
+TINY = 1e-100
+"""Differences below which all are taken in units of the largest: their squares would be 0."""
+
 
 def compare(
     kind: str, first: pd.DataFrame, second: pd.DataFrame, *, independent: bool
@@ -197,6 +200,8 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
     if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return None
     ratio = float(np.mean(tested / (tested.sum() - tested)))
+    if np.abs(values).max() < TINY:
+        values = values / np.abs(values).max()
     error = np.sqrt((1 / len(values) + ratio) * values.var(ddof=1))
     return float(2 * stats.t.sf(abs(values.mean()) / error, df=len(values) - 1))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.data.targets import SEPARATOR
+from aam.data.predictions import split_classes
 from aam.learners import conformal
 
 
@@ -42,7 +42,7 @@ def _summarize(intervals: pd.DataFrame, is_covered: pd.Series) -> dict[str, floa
     """Return the coverage of some samples, and the mean size of their intervals or sets."""
     if "prediction_set" in intervals:
         size_name = "set_size"
-        size = intervals["prediction_set"].str.split(SEPARATOR, regex=False).map(len)
+        size = intervals["prediction_set"].map(lambda text: len(split_classes(text)))
     else:
         size_name = "width"
         size = intervals["upper"] - intervals["lower"]
@@ -56,7 +56,7 @@ def _summarize(intervals: pd.DataFrame, is_covered: pd.Series) -> dict[str, floa
 def _is_covered(intervals: pd.DataFrame) -> pd.Series:
     """Return whether the interval or set of each sample has what was observed."""
     if "prediction_set" in intervals:
-        sets = intervals["prediction_set"].str.split(SEPARATOR, regex=False)
+        sets = intervals["prediction_set"].map(split_classes)
         pairs = zip(intervals["observed"].astype(str), sets, strict=True)
         return pd.Series([name in classes for name, classes in pairs], intervals.index)
     observed = pd.to_numeric(intervals["observed"])

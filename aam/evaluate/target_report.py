@@ -15,6 +15,7 @@ from aam.data.predictions import DRAW, GROUP, UNNESTED, class_names, class_proba
 from aam.evaluate import metrics
 from aam.evaluate.bootstrap import bootstrap_intervals
 from aam.evaluate.comparison import compare, compare_with_guessing
+from aam.evaluate.far_values import find_far_values
 from aam.evaluate.multiple_tests import Comparison, correct_p_values
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.structure import Structure
@@ -235,6 +236,10 @@ def report_target(
     scoring = _prepare_scoring(settings, predictions, baselines, labels, group)
     report = scoring.score_and_compare(model, predictions)
     report["structure"] = scoring.structure.plain()
+    report["far_values"] = None
+    if scoring.kind == "regression":
+        observed = pd.to_numeric(predictions.set_index("sample-id")["observed"])
+        report["far_values"] = find_far_values(observed)
     if UNNESTED in predictions:
         unnested = predictions.assign(predicted=predictions[UNNESTED])
         report["unnested"] = _score_unnested(scoring.kind, predictions, unnested)

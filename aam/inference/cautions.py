@@ -1,4 +1,4 @@
-"""What is warned of where methods are applied to another table.
+"""What is warned of where methods are applied to another table: see `aam.inference.nearness`, too.
 
 Shape suffixes: N samples.
 """
@@ -7,10 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
@@ -19,38 +18,46 @@ MUCH_UNSEEN = 0.2
 """Fraction of the reads, of ASVs never seen, that is warned of."""
 
 
-def warn_of_known(mark_N: pd.Series) -> None:
+def warn_of_known(mark_N: pd.Series, where: str) -> None:
     """Name the samples that were in training, in a warning.
 
     Parameters
     ----------
     mark_N
         Mark of each sample, by its ID; empty for new ones.
+    where
+        What messages call the table.
     """
     marked = mark_N[mark_N != ""]
     if len(marked):
         logger.warning(
-            "of %d samples these were in training, by their ID or by their reads: %s; how well "
+            "%s: of %d samples these were in training, by their ID or by their reads: %s; how well "
             "they are predicted says nothing about new samples (column in_training)",
+            where,
             len(mark_N),
             first_names(marked.index, limit=20),
         )
 
 
-def warn_of_unseen(unseen_N: NDArray[np.float64]) -> None:
+def warn_of_unseen(nearness: pd.DataFrame, where: str) -> None:
     """Warn of a table with many reads of ASVs that the table of training lacks.
 
     Parameters
     ----------
-    unseen_N
-        Fraction of such reads in each sample.
+    nearness
+        What `aam.inference.nearness.measure_nearness` returns. Samples with few near reads have a
+        warning of their own.
+    where
+        What messages call the table.
     """
-    mean = float(np.mean(unseen_N))
-    if mean > MUCH_UNSEEN:
+    others = nearness[nearness[NEAR_READS] >= FEW_NEAR]
+    if len(others) and others[UNSEEN_ASVS].mean() > MUCH_UNSEEN:
         logger.warning(
-            "%.0f %% of the reads are of ASVs that the models never saw: predictions may be worse "
-            "than those of cross-validation",
-            100 * mean,
+            "%s: %.0f %% of the reads are of ASVs that the models never saw, although %.0f %% are "
+            "of known ASVs or near one: predictions may be worse than those of cross-validation",
+            where,
+            100 * others[UNSEEN_ASVS].mean(),
+            100 * others[NEAR_READS].mean(),
         )
 
 

@@ -20,8 +20,10 @@ from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_di
 from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
+from aam.inference.nearness import check_nearness, find_near, measure_nearness
 from aam.inference.outputs import Outputs, decode_outputs, mean_columns, raw_outputs
-from aam.inference.tables import rarefy_views, unseen_share
+from aam.inference.tables import rarefy_views
+from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ def predict_table(
     threads: int = 1,
     asvs: Path | None = None,
     metadata: pd.DataFrame | None = None,
+    where: str = "the table",
 ) -> pd.DataFrame:
     """Predict another table by the models alone, as `aam.api.Model.predict` does.
 
@@ -55,19 +58,23 @@ def predict_table(
         File of ASV embeddings, which is read for those encoders that made it.
     metadata
         Covariates as text, by sample ID.
+    where
+        What messages call the table.
 
     Returns
     -------
     pandas.DataFrame
         By sample ID `predicted`, the quantiles or the probabilities of classes, and: `sd`, over the
         models, of the number or of the probability of the predicted class; `unseen_asvs`, the
-        fraction of reads whose ASV the models never saw; `novelty`, that of `Reference.novelty`, 0
+        fraction of reads whose ASV the models never saw; `near_reads`, that of reads whose ASV they
+        saw, or that are near one; `novelty`, that of `Reference.novelty`, 0
         for reads that a training sample has; `in_training`, that of `KnownSamples.marks`.
 
     Raises
     ------
     InputError
-        No sample is deep enough, a prediction is not finite, or `asvs` cannot be read.
+        No sample is deep enough, hardly any read is near an ASV of training, a prediction is not
+        finite, or `asvs` cannot be read.
     """
     tokens, store = rarefy_views(
         table,
@@ -76,13 +83,17 @@ def predict_table(
         views=bundle.views,
         seed=bundle.seed,
         max_length_bp=bundle.max_length_bp,
+        where=where,
     )
-    covariates = _covariates(bundle, store.sample_ids, metadata)
+    is_near_U = find_near(tokens, bundle.seen_asvs)
+    nearness = measure_nearness(store, tokens, bundle.seen_asvs, is_near_U, bundle.depth)
+    check_nearness(nearness, table, sequences, bundle.seen_asvs, where)
+    covariates = _covariates(bundle, store.sample_ids, metadata, where)
     devices = InferenceDevice.claim(threads)
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)
     result = mean_columns(bundle.target, outputs, bundle.shares)
-    result["unseen_asvs"] = unseen_share(store, tokens, bundle.seen_asvs, bundle.depth)
     result.index = pd.Index(store.sample_ids, name="sample-id")
+    result[nearness.columns] = nearness
     if bundle.reference is not None:
         as_read = sequences_as_read(table, sequences, bundle.max_length_bp)
         marks = bundle.reference.samples.marks(table, as_read).loc[store.sample_ids]
@@ -90,29 +101,44 @@ def predict_table(
             # Under another ID the same reads are drawn otherwise, but they are not new.
             result["novelty"] = np.where(marks["same_reads"], 0.0, novelty_N)
         result["in_training"] = marks["in_training"].to_numpy()
-        warn_of_known(result["in_training"])
-    _warn_of_unlike(result)
+        warn_of_known(result["in_training"], where)
+    warn_of_unseen(nearness, where)
+    _warn_of_novelty(result, where)
     return result
 
 
 def _covariates(
-    bundle: ModelBundle, sample_ids: list[str], metadata: pd.DataFrame | None
+    bundle: ModelBundle, sample_ids: list[str], metadata: pd.DataFrame | None, where: str
 ) -> pd.DataFrame:
     """Return the categories that any of the models knows, text, empty where missing or unknown."""
     names_by_column = _categories(bundle)
     given = pd.DataFrame(index=sample_ids) if metadata is None else metadata
     covariates = pd.DataFrame("", index=sample_ids, columns=list(names_by_column))
-    for column in covariates.columns.intersection(given.columns):
-        text = given[column].reindex(sample_ids)
-        covariates[column] = text.where(text.isin(list(names_by_column[column])), "")
-    unknown = (covariates == "").sum()
-    if unknown.any():
-        shown = [f"{column} in {number}" for column, number in unknown.items() if number]
+    shown = []
+    never = []
+    for column, names in names_by_column.items():
+        number = len(sample_ids)
+        if column in given.columns:
+            text = given[column].reindex(sample_ids)
+            is_known = text.isin(list(names))
+            covariates[column] = text.where(is_known, "")
+            number = int((~is_known).sum())
+            strange = sorted(set(text[~is_known].dropna()) - {""})
+            if strange:
+                never.append(f"{column} {first_names(strange)}")
+        if number:
+            shown.append(f"{column} in {number}")
+    if shown:
         logger.warning(
-            "of %d samples, a category is missing or was not in training, and counts as "
-            "unknown: %s",
+            "%s: of %d samples, a category is missing or was not in training, and counts as "
+            "unknown: %s%s. The models use these columns: %s",
+            where,
             len(sample_ids),
             ", ".join(shown),
+            f" (training never had {'; '.join(never)})" if never else "",
+            "give the metadata that hold them"
+            if metadata is None
+            else "fill them in the metadata, for every sample and in the words of training",
         )
     return covariates
 
@@ -199,14 +225,14 @@ def _outputs(
     return [outputs[number] for number in range(len(keys))], novelty_N
 
 
-def _warn_of_unlike(result: pd.DataFrame) -> None:
-    """Warn of a table that is unlike that of training."""
-    warn_of_unseen(result["unseen_asvs"].to_numpy())
+def _warn_of_novelty(result: pd.DataFrame, where: str) -> None:
+    """Warn of a table many samples of which lie far from those of training."""
     far = (result["novelty"] > FAR).mean() if "novelty" in result else 0.0
     if far > MANY_FAR:
         logger.warning(
-            "%.0f %% of the samples are farther from the samples of training than %.0f %% of "
+            "%s: %.0f %% of the samples are farther from the samples of training than %.0f %% of "
             "those are from each other: predictions may be worse than those of cross-validation",
+            where,
             100 * far,
             100 * FAR,
         )

@@ -1,8 +1,10 @@
 """The first answer to a task, of its baselines alone, applied to another table: no network."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from aam.config.losses import LOSSES
@@ -17,12 +19,15 @@ from aam.data.target import Target
 from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.calibrated import with_intervals
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
-from aam.inference.tables import rarefy_views, read_table, unseen_share
+from aam.inference.nearness import check_nearness, measure_nearness
+from aam.inference.tables import name_table, rarefy_views, read_table
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS, MODEL, SETTINGS
 from aam.util.errors import problem
 from aam.util.manifest import fitting
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,10 @@ class FirstAnswer:
         return cls(super_learner, samples, target, calibration)
 
     def predict(
-        self, table: str | Path | FeatureTable, sequences: str | Path | None = None
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        metadata: str | Path | pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
@@ -111,6 +119,9 @@ class FirstAnswer:
             another: every sample is rarefied to the depth of training.
         sequences
             FASTA or .qza, where the feature IDs are not the sequences.
+        metadata
+            Taken so that every directory is asked in the same way, and not read: baselines know no
+            covariates, so none can be missing.
 
         Returns
         -------
@@ -119,7 +130,10 @@ class FirstAnswer:
             with all classes counting alike. Behind it stand, for classes, `probability:<class>`,
             calibrated to how frequent classes are in training, then what the calibration adds:
             `lower` and `upper` of numbers, `likeliest` and `prediction_set` of classes.
-            `unseen_asvs` is the fraction of the reads whose ASV the table of training lacks.
+            `unseen_asvs` is the fraction of the reads whose ASV the table of training lacks, and
+            `near_reads` that of the reads whose ASV it has, or that differ from one of its ASVs in
+            at most 3 % of the bases. Samples with less than half of such reads have no bounds, and
+            a set of all classes.
             `in_training` is "id" where a training sample has this ID, "reads" where one has the
             same reads under another ID, and empty for new samples. Where a task has several
             targets, the columns of each end with a colon and its name. There is neither `sd` nor
@@ -128,8 +142,12 @@ class FirstAnswer:
         Raises
         ------
         InputError
-            A file cannot be read, features have no sequence, or no sample is deep enough.
+            A file cannot be read, features have no sequence, no sample is deep enough, or hardly
+            any read is near an ASV of training.
         """
+        if metadata is not None:
+            logger.info("the baselines know no covariates: the metadata are not read")
+        where = name_table(table)
         counts, texts = read_table(table, sequences)
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
@@ -142,16 +160,25 @@ class FirstAnswer:
             views=rarefaction["views"],
             seed=rarefaction["seed"],
             max_length_bp=length_bp,
+            where=where,
         )
-        # More threads would wait, because baselines are fitted one after the other.
-        result = self.super_learner.predict(counts, texts, store.sample_ids, threads=1)
+        reads = self.super_learner.reads
+        features = reads.nearest_features(counts, texts)
         seen_tokens, seen_lengths = tokenize([*kept_sequences.values()], length_bp)
-        seen_asvs = frozenset(untokenize(seen_tokens, seen_lengths))
-        unseen_N = unseen_share(store, tokens, seen_asvs, depth)
+        nearness = measure_nearness(
+            store,
+            tokens,
+            seen_asvs=frozenset(untokenize(seen_tokens, seen_lengths)),
+            is_near_U=np.array([name in features for name in tokens.feature_ids], bool),
+            depth=depth,
+        )
+        check_nearness(nearness, counts, texts, reads.feature_sequences, where)
+        # More threads would wait, because baselines are fitted one after the other.
+        result = self.super_learner.predict(counts, features, store.sample_ids, threads=1)
         as_read = sequences_as_read(counts, texts, length_bp)
         marks = self.samples.marks(counts, as_read).loc[store.sample_ids, "in_training"]
-        result["unseen_asvs"] = unseen_N
+        result[nearness.columns] = nearness
         result["in_training"] = marks.to_numpy()
-        warn_of_known(result["in_training"])
-        warn_of_unseen(unseen_N)
+        warn_of_known(result["in_training"], where)
+        warn_of_unseen(nearness, where)
         return with_intervals(result, self.calibration, self.target)

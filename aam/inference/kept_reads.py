@@ -73,10 +73,15 @@ class KeptReads:
         """IDs of the F features."""
         return self.views[0].feature_ids
 
+    @property
+    def feature_sequences(self) -> list[str]:
+        """Sequences of the F features."""
+        return [self.sequences[name] for name in self.features]
+
     def problem_fields(
         self,
         table: FeatureTable,
-        sequences: Mapping[str, str],
+        feature_by_name: Mapping[str, int],
         wanted: Sequence[str],
         landmarks: NDArray[np.intp] | None = None,
         *,
@@ -88,8 +93,8 @@ class KeptReads:
         ----------
         table
             Reads of the other samples, before rarefaction.
-        sequences
-            Sequence of every feature of the table.
+        feature_by_name
+            What `nearest_features` returns for the table.
         wanted
             IDs of the samples that are predicted.
         landmarks
@@ -102,7 +107,6 @@ class KeptReads:
         dict
             `above`, `lengths`, `landmarks`, `counts` and `distances`, as `Problem` describes them.
         """
-        feature_by_name = self._features(table, sequences)
         kept = len(self.views[0].sample_ids)
         samples = kept + len(wanted)
         counts = csr_array((samples, len(self.features)))
@@ -138,9 +142,23 @@ class KeptReads:
         # Without any known ASV a sample has nothing in common with another.
         return np.nan_to_num(distance_RR, nan=1.0)
 
-    def _features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
-        """Return the number of the feature that each ASV of a table is, or is close to, by name."""
-        kept = [self.sequences[name] for name in self.features]
+    def nearest_features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
+        """Return the feature that each ASV of another table is, or is near.
+
+        Parameters
+        ----------
+        table
+            Reads of the other samples.
+        sequences
+            Sequence of every feature of the table.
+
+        Returns
+        -------
+        dict
+            Number of the kept feature by the name of the ASV. ASVs that are not near any are
+            absent: baselines leave their reads out.
+        """
+        kept = self.feature_sequences
         length_bp = max(map(len, kept))
         other = [sequences[name] for name in table.feature_ids]
         nearest = KnownSequences(encode(kept, length_bp)).nearest(encode(other, length_bp))

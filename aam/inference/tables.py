@@ -1,37 +1,42 @@
-"""Tables of the user as stores of samples and tokens, and what is new in them.
-
-Shape suffixes: N samples, V views, U ASVs.
-"""
+"""Tables of the user as stores of samples and tokens."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from aam.augment.views import Augmentation, build_store
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.counts import import_counts
+from aam.data.importing.table import NO_READS
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize, untokenize
-from aam.util.errors import first_names
+from aam.data.vocabulary import tokenize
+from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
+
+
+def name_table(table: str | Path | FeatureTable) -> str:
+    """Return what messages call a table: its path, or words where it has none.
+
+    Parameters
+    ----------
+    table
+        A file, or a table in memory.
+    """
+    return "the table" if isinstance(table, FeatureTable) else str(table)
 
 
 def read_table(
     table: str | Path | FeatureTable, sequences: str | Path | None
 ) -> tuple[FeatureTable, Mapping[str, str]]:
-    """Return a table without what is empty, and the sequence of every feature.
+    """Return a table as `import_counts` reads it, and the sequence of every feature.
 
     Parameters
     ----------
     table
-        Read counts: BIOM, TSV or .qza, or a table in memory.
+        Read counts: BIOM, text in columns or .qza, or a table in memory.
     sequences
         FASTA or .qza, where the feature IDs are not the sequences.
 
@@ -47,15 +52,15 @@ def read_table(
     InputError
         A file cannot be read, or features have no sequence.
     """
-    where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-    loaded = table if isinstance(table, FeatureTable) else load_table(where)
-    counts, dropped = without_empty(loaded)
-    without_reads = dropped.loc[dropped["what"] == "sample", "id"]
+    given = table if isinstance(table, FeatureTable) else Path(table)
+    counts = import_counts(given, None if sequences is None else Path(sequences))
+    left_out = counts.left_out
+    without_reads = left_out.loc[(left_out["what"] == "sample") & (left_out["why"] == NO_READS)]
     if len(without_reads):
-        shown = first_names(without_reads, limit=20)
-        logger.warning("these samples have no reads and are left out: %s", shown)
-    fasta = None if sequences is None else Path(sequences)
-    return counts, feature_sequences(counts, where, fasta)
+        shown = first_names(without_reads["id"], limit=20)
+        where = name_table(table)
+        logger.warning("%s: these samples have no reads and are left out: %s", where, shown)
+    return counts.table, counts.sequences
 
 
 def rarefy_views(
@@ -65,6 +70,7 @@ def rarefy_views(
     views: int,
     seed: int,
     max_length_bp: int,
+    where: str = "the table",
 ) -> tuple[TokenStore, SampleStore]:
     """Draw the views of a table; samples that are too shallow are left out, and named in a warning.
 
@@ -82,6 +88,8 @@ def rarefy_views(
         Seed of the draws.
     max_length_bp
         Nucleotides of a sequence that are kept.
+    where
+        What messages call the table.
 
     Returns
     -------
@@ -95,11 +103,22 @@ def rarefy_views(
     InputError
         No sample is deep enough.
     """
+    if depth is not None and table.reads.max(initial=0) < depth:
+        deepest = int(table.reads.argmax())
+        raise problem(
+            where,
+            f"{len(table.sample_ids)} samples with fewer than {depth} reads; the deepest, "
+            f"{table.sample_ids[deepest]!r}, has {table.reads[deepest]}",
+            f"samples of {depth} reads or more, which is the depth that was trained with",
+            "sequence these samples deeper, give their table as it was before any rarefaction, or "
+            "train again with a lower rarefaction.depth",
+        )
     draws = [table] if depth is None else [rarefy(table, depth, seed, v) for v in range(views)]
     left = {name for draw in draws for name in draw.sample_ids}
     if shallow := sorted({*table.sample_ids} - left):
         logger.warning(
-            "of %d samples these have fewer than %d reads and are left out: %s",
+            "%s: of %d samples these have fewer than %d reads and are left out: %s",
+            where,
             len(table.sample_ids),
             depth,
             first_names(shallow, limit=20),
@@ -109,29 +128,3 @@ def rarefy_views(
     letters_US, length_U = tokenize([sequences[name] for name in names], max_length_bp)
     nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
     return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
-
-
-def unseen_share(
-    store: SampleStore, tokens: TokenStore, seen_asvs: Collection[str], depth: int
-) -> NDArray[np.float64]:
-    """Return the fraction of the reads whose ASV is new.
-
-    Parameters
-    ----------
-    store, tokens
-        Samples that were rarefied to `depth`, and their ASVs.
-    seen_asvs
-        Sequences of the table of training.
-    depth
-        Reads of every sample in every view.
-
-    Returns
-    -------
-    numpy.ndarray
-        Mean of the views, [N].
-    """
-    sequences_U = untokenize(tokens.tokens, tokens.lengths)
-    is_new_U = np.array([name not in seen_asvs for name in sequences_U], float)
-    reads_VN = [store.view_matrix(view, len(is_new_U)) @ is_new_U for view in range(store.views)]
-    unseen_N: NDArray[np.float64] = np.mean(reads_VN, axis=0) / depth
-    return unseen_N

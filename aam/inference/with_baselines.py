@@ -109,14 +109,15 @@ class SuperLearner:
         result = predictions.loc[
             :, [not str(name).startswith((QUANTILE, "sd")) for name in predictions]
         ].copy()
-        mixed = self.predict(table, sequences, list(predictions.index), threads, predictions)
+        features = self.reads.nearest_features(table, sequences)
+        mixed = self.predict(table, features, list(predictions.index), threads, predictions)
         result[mixed.columns] = mixed
         return result
 
     def predict(
         self,
         table: FeatureTable,
-        sequences: Mapping[str, str],
+        features: Mapping[str, int],
         sample_ids: Sequence[str],
         threads: int,
         predictions: pd.DataFrame | None = None,
@@ -125,8 +126,10 @@ class SuperLearner:
 
         Parameters
         ----------
-        table, sequences
-            Reads before rarefaction, and the sequence of every feature.
+        table
+            Reads before rarefaction.
+        features
+            What `KeptReads.nearest_features` returns for the table.
         sample_ids
             Samples to predict, all of them deep enough.
         threads
@@ -148,7 +151,7 @@ class SuperLearner:
             mixtures[target] = Mixture(weights, plain["temperatures"])
         needed = any(NEED_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
         landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
-        reads = self.reads.problem_fields(table, sequences, sample_ids, landmarks, distances=needed)
+        reads = self.reads.problem_fields(table, features, sample_ids, landmarks, distances=needed)
         rows = self._problem(reads)
         for target, mixture in mixtures.items():
             mixed_MC = mixture.apply(self._predicted(predictions, rows, target, mixture, threads))

@@ -29,11 +29,11 @@ from aam.data.predictions import (
     class_codes,
     class_names,
     class_probabilities,
+    join_classes,
     numbers,
     read_predictions,
 )
 from aam.data.target import QUANTILES, Bounds, Target
-from aam.data.targets import SEPARATOR
 from aam.learners.recalibration import Recalibration, class_frequencies
 from aam.util.errors import problem
 
@@ -119,7 +119,8 @@ class Calibration:
         pandas.DataFrame
             Numbers have `lower` and `upper`, missing where the calibration had too few samples.
             Classes have calibrated probabilities; `likeliest`, the class of the highest of them;
-            `prediction_set`, classes joined by "|". `predicted` stays what it was.
+            `prediction_set`, classes as `aam.data.predictions.join_classes` joins them.
+            `predicted` stays what it was.
         """
         targets = frame[TARGET] if TARGET in frame else [target] * len(frame)
         threshold_N = np.array([self.thresholds.get(name, math.inf) for name in targets])
@@ -290,7 +291,7 @@ def _add_sets(frame: pd.DataFrame, threshold_N: Floats) -> pd.DataFrame:
     is_in_set_NC[np.arange(len(frame)), likeliest_N] = True
     return frame.assign(
         likeliest=classes[likeliest_N],
-        prediction_set=[SEPARATOR.join(classes[is_in_set_C]) for is_in_set_C in is_in_set_NC],
+        prediction_set=[join_classes(classes[is_in_set_C]) for is_in_set_C in is_in_set_NC],
     )
 
 

@@ -3,9 +3,9 @@
 Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ LEAST_PROBABILITY = 1e-3
 """What a smaller probability counts as where its logarithm is taken."""
 
 Floats = NDArray[np.float64]
-Loss = Callable[[Floats], tuple[float, Floats]]
-"""Loss of a mixture with some weights [M], and its slope [M]."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Mixture:
             errors = [observed - value_NC[:, 0] for value_NC in values.values()]
             error_NM = np.stack(errors, axis=1)
             weight_N = np.full(len(observed), 1.0 / len(observed))
-            loss: Loss = _AbsoluteErrors(error_NM, weight_N)
+            loss: _AbsoluteErrors | _LogLosses = _AbsoluteErrors(error_NM, weight_N)
             weight_M = _fit_weights(loss, strength, methods=len(values))
             return cls(_by_name(values, weight_M), dict.fromkeys(values, 1.0))
         code_N = class_codes(observed, classes)
@@ -130,6 +128,8 @@ class _AbsoluteErrors:
     """Error of each method."""
     weight_N: Floats
     """Weight of each sample; they sum to 1."""
+    least_unit: ClassVar = 0.0
+    """Errors are as small as the unit of the target makes them."""
 
     def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
         """Return the loss of some weights, and its slope [M]."""
@@ -150,6 +150,8 @@ class _LogLosses:
     """Probability that each method gives to the observed class."""
     weight_N: Floats
     """Weight of each sample; they sum to 1."""
+    least_unit: ClassVar = 1e-12
+    """Log losses below it are rounding."""
 
     def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
         """Return the loss of some weights, and its slope [M]."""
@@ -160,7 +162,7 @@ class _LogLosses:
         return float(self.weight_N @ -np.log(bounded_N)), slope_M
 
 
-def _fit_weights(loss: Loss, strength: float, *, methods: int) -> Floats:
+def _fit_weights(loss: "_AbsoluteErrors | _LogLosses", strength: float, *, methods: int) -> Floats:
     """Return the weights of methods, [M], by least penalized loss on the simplex.
 
     The loss counts in units of that of the best single method. The penalty is the squared distance
@@ -182,7 +184,7 @@ def _fit_weights(loss: Loss, strength: float, *, methods: int) -> Floats:
     losses = [loss(alone_M)[0] for alone_M in np.eye(methods)]
     best = int(np.argmin(losses))
     start_M = np.eye(methods)[best]
-    loss_unit = max(losses[best], 1e-12)
+    loss_unit = max(losses[best], loss.least_unit)
 
     def penalized(weight_M: Floats) -> tuple[float, Floats]:
         value, slope_M = loss(weight_M)

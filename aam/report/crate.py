@@ -9,10 +9,10 @@ import base64
 import json
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import h5py
@@ -74,6 +74,7 @@ def write_crate(
     configurations: Sequence[Path],
     workflow: Path,
     license_text: str,
+    is_asked_for: Callable[[PurePath], bool],
 ) -> Path:
     """Make a crate of the results of a dataset.
 
@@ -89,6 +90,9 @@ def write_crate(
         Folder that holds the Snakefile of the workflow.
     license_text
         Under which licence the crate is published: an address, or a sentence.
+    is_asked_for
+        Whether a path below the folder is of a task, model and table of the configurations; others
+        do not belong to the run.
 
     Returns
     -------
@@ -101,7 +105,7 @@ def write_crate(
         There are no results, a result is not what its stage wrote, or a file of the user is not
         what the results were made from.
     """
-    outputs = _outputs(results)
+    outputs = [path for path in _outputs(results) if is_asked_for(path.relative_to(results))]
     check_digests(outputs)
     table_record = _table_record(results)
     metadata_record = _metadata_record(results)

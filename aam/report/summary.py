@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from aam.config.names import name_models
-from aam.report.labels import format_score
 from aam.report.page.answers import write_answer, write_short_answer
 from aam.report.page.cautions import Caution, list_cautions
 from aam.report.page.details import encoder_sentences
 from aam.report.page.reports import label_reports, model_label
 from aam.report.page.task_results import group_by_task
 from aam.report.page.verdicts import judge_all
+from aam.util.errors import first_few
 
 
 def summary_page(
@@ -68,36 +68,9 @@ def summary_page(
     return "\n\n".join(parts) + "\n"
 
 
-def terminal_lines(
-    dataset: str, pretraining: Mapping[str, Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]
+def closing_lines(
+    page: Path, tasks: Sequence[Mapping[str, Any]], left_over: Sequence[str] = ()
 ) -> list[str]:
-    """Return the answers of a dataset in a few lines.
-
-    Parameters
-    ----------
-    dataset
-        Name of the dataset.
-    pretraining
-        Contents of `metrics.json` of each pretrained model, by name.
-    tasks
-        Contents of `metrics.json` of each task and model.
-    """
-    lines = [f"Results of {dataset}"]
-    labels = name_models(pretraining)
-    for model, report in pretraining.items():
-        r = report.get("unifrac_pearson")
-        learned = "learned to fill in masked nucleotides"
-        if r is not None:
-            learned = f"predicts UniFrac distances with r {format_score(r)}"
-        lines.append(f"  encoder of {labels[model]}: {learned}")
-    for task in group_by_task(tasks):
-        for report, verdict in zip(task.reports, task.verdicts, strict=True):
-            label = model_label(report)
-            lines.append(f"  {task.name}, {label}: {write_answer(report, verdict)}")
-    return lines
-
-
-def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the answer to the first task, its first light, and where the page is.
 
     Parameters
@@ -106,10 +79,16 @@ def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
         The page of results, in the folder of the dataset.
     tasks
         Contents of `metrics.json`, those of the first task first.
+    left_over
+        Folders of tasks that the configuration no longer has.
     """
     dataset = page.parent.name
+    unasked = []
+    if left_over:
+        shown = f"{first_few(left_over)} in {page.parent}"
+        unasked = [f"Not asked for any more, and not on the page: {shown}"]
     if not tasks:
-        return [f"{dataset}: open {page} in a browser"]
+        return [f"{dataset}: open {page} in a browser", *unasked]
     reports = label_reports(tasks)
     first = reports[0]
     verdict = judge_all(reports)[0]
@@ -120,6 +99,7 @@ def closing_lines(page: Path, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{dataset}, {first['task']}: {write_short_answer(first, verdict)}",
         f"Light: {light.light}. {light.text}",
         f"Page{every}: open {page} in a browser",
+        *unasked,
     ]
 
 

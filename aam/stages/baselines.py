@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.folds import OBSERVED, read_folds
-from aam.data.predictions import TARGET, write_predictions
+from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
 from aam.data.trees.branches import branches, read_tree
 from aam.learners.baselines.problem import Problem, draw_landmarks
@@ -51,7 +51,8 @@ def fit_baselines(
     kind
         Whether numbers or classes are predicted.
     classes
-        Classes in their order. None: those that were observed, sorted.
+        Classes in their order. None: those that were observed, in the order of
+        `aam.data.predictions.class_order`.
     bounds
         Least and largest number that can be predicted; None: no bound.
     baselines
@@ -82,7 +83,7 @@ def fit_baselines(
         task = Problem(
             kind=kind,
             target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
-            classes=[] if is_regression else classes or sorted(set(observed)),
+            classes=[] if is_regression else classes or class_order(observed),
             fold=fold_table["fold"].to_numpy(),
             group=fold_table["group"].to_numpy(dtype=np.str_),
             counts=counts,

@@ -94,7 +94,9 @@ def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
     labels: dict[str, tuple[int, int]] = {}
     with collect_notes() as notes:
         for name, task in plan["tasks"].items():
-            wanted, values, fold, groups = labelled(kept, task)
+            wanted, values, fold, groups = labelled(
+                kept, task, before=study.metadata, depth=plan["depth"]
+            )
             samples = int((fold != TEST).sum())
             folds = len({*fold.tolist()} - {TEST})
             labels[name] = (samples, folds)

@@ -81,7 +81,8 @@ def divide_into_folds(
         The task cannot be learned from these samples.
     """
     sample_ids = read_biom(table).sample_ids
-    stored = read_metadata(metadata).loc[sample_ids]
+    imported = read_metadata(metadata)
+    stored = imported.loc[sample_ids]
     task = {
         "columns": columns,
         "where": where,
@@ -91,7 +92,7 @@ def divide_into_folds(
         "logarithm": logarithm,
     }
     with collect_notes() as notes:
-        wanted, values, fold, groups = labelled(stored, task)
+        wanted, values, fold, groups = labelled(stored, task, before=imported)
     text = values.map(_exact_text) if kind == "regression" else values
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},

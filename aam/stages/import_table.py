@@ -4,8 +4,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.counts import import_counts
 from aam.data.sequences import write_fasta
 from aam.data.study.read_starts import warn_of_odd_reads
 from aam.data.table import write_biom
@@ -25,20 +24,22 @@ def import_table(
     notes_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
-    """Check the user's table and sequences, leave out what has no reads, and write both.
+    """Check the user's table and sequences, leave out what adds nothing, and write both.
 
     Parameters
     ----------
     table
-        The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
+        The user's table: BIOM 2.1, BIOM 1.0, text in columns or `.qza`.
     sequences
-        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences.
+        FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences,
+        or a column of the table has them.
     table_out
         BIOM file to write.
     sequences_out
         FASTA file to write, in the order of the table.
     dropped_out
-        TSV file to write: samples and features without reads.
+        TSV file to write: samples and features without reads, totals among them, and features
+        whose sequence another has.
     notes_out
         TSV file to write: what was decided for the user.
     provenance
@@ -50,17 +51,17 @@ def import_table(
         A file cannot be read, or the sequences are not those of the features.
     """
     with collect_notes() as notes:
-        kept, dropped = without_empty(load_table(table))
-        sequence_of = feature_sequences(kept, table, sequences)
-        warn_of_odd_reads(table, kept, sequence_of)
+        counts = import_counts(table, sequences)
+        kept = counts.table
+        warn_of_odd_reads(table, kept, counts.sequences)
     logger.info(
-        "%d samples, %d features, %d reads; %d samples and features without reads left out",
+        "%d samples, %d features, %d reads; %d samples and features left out",
         len(kept.sample_ids),
         len(kept.feature_ids),
         int(kept.counts.sum()),
-        len(dropped),
+        len(counts.left_out),
     )
     write_biom(table_out, kept, provenance)
-    write_fasta(sequences_out, sequence_of)
-    write_tsv(dropped_out, dropped)
+    write_fasta(sequences_out, counts.sequences)
+    write_tsv(dropped_out, counts.left_out)
     write_notes(notes_out, notes)

@@ -9,6 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
+from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import load_cut_tree
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
@@ -33,6 +34,7 @@ def import_tree(
     table: Path,
     sequences: Path,
     tree: Path | None = None,
+    dropped: Path | None = None,
     root: Literal["given", "min_variance"] = "given",
     reference: str | None = None,
     candidates: Sequence[str] = (),
@@ -52,6 +54,8 @@ def import_tree(
     tree
         The user's tree: Newick or `.qza`. None: the features are placed in a reference tree, or a
         tree is made of them.
+    dropped
+        TSV file of what the table left out, which has further names of its features.
     root
         Where the root of the user's tree lies: where the file has it, or where the distances of
         the tips to it vary least.
@@ -77,8 +81,9 @@ def import_tree(
     """
     if tree is not None:
         feature_ids = read_biom(table).feature_ids
+        other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
         with collect_notes() as notes:
-            cut = load_cut_tree(tree, feature_ids, is_rooted=root == "given")
+            cut = load_cut_tree(tree, feature_ids, other_names, is_rooted=root == "given")
             warn_of_long_branches(cut)
         write_newick(tree_out, cut)
         write_notes(notes_out, notes)

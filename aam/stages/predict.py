@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 from aam.api import Model
+from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
 from aam.util.atomic import write_tsv
 
 logger = logging.getLogger(__name__)
@@ -41,10 +42,14 @@ def predict_table(
     Raises
     ------
     InputError
-        A file or the folder of models cannot be read, features have no sequence, or no sample has
-        enough reads.
+        A file or the folder of models cannot be read, features have no sequence, no sample has
+        enough reads, or hardly any read is near an ASV of training.
     """
     result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
-    unseen = result["unseen_asvs"].mean()
-    logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
+    logger.info(
+        "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
+        len(result),
+        100 * result[UNSEEN_ASVS].mean(),
+        100 * result[NEAR_READS].mean(),
+    )
     write_tsv(predictions_out, result, index=True, float_format="%.9g")

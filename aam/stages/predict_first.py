@@ -3,6 +3,7 @@
 import logging
 from pathlib import Path
 
+from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
 from aam.inference.first_answer import FirstAnswer
 from aam.util.atomic import write_tsv
 
@@ -28,10 +29,14 @@ def predict_by_baselines(
     Raises
     ------
     InputError
-        A file or the folder cannot be read, features have no sequence, or no sample has enough
-        reads.
+        A file or the folder cannot be read, features have no sequence, no sample has enough reads,
+        or hardly any read is near an ASV of training.
     """
     result = FirstAnswer.load(model).predict(table, sequences)
-    unseen = result["unseen_asvs"].mean()
-    logger.info("%d samples; %.0f %% of reads of unseen ASVs", len(result), 100 * unseen)
+    logger.info(
+        "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
+        len(result),
+        100 * result[UNSEEN_ASVS].mean(),
+        100 * result[NEAR_READS].mean(),
+    )
     write_tsv(predictions_out, result, index=True, float_format="%.9g")

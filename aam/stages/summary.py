@@ -3,18 +3,18 @@
 import math
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
-from aam.data.predictions import read_results
+from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.evaluate.scores import split_targets
@@ -31,12 +31,11 @@ from aam.report.page.methods import MethodsText, methods_text
 from aam.report.page.networks import network_sentences
 from aam.report.page.render import EncoderSection, PageFigure, Results, render_caption, render_page
 from aam.report.page.reports import is_baseline
-from aam.report.page.result_tables import Table, in_training
+from aam.report.page.result_tables import Table, in_training, with_few_near
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
 from aam.report.page.sentences.left_out import describe_left_out, describe_long_branches
-from aam.report.summary import closing_lines, summary_page, terminal_lines
+from aam.report.summary import closing_lines, summary_page
 from aam.util.atomic import read_json, write_text
-from aam.util.errors import InputError, problem
 from aam.util.notes import Note, read_notes
 from aam.version import __version__
 
@@ -210,75 +209,43 @@ class _Records:
         return {**self.encoder_files, **self.task_files}
 
 
-def terminal_summary(results_dir: Path) -> str:
-    """Return a few lines on the results in a folder such as `results/demo`.
-
-    Parameters
-    ----------
-    results_dir
-        The folder.
-
-    Returns
-    -------
-    str
-        What each encoder and each task reached, and where the page lies.
-
-    Raises
-    ------
-    InputError
-        If no model has been pretrained there, and no task answered.
-    """
-    pretrain = sorted(results_dir.glob("pretrain/*/metrics.json"))
-    tasks = _reports_in_order(results_dir)
-    if not pretrain and not tasks:
-        raise problem(
-            results_dir,
-            "no metrics.json of a model or of a first answer below it",
-            "the folder of a dataset's results",
-            "run the workflow first, with `make demo` for instance",
-        )
-    lines = terminal_lines(
-        results_dir.name,
-        {path.parent.name: read_json(path) for path in pretrain},
-        tasks,
-    )
-    if (results_dir / "report.html").exists():
-        lines.append(f"  open in a browser: {results_dir / 'report.html'}")
-    return "\n".join(lines)
-
-
-def closing_summary(page: Path) -> str:
-    """Return what a run ends with, in three lines.
+def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str] = ()) -> str:
+    """Return what a run ends with, in a few lines.
 
     Parameters
     ----------
     page
         The page that the run wrote, in the folder of the dataset's results.
+    scores
+        `metrics.json` of each task on the page, those of the first task first. Others in that
+        folder are of tasks that nobody asked for.
+    left_over
+        Folders of such tasks, below the folder of the dataset.
 
     Returns
     -------
     str
         The lines.
     """
-    return "\n".join(closing_lines(page, _reports_in_order(page.parent)))
+    return "\n".join(closing_lines(page, [read_json(path) for path in scores], left_over))
 
 
-def _reports_in_order(results_dir: Path) -> list[dict[str, Any]]:
-    """Return the scores of all tasks in the order of the configuration.
+def closing_predictions(paths: Sequence[Path]) -> list[str]:
+    """Return what a run ends with on tables that it predicted, a line for each of their lights.
 
-    That is the order of the accuracy table; tasks that it lacks come last. Without models they are
-    those of the first answers.
+    Parameters
+    ----------
+    paths
+        TSV files of predictions for other tables. Those that do not exist are left out.
+
+    Returns
+    -------
+    list of str
+        None where nothing limits the trust in the predictions.
     """
-    paths = sorted(results_dir.glob("finetune/*/*/metrics.json"))
-    if not paths:
-        paths = sorted(results_dir.glob("first/*/metrics.json"))
-    reports = [read_json(path) for path in paths]
-    table = results_dir / "benchmark" / "accuracy.tsv"
-    if not table.exists():
-        return reports
-    names = [name.partition(", ")[0] for name in read_results(table)["task"]]
-    rank = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return sorted(reports, key=lambda report: rank.get(report["task"], len(rank)))
+    predictions = {path: read_results(path) for path in paths if path.is_file()}
+    cautions = list(_prediction_limits(predictions))
+    return [f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions]
 
 
 def _decisions(paths: Sequence[Path]) -> list[Note]:
@@ -391,17 +358,35 @@ def _limits(records: _Records, *, imported: int) -> Iterator[Caution]:
     labels = name_models(records.encoders)
     for name, report in records.encoders.items():
         yield from list_encoder_cautions(labels[name], report)
-    # The models of all tasks may know a table differently: the worst is named, once per table.
-    unseen: dict[str, float] = {}
-    seen: dict[str, int] = {}
-    samples: dict[str, int] = {}
-    for path, table in records.predictions.items():
-        name = path.stem
-        unseen[name] = max(unseen.get(name, 0.0), float(table["unseen_asvs"].mean()))
-        seen[name] = max(seen.get(name, 0), sum(in_training(table)))
-        samples[name] = len(table)
-    for name, share in unseen.items():
-        yield from list_prediction_cautions(name, unseen=share, seen=seen[name], n=samples[name])
+    yield from _prediction_limits(records.predictions)
+
+
+def _prediction_limits(predictions: Mapping[Path, pd.DataFrame]) -> Iterator[Caution]:
+    """Yield what limits the trust in predictions for other tables.
+
+    The models of all tasks may know a table differently: the worst is named, once per table.
+    """
+    by_table: dict[str, list[pd.DataFrame]] = {}
+    for path, frame in predictions.items():
+        by_table.setdefault(path.stem, []).append(frame)
+    for name, frames in by_table.items():
+        few = [frame.loc[with_few_near(frame), "sample-id"].tolist() for frame in frames]
+        # Samples with few near reads have a light of their own.
+        others = [frame[~np.array(with_few_near(frame), bool)] for frame in frames]
+        near = [_mean(frame[NEAR_READS]) for frame in others if NEAR_READS in frame]
+        yield from list_prediction_cautions(
+            name,
+            unseen=max(_mean(frame[UNSEEN_ASVS]) for frame in others),
+            seen=max(sum(in_training(frame)) for frame in frames),
+            n=len(frames[0]),
+            few=max(few, key=len),
+            near=min(near, default=None),
+        )
+
+
+def _mean(values: pd.Series) -> float:
+    """Return the mean; 0 of nothing."""
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _figures(
@@ -469,10 +454,3 @@ def _summary_markdown(results: Results, records: _Records, *, page: str) -> str:
         networks=results.networks,
         page=page,
     )
-
-
-if __name__ == "__main__":
-    try:
-        print(terminal_summary(Path(sys.argv[1])))
-    except InputError as error:
-        sys.exit(str(error))

@@ -3,6 +3,7 @@
 `make fuzz` tries 100,000 of each kind; `make test` the same few.
 """
 
+import gzip
 import json
 import subprocess
 from collections.abc import Callable
@@ -41,12 +42,19 @@ JSON = {
 TEXTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "json": (load_table, json.dumps(JSON)),
     "tsv": (load_table, "# made\n#OTU ID\ts1\t02\ttaxonomy\nf1\t1\t2.0\tk__A; p__B\nf2\t0\t4\t\n"),
+    "csv": (load_table, '"","s1","s2","Total"\n"1",1,2,3\n"2",5,4,9\n"3",0,7,7\n'),
+    "r": (load_table, '"s1" "s2" "s3"\n"f1" 1 2e+05 0\n"f2" 0 4 9\n'),
+    "shared": (
+        load_table,
+        "label\tGroup\tnumOtus\tO1\tO2\n0.03\ts1\t2\t5\t0\t\n0.03\ts2\t2\t1\t7\t\n",
+    ),
     "fasta": (load_sequences, ">a first\nACGTN\nacgu\n>b\nTTTT\n"),
     "newick": (load_tree, "[&R] ((a:1,'b c':2e-1)0.9:0.5,(c:1,d_e:0):1);\n"),
     "metadata": (
         load_metadata,
         '#SampleID\tage\tsite\n#q2:types\tnumeric\tcategorical\n1\t5\t"a ""b"""\n2\tNA\t\n',
     ),
+    "ranks": (load_taxonomy, '"Kingdom","Phylum"\n"f1","Bacteria","NA"\n"f2","Archaea","Eury"\n'),
     "taxonomy": (load_taxonomy, "Feature ID\tTaxon\tConfidence\nf1\tk__A; s__b\t0.9\nf2\t\t1\n"),
 }
 
@@ -63,12 +71,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[
     write_biom(folder / "t.biom", TABLE, {})
     own = artifact(folder / "t.qza", "Phylogeny[Rooted]", content=TEXTS["newick"][1], method=8)
     texts = {name: (read, text.encode()) for name, (read, text) in TEXTS.items()}
+    texts["unicode"] = (load_table, TEXTS["tsv"][1].encode("utf-16"))
+    texts["gzip"] = (load_table, gzip.compress(TEXTS["tsv"][1].encode(), mtime=0))
     archives = {"biom": (load_table, folder / "t.biom"), "qza": (load_tree, own)}
     return texts | {name: (read, path.read_bytes()) for name, (read, path) in archives.items()}
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [*TEXTS, "biom", "qza"])
+@pytest.mark.parametrize("kind", [*TEXTS, "unicode", "gzip", "biom", "qza"])
 @fuzzed
 @given(data=st.data())
 def test_files(kind: str, files: Any, tmp_path: Path, monkeypatch: Any, data: Any) -> None:

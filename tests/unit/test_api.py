@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from model_directories import write_models
+from scipy.sparse import csr_array
 from skbio.metadata import SampleMetadata
 
 import aam
@@ -21,6 +22,7 @@ from aam.inference.outputs import Share, decode_outputs, raw_outputs
 from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
+from aam.reference_tree.bases import reverse_complement
 from aam.stages.predict import predict_table
 from aam.util.errors import InputError
 
@@ -109,8 +111,8 @@ def model(saved) -> Model:
 
 def test_tables_come_as_paths_or_in_memory(model, augmented, files):
     expected = model.predict(files["table.biom"], files["sequences.fasta"])
-    columns = ["predicted", "sd", "lower", "upper", "unseen_asvs", "novelty", "in_training"]
-    assert list(expected.columns) == columns
+    told = ["unseen_asvs", "near_reads", "novelty", "in_training"]
+    assert list(expected.columns) == ["predicted", "sd", "lower", "upper", *told]
     # The 18th smallest of the 19 errors of cross-validation, 18 = ceil(0.9 * 20).
     np.testing.assert_allclose(expected["predicted"] - expected["lower"], 17)
     np.testing.assert_allclose(expected["upper"] - expected["predicted"], 17)
@@ -121,13 +123,42 @@ def test_tables_come_as_paths_or_in_memory(model, augmented, files):
         model.predict(str(files["table.tsv"]), str(files["sequences.fasta"])),
         model.predict(augmented.table, files["sequences.fasta"]),
         # Draws are made by feature ID: with other IDs they are other draws.
-        model.predict(by_sequence)[["unseen_asvs", "novelty", "in_training"]],
+        model.predict(by_sequence)[told],
     ):
         pd.testing.assert_frame_equal(found, expected[found.columns], atol=1e-3)
     with pytest.raises(InputError, match="the table.*sequences"):
         model.predict(augmented.table)
     with pytest.raises(InputError, match="nothing.biom: got no such file"):
         model.predict("nothing.biom")
+
+
+def test_a_table_of_the_other_strand_is_refused_and_nothing_written(saved, augmented, tmp_path):
+    turned = [reverse_complement(text) for text in augmented.sequences.values()]
+    table = FeatureTable(augmented.table.sample_ids, turned, augmented.table.counts)
+    write_biom(tmp_path / "new.biom", table, {})
+    message = rf"{tmp_path}/new\.biom: got 20 samples in which 0 % of the reads .*other strand"
+    with pytest.raises(InputError, match=message):
+        predict_table(
+            model=saved[0],
+            table=tmp_path / "new.biom",
+            predictions_out=tmp_path / "found.tsv",
+        )
+    assert not (tmp_path / "found.tsv").exists()
+
+
+def test_a_sample_of_which_little_is_known_has_no_bounds(model, augmented):
+    """What is predicted for the other samples is what it is without it."""
+    asvs = [*augmented.sequences.values()]
+    counts = augmented.table.counts.toarray()
+    counts = np.hstack([counts, np.zeros_like(counts)])
+    counts[3, 30:], counts[3, :30] = counts[3, :30].copy(), 0
+    texts = [*asvs, *map(reverse_complement, asvs)]
+    ids = augmented.table.sample_ids
+    found = model.predict(FeatureTable(ids, texts, csr_array(counts)))
+    plain = model.predict(FeatureTable(ids, asvs, augmented.table.counts))
+    assert found["near_reads"].tolist() == [1, 1, 1, 0, *[1] * 16]
+    assert found.loc["003", ["lower", "upper"]].isna().all()
+    pd.testing.assert_frame_equal(found.drop("003"), plain.drop("003"), atol=1e-4)
 
 
 def test_samples_without_reads_are_named(model, augmented, files, caplog):

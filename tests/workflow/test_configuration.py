@@ -173,3 +173,27 @@ def test_what_a_job_counts_for_on_this_machine(fresh: Any) -> None:
     assert done.returncode == 0, done.stdout
     counted = [accelerated(), 4 * accelerated(), 3]
     assert (fresh.root / "gpus.txt").read_text().split() == [str(int(n)) for n in counted]
+
+
+def test_a_file_that_is_not_there_stops_a_run_that_had_its_answer(fresh: Any) -> None:
+    config = user_config(fresh.root)
+    target = "results/mine/inputs/table.biom"
+    done = fresh.snakemake("--cores", "1", "--configfile", config, "--", target)
+    assert done.returncode == 0, done.stdout
+    # With the file that is gone, Snakemake would take the results for current.
+    for changes, said in (
+        ({"datasets": {"mine": {"table": "tabel.tsv"}}}, "mean 'table.tsv'"),
+        ({"datasets": {"mine": {"table": "table.tsv"}}, "data_dir": "nowhere"}, "mean table.tsv"),
+    ):
+        (fresh.root / "mine.yaml").write_text(yaml.safe_dump(changes))
+        output = fresh.dry_run("--configfile", config, "--", target, fails=True)
+        assert said in output
+        assert "Traceback" not in output
+        assert "Exception" not in output
+    # Jobs do not look again: the table may be deleted while others run.
+    (fresh.root / "mine.yaml").write_text(
+        yaml.safe_dump({"datasets": {"mine": {"table": "t.tsv"}}})
+    )
+    modes = ("--mode", "subprocess", "--cores", "1", "--allowed-rules", "simulate")
+    output = fresh.snakemake(*modes, "--configfile", config, "--", target).stdout
+    assert "configuration key" not in output

@@ -18,7 +18,7 @@ from aam.config.configuration import load, resolved
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.names import AAM
-from aam.config.references import REFERENCES
+from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.digests import claim, user_digests
 from aam.util.errors import InputError
@@ -30,6 +30,9 @@ def loaded(raw):
         for path in workflow.configfiles:
             read_configuration(Path(path))
         found = load(raw)
+        # Not in jobs: files may go once they are imported, and every job parses this file again.
+        if workflow.is_main_process:
+            require_files(found)
         claim(Path(found.results_dir), Path.cwd())
         return found
     except InputError as error:

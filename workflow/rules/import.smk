@@ -66,6 +66,7 @@ rule import_tree:
         unpack(source_files("tree")),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
+        dropped=result("inputs/dropped.tsv"),
     output:
         tree=result("inputs/tree.nwk"),
         notes=result("inputs/notes/tree.tsv"),
@@ -123,6 +124,7 @@ rule import_taxonomy:
     input:
         unpack(source_files("taxonomy")),
         table=result("inputs/table.biom"),
+        dropped=result("inputs/dropped.tsv"),
     output:
         taxonomy=result("inputs/taxonomy.tsv"),
         notes=result("inputs/notes/taxonomy.tsv"),

@@ -1,15 +1,10 @@
 """The files that rules read: functions of wildcards."""
 
 
-def user_files(section, *names):
+def named_files(section, *names):
     """Return the files that a section of the configuration names, where it does."""
-    folder = Path(CONFIG.data_dir).expanduser()
-    given = {name: getattr(section, name) for name in names}
-    return {
-        name: str(folder / path)
-        for name, path in given.items()
-        if path is not None and path not in REFERENCES
-    }
+    given = user_files(CONFIG, section)
+    return {name: str(given[name]) for name in names if name in given}
 
 
 def source_files(*names):
@@ -18,7 +13,7 @@ def source_files(*names):
     def files(wildcards):
         section = CONFIG.datasets[wildcards.dataset]
         if section.simulate is None:
-            return user_files(section, *names)
+            return named_files(section, *names)
         simulated = {
             "table": "table.biom",
             "tree": "tree.nwk",
@@ -219,7 +214,7 @@ def prediction_files(wildcards):
     section = CONFIG.predictions[wildcards.table]
     if section.table is None:
         return {"table": result("simulated/new_table.biom", dataset=wildcards.dataset)}
-    return user_files(section, "table", "sequences", "metadata")
+    return named_files(section, "table", "sequences", "metadata")
 
 
 def baseline_prediction_files(wildcards):

@@ -31,7 +31,10 @@ def notes_of(dataset):
     owners = dict.fromkeys(map(folds_owner, tasks_of(dataset)))
     return [
         *(result(f"inputs/notes/{name}.tsv", dataset=dataset) for name in read),
-        *(result("folds/{task}.notes.tsv", dataset=dataset, task=task) for task in owners),
+        *(
+            result("folds/{task}.notes.tsv", dataset=dataset, task=task)
+            for task in owners
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ if __name__ == "__main__":
         import_taxonomy(
             table=job.inputs["table"],
             taxonomy=job.inputs["taxonomy"],
+            dropped=job.inputs["dropped"],
             taxonomy_out=job.outputs["taxonomy"],
             notes_out=job.outputs["notes"],
         )

@@ -10,6 +10,7 @@ if __name__ == "__main__":
             table=job.inputs["table"],
             sequences=job.inputs["sequences"],
             tree=job.inputs.get("tree"),
+            dropped=job.inputs["dropped"],
             root=job.settings["root"],
             reference=job.settings.get("reference"),
             candidates=[*job.settings.get("digests", {})],

@@ -1,11 +1,43 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
+from datetime import date, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from aam.config.baselines import BaselineName
 from aam.config.sections.base import FilePath, Override, Section
+
+
+def as_text(value: Any) -> Any:
+    """Return what YAML read as numbers or dates as the text that metadata have.
+
+    Parameters
+    ----------
+    value
+        A name or value of the metadata, or lists and mappings of them.
+
+    Raises
+    ------
+    ValueError
+        YAML read a word as a truth value or as nothing, or a date with a time, so that the text is
+        lost.
+    """
+    if isinstance(value, dict):
+        return {as_text(key): as_text(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [as_text(inner) for inner in value]
+    quoted = "expected text: write it in quotes, as the metadata have it"
+    if isinstance(value, bool):
+        words = "yes, on and true" if value else "no, off and false"
+        raise ValueError(f"got {value}, as YAML reads {words} without quotes; {quoted}")
+    if value is None:
+        raise ValueError(f"got nothing, as YAML reads null and ~ without quotes; {quoted}")
+    if isinstance(value, datetime):
+        raise ValueError(f"got {value}, which YAML read as a date with a time; {quoted}")
+    if isinstance(value, int | float):
+        return repr(value)
+    return value.isoformat() if isinstance(value, date) else value
 
 
 class Folds(Section):
@@ -37,6 +69,11 @@ class Folds(Section):
             f"got {groups!r}; expected the name of a metadata column, false (every sample is of "
             "its own) or null"
         )
+
+    @field_validator("column", mode="before")
+    @classmethod
+    def _name(cls, column: Any) -> Any:
+        return None if column is None else as_text(column)
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -85,6 +122,14 @@ class Task(Section):
     def columns(self) -> list[str]:
         """The columns to predict."""
         return [self.column] if isinstance(self.column, str) else list(self.column)
+
+    @field_validator(
+        "column", "where", "classes", "transform_by", "condition", "report_by", mode="before"
+    )
+    @classmethod
+    def _names_and_values(cls, given: Any, info: ValidationInfo) -> Any:
+        has_default = info.field_name in ("classes", "transform_by")
+        return given if given is None and has_default else as_text(given)
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:

@@ -1,17 +1,83 @@
-"""Opening the user's files, plain or inside a QIIME 2 artifact, and naming their problems."""
+"""Opening the user's files, plain, gzipped or inside a QIIME 2 artifact, and naming their problems.
 
+Files of other programs are recognized by their content, so that a message names what to do.
+"""
+
+import codecs
+import gzip
+import io
+import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aam.data.importing.qza import ArtifactKind, is_archive, read_artifact
+from aam.data.importing.ids import likely_pairs
+from aam.data.importing.qza import ArtifactKind, is_archive, largest_content, read_artifact
 from aam.util.errors import InputError, first_few, first_names, problem, problems
 
 _GZIP = b"\x1f\x8b"
+_FROM_R = (
+    "write it as text in R: write.table(OBJECT, 'FILE.tsv', sep = '\\t'), or "
+    "ape::write.tree(OBJECT, 'FILE.nwk') for a tree"
+)
+_PAGE = "download the file itself; the address of a page that shows it is another one"
+_BINARY: dict[bytes, tuple[str, str]] = {
+    b"RDX": ("an R workspace (.RData)", _FROM_R),
+    b"RDA": ("an R workspace (.RData)", _FROM_R),
+    b"X\n\0\0\0": ("an R object (.rds)", _FROM_R),
+    b"A\n": ("an R object (.rds)", _FROM_R),
+    b"BZh": ("a bzip2 file", "decompress it first: bunzip2 {name}"),
+    b"\xfd7zXZ": ("an xz file", "decompress it first: unxz {name}"),
+    b"\xd0\xcf\x11\xe0": (
+        "an old Excel workbook (.xls)",
+        "save the sheet as 'Text (tab delimited)' in Excel",
+    ),
+    b"%PDF": ("a PDF document", "give the data behind it as text"),
+}
+"""What files are that begin so, and what to do."""
+_TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
+    "page": (re.compile(r"<(!doctype|html|\?xml)", re.I), "a web page or XML", _PAGE),
+    "pointer": (
+        re.compile("version https://git-lfs"),
+        "the pointer of Git LFS to a file",
+        "fetch the file itself: git lfs pull",
+    ),
+    "sequences": (
+        re.compile(">"),
+        "sequences (FASTA)",
+        "give them under the key `sequences`",
+    ),
+    "reads": (
+        re.compile(r"@[^\n]*\n[A-Za-z.]+\r?\n\+"),
+        "sequencing reads (FASTQ)",
+        "denoise them first (DADA2, Deblur), and give the table and the sequences of the features",
+    ),
+    "nexus": (
+        re.compile("#NEXUS", re.I),
+        "a tree in the NEXUS format",
+        "convert it to Newick, in R: ape::write.tree(ape::read.nexus('{name}'), 'tree.nwk'), and "
+        "give that under the key `tree`",
+    ),
+    "tree": (
+        re.compile(r"(\[[^\]]*\]\s*)?\([^;,]*,"),
+        "a tree (Newick)",
+        "give it under the key `tree`",
+    ),
+    "table": (
+        re.compile(r"\{[^{]*\"(format|rows|id)\""),
+        "a table in the format BIOM 1.0",
+        "give it under the key `table`",
+    ),
+}
+"""What text is that begins so, and what to do, by its kind: mostly the key that it belongs to."""
+_SEPARATOR_LINE = re.compile(r"\Asep=[,;\t]?[ \t,;]*(\r\n|\r|\n)", re.I)
+"""The first line of a CSV file that tells Excel its separator."""
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
-    """Return the content of a file, or of the data file in an artifact.
+    """Return the content of a file, decompressed, or of the data file in an artifact.
 
     Parameters
     ----------
@@ -25,7 +91,8 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
     Raises
     ------
     InputError
-        There is no such file, or it is empty, compressed, or an archive of another kind.
+        There is no such file, or it is empty, damaged, of another program, or an archive of
+        another kind.
     """
     if not path.exists():
         hint = "correct the path; paths in the configuration are relative to `data_dir`"
@@ -38,33 +105,54 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
     if not content.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if content.startswith(_GZIP):
-        raise problem(path, "a gzip file", expected, f"decompress it first: gunzip {path.name}")
-    if path.suffix != ".qza" and not is_archive(content):
-        return content
-    if kind is None:
-        hint = "export it: `qiime tools export` for .qza, 'save as text' for .xlsx"
-        raise problem(path, "a zip archive", expected, hint)
-    return read_artifact(path, content, kind)
+        content = _decompressed(path, content, expected)
+    for magic, (actual, hint) in _BINARY.items():
+        if content.startswith(magic):
+            raise problem(path, actual, expected, hint.format(name=path.name))
+    if path.suffix in (".qza", ".qzv") or is_archive(content):
+        return read_artifact(path, content, kind, expected)
+    return content
 
 
-def read_text(path: Path, expected: str, kind: ArtifactKind | None) -> str:
-    """Return the content of a UTF-8 file, without a byte order mark.
+def _decompressed(path: Path, content: bytes, expected: str) -> bytes:
+    """Return what a gzip file holds, unless that is out of proportion to its size."""
+    most = largest_content(len(content))
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            inflated = file.read(most + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        actual = f"a gzip file that is cut off or damaged ({error})"
+        raise problem(path, actual, expected, "download or compress it again") from error
+    if len(inflated) > most:
+        actual = f"a gzip file of more than {most:,} bytes"
+        raise problem(path, actual, expected, f"decompress it first: gunzip {path.name}")
+    if not inflated.strip():
+        raise problem(path, "a gzip file of nothing", expected, "export or download it again")
+    return inflated
+
+
+def read_text(
+    path: Path, expected: str, kind: ArtifactKind | None, *, key: str | None = None
+) -> str:
+    """Return the content of a text file, without a byte order mark.
 
     Parameters
     ----------
     path, expected, kind
         As for `read_content`.
+    key
+        As for `decode_text`.
 
     Raises
     ------
     InputError
-        The file cannot be read, or its content is no text.
+        The file cannot be read, or its content is no text or text of another kind.
     """
-    return decode_text(path, read_content(path, expected, kind), expected)
+    return decode_text(path, read_content(path, expected, kind), expected, key=key)
 
 
-def decode_text(path: Path, content: bytes, expected: str) -> str:
-    """Return UTF-8 bytes as text, without a byte order mark.
+def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = None) -> str:
+    """Return UTF-8 bytes as text, or UTF-16 with a byte order mark, which is left out.
 
     Parameters
     ----------
@@ -74,23 +162,57 @@ def decode_text(path: Path, content: bytes, expected: str) -> str:
         Its content.
     expected
         What it should be, in the words of a message.
+    key
+        The configuration key that the file stands under. Text that belongs under another one is
+        refused; None: all that is recognized is.
 
     Raises
     ------
     InputError
-        The bytes are no UTF-8 text, or nothing but white space.
+        The bytes are no text, nothing but white space, or text of another kind.
     """
-    hint = "check the path, or save it as UTF-8 text"
+    if content.startswith(_HDF5):
+        hint = "give it under the key `table`, if it is a feature table"
+        raise problem(path, "an HDF5 file (BIOM 2.1?)", expected, hint)
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
-        actual = f"bytes that are not UTF-8 text, first at byte {error.start}"
-        raise problem(path, actual, expected, hint) from error
+        raise _encoding_problem(path, content, expected, error) from error
+    text = _SEPARATOR_LINE.sub("", text)
     if not text.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if "\0" in text:
-        raise problem(path, "a binary file", expected, hint)
+        raise problem(path, "a binary file", expected, "check the path, or save it as UTF-8 text")
+    begun = text.lstrip()
+    for of_key, (pattern, actual, hint) in _TEXTS.items():
+        is_whole = of_key != "tree" or begun.rstrip().endswith(";")
+        if of_key != key and is_whole and pattern.match(begun):
+            raise problem(path, actual, expected, hint.format(name=path.name))
     return text
+
+
+def _encoding_problem(
+    path: Path, content: bytes, expected: str, error: UnicodeDecodeError
+) -> InputError:
+    """Name bytes that are no UTF-8: those of a text in another encoding, or of no text at all."""
+    start = error.start
+    controls = set(range(32)) - {*b"\t\n\r"}
+    foreign = sum(byte > 127 for byte in content)
+    if error.encoding != "utf-8" or not controls.isdisjoint(content) or 3 * foreign > len(content):
+        actual = f"bytes that are not UTF-8 text, first at byte {start}"
+        return problem(path, actual, expected, "check the path, or save it as UTF-8 text")
+    line = content.count(b"\n", 0, start) + 1
+    around = content[max(0, start - 15) : start + 15].decode("latin-1")
+    actual = (
+        f"text that is not UTF-8, but perhaps Latin-1, first in line {line} "
+        f"({' '.join(around.split())!r})"
+    )
+    hint = (
+        "save it as UTF-8 ('CSV UTF-8' or 'Unicode text' in Excel), or convert it: "
+        f"iconv -f LATIN1 -t UTF-8 {path.name} > NEW"
+    )
+    return problem(path, actual, expected, hint)
 
 
 def lines_of(text: str) -> list[str]:
@@ -101,6 +223,21 @@ def lines_of(text: str) -> list[str]:
 def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
+
+
+def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
+    """Say which names of one file are probably which of another, empty if none is.
+
+    Parameters
+    ----------
+    names
+        Names that the other file lacks.
+    others
+        Names that it has.
+    """
+    pairs = likely_pairs(names, others)
+    shown = [f"{pair.name!r} is probably {pair.other!r} ({pair.difference})" for pair in pairs]
+    return f"; {first_few(shown, limit=2)}" if shown else ""
 
 
 def report_names(

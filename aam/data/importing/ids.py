@@ -1,4 +1,4 @@
-"""Sample IDs of two files that should be the same, and how programs change them on the way."""
+"""IDs of two files that should be the same, and how programs change them on the way."""
 
 import logging
 import math
@@ -19,15 +19,15 @@ MANY_UNMATCHED = 0.1
 
 @dataclass(frozen=True)
 class LikelyPair:
-    """Two IDs that are probably the same sample."""
+    """Two IDs that are probably the same sample or feature."""
 
-    table_id: str
-    metadata_id: str
+    name: str
+    other: str
     difference: str
     """In what they differ, in words."""
 
     def __str__(self) -> str:
-        return f"'{self.table_id}' and '{self.metadata_id}' ({self.difference})"
+        return f"'{self.name}' and '{self.other}' ({self.difference})"
 
 
 def _strip(name: str) -> str:
@@ -56,8 +56,8 @@ _CHANGES: tuple[tuple[str, Callable[[str], str]], ...] = (
 """What programs change in an ID, the most harmless change first, and what undoes it."""
 
 
-def likely_pairs(table_ids: Iterable[str], metadata_ids: Iterable[str]) -> list[LikelyPair]:
-    """Return the IDs of two files that are probably the same sample.
+def likely_pairs(names: Iterable[str], others: Iterable[str]) -> list[LikelyPair]:
+    """Return the IDs of two files that are probably the same.
 
     The changes of `_CHANGES` are undone one after the other, then numbers that a spreadsheet
     rewrote (`101.0`, `1E+05`), then a prefix or suffix that one of the IDs has more, then lost
@@ -65,23 +65,23 @@ def likely_pairs(table_ids: Iterable[str], metadata_ids: Iterable[str]) -> list[
 
     Parameters
     ----------
-    table_ids, metadata_ids
+    names, others
         IDs that the other file does not have.
 
     Returns
     -------
     list of LikelyPair
-        In the order of `table_ids`; no ID is in two pairs.
+        In the order of `names`; no ID is in two pairs.
     """
-    ours = {name: name for name in dict.fromkeys(table_ids)}
-    theirs = {name: name for name in dict.fromkeys(metadata_ids)}
+    ours = {name: name for name in dict.fromkeys(names)}
+    theirs = {name: name for name in dict.fromkeys(others)}
     position = {name: number for number, name in enumerate(ours)}
     pairs: list[LikelyPair] = []
 
     def pair(difference: str, alike: Iterable[tuple[str, str]]) -> None:
-        for table_id, metadata_id in list(alike):
-            pairs.append(LikelyPair(table_id, metadata_id, difference))
-            del ours[table_id], theirs[metadata_id]
+        for name, other in list(alike):
+            pairs.append(LikelyPair(name, other, difference))
+            del ours[name], theirs[other]
 
     for difference, undo in _CHANGES:
         ours = {name: undo(form) for name, form in ours.items()}
@@ -91,7 +91,7 @@ def likely_pairs(table_ids: Iterable[str], metadata_ids: Iterable[str]) -> list[
     pair("how a number is written", _alike(*numbers))
     pair("a longer beginning or end", _extended(ours, theirs))
     pair("lost separators", _alike(_without_dashes(ours), _without_dashes(theirs)))
-    return sorted(pairs, key=lambda one: position[one.table_id])
+    return sorted(pairs, key=lambda one: position[one.name])
 
 
 def _alike(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str]]:

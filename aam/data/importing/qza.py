@@ -28,15 +28,30 @@ _DAMAGE = (
     OSError,
     ValueError,
 )
+EXPECTED = "a QIIME 2 artifact (.qza)"
 LARGEST = 2**32
 """Bytes of a data file: a damaged or hostile archive may claim any number."""
 EXPANSION = 200
 """Bytes of a large data file per byte of its archive: real ones have a tenth of that at most."""
-_KEYS = {
+_AGAIN = "check the path, or export it again"
+_HINTS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
     "FeatureData[Sequence]": "these are sequences: give them under the key `sequences`",
+    "FeatureData[Taxonomy]": "this is a taxonomy: give it under the key `taxonomy`",
     "Phylogeny": "this is a tree: give it under the key `tree`",
+    "Visualization": (
+        "a visualization (.qzv) shows data and holds none of it for other programs: give the file "
+        "that it was made from"
+    ),
+    "": "`qiime tools peek` says what each of your artifacts is",
 }
+"""What to do with an artifact of another type, by the beginning of that."""
+_OFFICE = {
+    "xl/": "an Excel workbook (.xlsx)",
+    "word/": "a Word document (.docx)",
+    "content.xml": "an OpenDocument file (.ods)",
+}
+"""What other archives are, by the beginning of a member's name."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,20 @@ def is_archive(content: bytes) -> bool:
     return content.startswith(_MAGIC)
 
 
-def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
+def largest_content(size: int) -> int:
+    """Return how many bytes a compressed file of some size may hold.
+
+    Parameters
+    ----------
+    size
+        Bytes of the file.
+    """
+    return min(LARGEST, 2**26 + EXPANSION * size)
+
+
+def read_artifact(
+    path: Path, content: bytes, kind: ArtifactKind | None, expected: str = EXPECTED
+) -> bytes:
     """Return the data file of an artifact.
 
     Parameters
@@ -72,44 +100,64 @@ def read_artifact(path: Path, content: bytes, kind: ArtifactKind) -> bytes:
     content
         Its bytes.
     kind
-        The artifact that is accepted.
+        The artifact that is accepted; None: none is.
+    expected
+        What the file should be, in the words of a message.
 
     Raises
     ------
     InputError
-        The archive is damaged, too large, or an artifact of another type.
+        The archive is damaged, too large, an artifact of another type, or none at all.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            root = _root(path, archive.namelist())
-            member = f"{root}/data/{kind.member}"
-            largest = min(LARGEST, 2**26 + EXPANSION * len(content))
-            for name, most in ((f"{root}/metadata.yaml", 2**20), (member, largest)):
-                size = archive.getinfo(name).file_size if name in archive.namelist() else 0
-                if size > most:
-                    actual = f"{name} of {size:,} bytes"
-                    raise problem(path, actual, f"at most {most:,}", "split the table, or check it")
+            names = archive.namelist()
+            _refuse_office(path, names, expected)
+            root = _root(path, names, expected)
+            _refuse_large(path, archive, f"{root}/metadata.yaml", 2**20)
             described = yaml.safe_load(archive.read(f"{root}/metadata.yaml"))
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
-                raise _not_an_artifact(path, "a metadata.yaml without a `type`")
+                actual = "an archive with a metadata.yaml without a `type`"
+                raise problem(path, actual, expected, _AGAIN)
             given_type = described["type"]
-            if given_type != kind.type:
-                hints = {**kind.hints, **_KEYS, "": "`qiime tools peek` says what each of yours is"}
-                hint = next(text for start, text in hints.items() if given_type.startswith(start))
-                raise problem(path, f"an artifact of type {given_type}", kind.type, hint)
+            if kind is None or given_type != kind.type:
+                hints = [*(kind.hints if kind else {}).items(), *_HINTS.items()]
+                hint = next(text for start, text in hints if given_type.startswith(start))
+                actual = f"an artifact of type {given_type}"
+                raise problem(path, actual, expected if kind is None else kind.type, hint)
+            member = f"{root}/data/{kind.member}"
+            _refuse_large(path, archive, member, largest_content(len(content)))
             return archive.read(member)
     except InputError:
         raise
     except _DAMAGE as error:
         actual = f"a damaged archive ({error})"
-        raise problem(path, actual, "a QIIME 2 artifact", "download or export it again") from error
+        raise problem(path, actual, expected, "download or export it again") from error
     except KeyError as error:
-        raise _not_an_artifact(path, f"a zip archive without a part of it ({error})") from error
+        actual = f"a zip archive without a part of an artifact ({error})"
+        raise problem(path, actual, expected, _AGAIN) from error
     except yaml.YAMLError as error:
-        raise _not_an_artifact(path, "a metadata.yaml that is not YAML") from error
+        actual = "an archive with a metadata.yaml that is not YAML"
+        raise problem(path, actual, expected, _AGAIN) from error
 
 
-def _root(path: Path, names: list[str]) -> str:
+def _refuse_office(path: Path, names: list[str], expected: str) -> None:
+    """Refuse the archives that office programs write, with what to do."""
+    for start, what in _OFFICE.items():
+        if any(name.startswith(start) for name in names):
+            hint = "save the sheet as text: 'Text (tab delimited)' or 'CSV UTF-8'"
+            raise problem(path, what, expected, hint)
+
+
+def _refuse_large(path: Path, archive: zipfile.ZipFile, name: str, most: int) -> None:
+    """Refuse a member that claims to be larger than it can be."""
+    size = archive.getinfo(name).file_size
+    if size > most:
+        actual = f"{name} of {size:,} bytes"
+        raise problem(path, actual, f"at most {most:,}", "split the table, or check it")
+
+
+def _root(path: Path, names: list[str], expected: str) -> str:
     """Return the one folder at the top, after refusing paths that lead out of the archive."""
     outside = [name for name in names if _leads_out(name)]
     if outside:
@@ -118,14 +166,11 @@ def _root(path: Path, names: list[str]) -> str:
         raise problem(path, actual, "paths inside of the artifact", hint)
     roots = {PurePosixPath(name).parts[0] for name in names}
     if len(roots) != 1:
-        raise _not_an_artifact(path, f"a zip archive with {len(roots)} entries at its top")
+        actual = f"a zip archive with {len(roots)} entries at its top"
+        raise problem(path, actual, expected, _AGAIN)
     return roots.pop()
 
 
 def _leads_out(name: str) -> bool:
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
-
-
-def _not_an_artifact(path: Path, actual: str) -> InputError:
-    return problem(path, actual, "a QIIME 2 artifact (.qza)", "check the path, or export it again")

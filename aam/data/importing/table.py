@@ -1,8 +1,11 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts."""
 
+import codecs
 import json
-from collections.abc import Iterator
-from itertools import chain
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import biom
@@ -10,7 +13,6 @@ import numpy as np
 import pandas as pd
 from biom.err import seterr
 from biom.exception import BiomException
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.importing.classic import parse_classic
@@ -22,15 +24,15 @@ from aam.data.importing.files import (
     report_names,
 )
 from aam.data.importing.hdf5 import read_hdf5
+from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout
 from aam.data.importing.qza import ArtifactKind
+from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
+from aam.data.importing.values import count_problems
 from aam.data.table import FeatureTable
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, count_names, problem
 
+logger = logging.getLogger(__name__)
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
-LARGEST_COUNT = 2**53
-"""BIOM holds counts as float64, which is exact up to here."""
-NO_READS = "no reads"
-"""Why an empty sample or feature is left out."""
 
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
@@ -49,46 +51,153 @@ _BIOM_ERRORS = (
     TypeError,
     ValueError,
 )
+NO_READS = "no reads"
+"""Why most of what is left out is."""
 _CHECK = "check how the table was filtered or exported"
-_RAW = "give the raw read counts, not normalised or transformed ones"
-Parsed = tuple[list[str], list[str], csr_array]
-"""IDs of samples and of features, and counts [N, F] in float64, not yet checked."""
+_SPREADSHEET = re.compile(r"\d(\.\d+)?E[+-]?\d+")
+"""IDs that a spreadsheet took for numbers."""
 
 
-def load_table(path: Path) -> FeatureTable:
+@dataclass(frozen=True)
+class TableFile:
+    """What the file of a feature table holds."""
+
+    table: FeatureTable
+    """Read counts."""
+    sequences: Mapping[str, str]
+    """Sequence by feature ID, of a column of sequences; empty if there is none."""
+    left_out: list[tuple[str, str, str]]
+    """`what`, `id` and `why` of what was called a sample or a feature, and is none."""
+
+
+def load_table(
+    path: Path,
+    *,
+    sequences: SequenceFile | None = None,
+    sample_ids: Collection[str] | None = None,
+) -> FeatureTable:
     """Read a feature table in any of the formats that users have, and check it.
 
     Samples and features keep their order and IDs; their metadata is dropped.
 
     Parameters
     ----------
-    path
-        BIOM 2.1, BIOM 1.0, TSV, or a .qza of type FeatureTable[Frequency]; the content says which.
+    path, sequences, sample_ids
+        As for `read_table_file`.
 
     Raises
     ------
     InputError
         The file is no table of whole counts; all its problems are named at once.
     """
+    return read_table_file(path, sequences=sequences, sample_ids=sample_ids).table
+
+
+def read_table_file(
+    path: Path,
+    *,
+    sequences: SequenceFile | None = None,
+    sample_ids: Collection[str] | None = None,
+) -> TableFile:
+    """Read a feature table, find out which axis holds its samples, and check its numbers.
+
+    Warnings tell what was decided: an axis, and what is no sample or no feature.
+
+    Parameters
+    ----------
+    path
+        BIOM 2.1, BIOM 1.0, text in columns, or a .qza of type FeatureTable[Frequency]; the content
+        says which. Each may be compressed by gzip.
+    sequences
+        The sequences of the features, where a file has them.
+    sample_ids
+        Samples that other files name, where they are known.
+
+    Raises
+    ------
+    InputError
+        The file is no table of whole counts, or could be read in two ways; all its problems are
+        named at once.
+    """
     content = read_content(path, EXPECTED, _ARTIFACT)
+    by_feature: dict[str, str] = {}
+    notes: list[str] = []
+    is_text = False
     if content.startswith(_HDF5):
-        sample_ids, feature_ids, values = _parse_hdf5(path, content)
-    elif content.lstrip().startswith(b"{"):
-        sample_ids, feature_ids, values = _parse_json(path, content)
+        layout = _parse_hdf5(path, content)
+    elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        layout = _parse_json(path, content)
     else:
-        sample_ids, feature_ids, values = parse_classic(path, decode_text(path, content, EXPECTED))
+        sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
+        is_text = True
+        notes = sheet.notes
+        counts = csr_array(sheet.values)
+        layout = read_layout(sheet.corner, sheet.row_ids, sheet.column_ids, counts)
+        if sheet.sequences is not None:
+            # What has a sequence in each row has features there.
+            layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
+            by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
+    layout = _strip_names(path, layout)
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
-    given = values.nnz
-    values.sum_duplicates()
-    if values.nnz < given:
-        actual = f"{given - values.nnz} counts of a sample and a feature that have one already"
+    given = layout.counts.nnz
+    layout.counts.sum_duplicates()
+    if layout.counts.nnz < given:
+        actual = (
+            f"{given - layout.counts.nnz} counts of a sample and a feature that have one already"
+        )
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
-    values.eliminate_zeros()
-    sample_problems = _id_problems(path, "sample", sample_ids)
-    feature_problems = _id_problems(path, "feature", feature_ids)
-    count_problems = _count_problems(path, sample_ids, feature_ids, values)
-    refuse(chain(sample_problems, feature_problems, count_problems))
-    return FeatureTable(sample_ids, feature_ids, values.astype(np.int64))
+    layout.counts.eliminate_zeros()
+    known = _Known(sequences, by_feature)
+    oriented = orient(path, layout, known.count, sample_ids)
+    is_exchanged = oriented.sample_ids is not layout.sample_ids
+    if is_text and sheet.row_ids == oriented.sample_ids:
+        # A table whose axes contradict its first column was warned of.
+        notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
+    layout, odd = drop_foreign(path, oriented, known.lengths)
+    counts = csr_array(layout.counts)
+    refuse(
+        [
+            *odd,
+            *_id_problems(path, "sample", layout.sample_ids),
+            *_id_problems(path, "feature", layout.feature_ids),
+            *count_problems(path, layout.sample_ids, layout.feature_ids, counts),
+        ]
+    )
+    if notes:
+        logger.warning(
+            "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
+            "and a first line of '#OTU ID' and the sample IDs",
+            path,
+            ", and ".join(notes),
+        )
+    counts.sort_indices()
+    table = FeatureTable(layout.sample_ids, layout.feature_ids, counts.astype(np.int64))
+    return TableFile(table, by_feature, layout.left_out)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of the sequences of features."""
+
+    file: SequenceFile | None
+    by_feature: Mapping[str, str]
+    """Those of a column of the table."""
+
+    def find(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the sequences of those names that have one, or are one."""
+        own = {name: name for name in names if is_sequence(name)}
+        column = {name: self.by_feature[name] for name in names if name in self.by_feature}
+        return own | column | ({} if self.file is None else self.file.find(names))
+
+    def count(self, names: Sequence[str]) -> int:
+        """Return how many names have a sequence, or look like the hash of one."""
+        found = self.find(names)
+        hashes = self.file is None and not found
+        return sum(name in found or (hashes and is_hash(name)) for name in names)
+
+    def lengths(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the lengths of the sequences that are known."""
+        return {name: len(text) for name, text in self.find(names).items()}
 
 
 def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
@@ -114,21 +223,21 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
-def _parse_hdf5(path: Path, content: bytes) -> Parsed:
+def _parse_hdf5(path: Path, content: bytes) -> Layout:
     try:
         parts = read_hdf5(content)
         arrays = (parts["data"], parts["indices"], parts["indptr"])
         shape = (len(parts["samples"]), len(parts["features"]))
         values = csr_array(arrays, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return parts["samples"], parts["features"], values
+        return Layout(parts["samples"], parts["features"], values, states_axes=True)
     except _BIOM_ERRORS as error:
         actual = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, actual, EXPECTED, hint) from error
 
 
-def _parse_json(path: Path, content: bytes) -> Parsed:
+def _parse_json(path: Path, content: bytes) -> Layout:
     # biom-format's own error about duplicate IDs does not name them; its `errstate` does not reset
     # what it changed where an error ends the block.
     before = seterr(obsdup="ignore", sampdup="ignore")
@@ -143,7 +252,8 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
         table = biom.Table.from_json(given)
         samples = [str(name) for name in table.ids("sample")]
         features = [str(name) for name in table.ids("observation")]
-        return samples, features, csr_array(table.matrix_data.T.tocsr())
+        counts = csr_array(table.matrix_data.T.tocsr())
+        return Layout(samples, features, counts, states_axes=True)
     except _BIOM_ERRORS as error:
         actual = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
         hint = "export it again; check it with `biom validate-table -i FILE`"
@@ -152,43 +262,33 @@ def _parse_json(path: Path, content: bytes) -> Parsed:
         seterr(**before)
 
 
+def _strip_names(path: Path, layout: Layout) -> Layout:
+    """Leave out spaces around names, which no other file of a study keeps, with a warning."""
+    names = [*layout.sample_ids, *layout.feature_ids]
+    padded = [name for name in names if name != name.strip()]
+    if not padded:
+        return layout
+    logger.warning(
+        "%s: spaces around %s are left out; write other names to keep them apart",
+        path,
+        count_names("ID", padded),
+    )
+    return replace(
+        layout,
+        sample_ids=[name.strip() for name in layout.sample_ids],
+        feature_ids=[name.strip() for name in layout.feature_ids],
+    )
+
+
 def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     if not ids:
         yield problem(path, f"a table without {what}s", f"at least one {what}", _CHECK)
     actual = f"{what} IDs that occur more than once:"
+    duplicates = find_duplicates(ids)
     hint = f"rename or merge the {what}s"
-    yield from report_names(path, find_duplicates(ids), actual, "every ID once", hint)
+    if any(map(_SPREADSHEET.fullmatch, duplicates)):
+        hint = "a spreadsheet took these IDs for numbers: export the table again, do not open it"
+    yield from report_names(path, duplicates, actual, "every ID once", hint)
     unusable = [name for name in ids if not name.strip("'\"()[],:; ") or not name.isprintable()]
     actual = f"{what} IDs that are empty, of punctuation alone, or hold tabs or line breaks:"
     yield from report_names(path, unusable, actual, f"printable {what} IDs", f"rename the {what}s")
-
-
-def _count_problems(
-    path: Path, sample_ids: list[str], feature_ids: list[str], values: csr_array
-) -> Iterator[InputError]:
-    entries = values.tocoo()
-    data = values.data
-
-    def shown(mask: NDArray[np.bool_]) -> str:
-        places = np.flatnonzero(mask)
-        names = [
-            f"{data[i]:.15g} in sample {sample_ids[entries.row[i]]}, "
-            f"feature {feature_ids[entries.col[i]][:40]}"
-            for i in places[:3]
-        ]
-        return f"{len(places)} ({'; '.join(names)}{'; …' if len(places) > 3 else ''})"
-
-    if sample_ids and feature_ids and not data.size:
-        yield problem(path, "a table without a single read", "counts above 0", _CHECK)
-    finite = np.isfinite(data)
-    with np.errstate(invalid="ignore"):
-        fractional = finite & (data >= 0) & (data != np.floor(data))
-    whole = "whole numbers of reads"
-    for mask, kind, expected in (
-        (~finite, "counts that are NaN or infinite", whole),
-        (data < 0, "negative counts", whole),
-        (fractional, "fractional counts", whole),
-        (finite & (data > LARGEST_COUNT), "counts above 2**53", "counts that are exact in float64"),
-    ):
-        if mask.any():
-            yield problem(path, f"{kind}: {shown(mask)}", expected, _RAW)

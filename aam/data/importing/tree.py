@@ -2,10 +2,16 @@
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from aam.data.importing.files import find_duplicates, read_text, refuse, report_names
+from aam.data.importing.files import (
+    describe_matches,
+    find_duplicates,
+    read_text,
+    refuse,
+    report_names,
+)
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.data.trees.rooting import root_by_variance
@@ -13,7 +19,6 @@ from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 
 logger = logging.getLogger(__name__)
-
 EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
 
 _ROOTING = (
@@ -28,7 +33,14 @@ _KINDS = {
 }
 """By whether the root is that of the file."""
 _DECLARED_ROOTED = re.compile(r"\s*\[&R\]", re.IGNORECASE)
-_LENGTHS = "export the tree with branch lengths, or set `tree: null` to build one"
+_BUILD = "set `tree: null` to build one"
+_NAMES = f"export the tree with feature IDs at its tips, or {_BUILD}"
+_LENGTHS = f"export the tree with branch lengths, or {_BUILD}"
+_NEGATIVE = (
+    "neighbour joining makes such lengths: set them to 0, in R with "
+    "tree$edge.length[tree$edge.length < 0] <- 0 and ape::write.tree(tree, 'tree.nwk'), or "
+    f"{_BUILD}"
+)
 
 
 def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
@@ -51,12 +63,12 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     InputError
         The file is no tree with names and lengths; all its problems are named at once.
     """
-    text = read_text(path, EXPECTED, _KINDS[is_rooted])
+    text = read_text(path, EXPECTED, _KINDS[is_rooted], key="tree")
     try:
         tree = parse_newick(text)
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
         actual = f"text that is not Newick ({error})"
-        raise problem(path, actual, EXPECTED, "check the path, or export the tree again") from error
+        raise problem(path, actual, EXPECTED, _syntax_hint(text, str(error))) from error
     with path.open("rb") as handle:
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
     refuse(_problems(path, tree, is_declared or not is_rooted))
@@ -64,7 +76,23 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     return split_root(tree)
 
 
-def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
+def _syntax_hint(text: str, said: str) -> str:
+    """Return what to do about text that cannot be read as a tree."""
+    if not text.lstrip().startswith(("(", "[")):
+        return "check the path; a Newick tree begins with '('"
+    if "whitespace" in said:
+        return "put names with spaces in quotes, as in ('ASV 1':0.1,b:0.2);"
+    if "more than one tree" in said:
+        return "give a file of one tree, such as the consensus or the best"
+    return "check that the file is whole: it ends with ';', or export the tree again"
+
+
+def cut_to(
+    tree: TreeNode,
+    feature_ids: Sequence[str],
+    path: Path,
+    other_names: Mapping[str, Sequence[str]] = {},
+) -> TreeNode:
     """Return a tree with a table's features as its only tips.
 
     Nodes with one child are removed and their lengths summed, except at the root: distances stay
@@ -78,13 +106,15 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         The features of the table.
     path
         File of the tree, for messages.
+    other_names
+        Further IDs of some features in the user's files, which serve where the first is no tip.
 
     Raises
     ------
     InputError
-        A feature is not among the tips.
+        A feature is not among the tips, not even with quotes or with underscores as spaces.
     """
-    tips = {tip.name for tip in tree.tips(include_self=True)}
+    tips = _named_tips(tree, feature_ids, path, other_names)
     missing = [name for name in feature_ids if name not in tips]
     if missing:
         hint = (
@@ -97,7 +127,7 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
         raise problem(
             path,
             f"a tree without {count_names('feature', missing, limit=3)} of {len(feature_ids)}; "
-            f"its tips are {first_names(sorted(tips), limit=3)}",
+            f"its tips are {first_names(sorted(tips), limit=3)}{describe_matches(missing, tips)}",
             "every feature of the table at a tip",
             hint,
         )
@@ -105,15 +135,21 @@ def cut_to(tree: TreeNode, feature_ids: Sequence[str], path: Path) -> TreeNode:
     return cut if cut.length is None else TreeNode(children=[cut])
 
 
-def load_cut_tree(path: Path, feature_ids: Sequence[str], *, is_rooted: bool = True) -> TreeNode:
+def load_cut_tree(
+    path: Path,
+    feature_ids: Sequence[str],
+    other_names: Mapping[str, Sequence[str]] = {},
+    *,
+    is_rooted: bool = True,
+) -> TreeNode:
     """Read a tree of the user, cut it to the features of a table, and root it if that is asked for.
 
     Parameters
     ----------
     path
         As for `load_tree`.
-    feature_ids
-        The features of the table.
+    feature_ids, other_names
+        As for `cut_to`.
     is_rooted
         Whether to keep the root of the file. If not, the distances of the tips to the root vary
         least (`root_by_variance`).
@@ -125,8 +161,53 @@ def load_cut_tree(path: Path, feature_ids: Sequence[str], *, is_rooted: bool = T
     """
     given = load_tree(path, is_rooted=is_rooted)
     logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
-    cut = cut_to(given, feature_ids, path)
+    cut = cut_to(given, feature_ids, path, other_names)
     return cut if is_rooted else root_by_variance(cut)
+
+
+def _named_tips(
+    tree: TreeNode,
+    feature_ids: Sequence[str],
+    path: Path,
+    other_names: Mapping[str, Sequence[str]],
+) -> set[str]:
+    """Return the names of the tips, after giving those of features the names of the table."""
+    tip_of = {tip.name: tip for tip in tree.tips(include_self=True)}
+    lost = [name for name in feature_ids if name not in tip_of]
+    for name in lost:
+        other = next((one for one in other_names.get(name, ()) if one in tip_of), None)
+        if other is not None:
+            tip_of[other].name = name
+            tip_of[name] = tip_of.pop(other)
+    lost = [name for name in lost if name not in tip_of]
+    features = set(feature_ids)
+    plain: dict[str, list[str]] = {}
+    for tip in tip_of.keys() - features if lost else ():
+        plain.setdefault(_without_quotes(tip), []).append(tip)
+    changed = {}
+    for name in lost:
+        alike = plain.pop(_without_quotes(name), [])
+        if len(alike) == 1:
+            changed[name] = alike[0]
+            tip_of[alike[0]].name = name
+            tip_of[name] = tip_of.pop(alike[0])
+    if changed:
+        name, tip = next(iter(changed.items()))
+        logger.warning(
+            "%s: %d tips are taken for features whose names differ in quotes, spaces and "
+            "underscores alone (%r for %r); to have it otherwise, write the same names in both "
+            "files",
+            path,
+            len(changed),
+            tip,
+            name,
+        )
+    return set(tip_of)
+
+
+def _without_quotes(name: str) -> str:
+    """Return a name without what programs that write Newick change in it."""
+    return name.strip("'\"").replace(" ", "_")
 
 
 def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[InputError]:
@@ -139,20 +220,24 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     names = [tip.name for tip in tree.tips()]
     unnamed = names.count(None)
     if unnamed:
-        yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _LENGTHS)
+        yield problem(path, f"{unnamed} tips without a name", "feature IDs at the tips", _NAMES)
     actual = "tips that occur more than once:"
     hint = "remove the duplicate tips"
     yield from report_names(path, find_duplicates(names), actual, "every tip once", hint, limit=3)
     edges = [(node, node.length) for node in tree.traverse(include_self=False)]
-    for text, wrong in (
-        ("no length", [node for node, x in edges if x is None]),
-        ("a length beyond fp32", [n for n, x in edges if x and not 1e-37 < abs(x) < 1e37]),
-        ("a negative length", [node for node, x in edges if (x or 0) < 0]),
+    for text, wrong, hint in (
+        ("no length", [node for node, x in edges if x is None], _LENGTHS),
+        (
+            "a length beyond fp32",
+            [node for node, x in edges if x and not 1e-37 < abs(x) < 1e37],
+            f"export the tree again, or {_BUILD}",
+        ),
+        ("a negative length", [node for node, x in edges if (x or 0) < 0], _NEGATIVE),
     ):
         actual = f"branches with {text}, above"
         expected = "a length of 0 or more on every branch"
         yield from report_names(
-            path, map(_edge, wrong), actual, expected, _LENGTHS, limit=3, quoted=False
+            path, map(_edge, wrong), actual, expected, hint, limit=3, quoted=False
         )
 
 

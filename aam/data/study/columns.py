@@ -1,8 +1,9 @@
 """What each metadata column of a study could be: a target, a group, or neither."""
 
 import difflib
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,20 @@ from typing import Literal
 import pandas as pd
 
 from aam.data.confounding import is_technical
-from aam.util.errors import first_few, problem, problems
+from aam.data.metadata import declared_type
+from aam.data.values import (
+    FEW_NUMBERS,
+    Numbers,
+    alike,
+    are_codes,
+    are_dates,
+    is_unknown,
+    read_numbers,
+    sentinels,
+)
+from aam.util.errors import first_few, first_names, problem, problems
+
+logger = logging.getLogger(__name__)
 
 FOLDS = 5
 """Folds of a proposed task, and samples that a class needs for it."""
@@ -30,6 +44,11 @@ GROUP_ID = re.compile(
 weight is none of them."""
 MOST_GROUPS = 0.8
 """Groups per sample above which nearly every sample is of another group."""
+UNREAD_HINT = (
+    "write numbers, or empty these cells; to predict the values as classes, write 'categorical' "
+    "for the column in a line '#q2:types'"
+)
+"""What to do with values of a column of numbers that are none."""
 Kind = Literal["number", "classes", "one value", "names", "empty"]
 
 
@@ -45,11 +64,23 @@ class Column:
     """Number of samples by value, the most frequent value first; missing values are left out."""
     missing: int
     """Number of samples without a value."""
+    values: pd.Series
+    """The text of each sample, None where missing."""
+    unread: pd.Series
+    """Number of samples by each value of a column of numbers that is no number, which a run
+    refuses."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know of the values: how numbers are written, which look odd."""
 
     @property
     def frequent(self) -> list[str]:
-        """The classes with samples enough to be predicted."""
-        return [str(name) for name, count in self.counts.items() if count >= FOLDS]
+        """The classes with samples enough to be predicted.
+
+        Words such as unknown are left out where two other classes remain.
+        """
+        names = [str(name) for name, count in self.counts.items() if count >= FOLDS]
+        known = [name for name in names if not is_unknown(name)]
+        return known if len(known) > 1 else names
 
     def __str__(self) -> str:
         text = f"{self.name}: {self.kind}"
@@ -57,25 +88,92 @@ class Column:
             text += " " + ", ".join(f"{name} ({n})" for name, n in self.counts.head(8).items())
             text += ", …" if len(self.counts) > 8 else ""
         elif self.kind == "number":
-            values = pd.to_numeric(self.counts.index.to_series())
-            text += f" from {values.min():g} to {values.max():g}"
+            numbers = read_numbers(self.values.dropna()).values
+            text += f" from {numbers.min():g} to {numbers.max():g}"
+            if len(self.unread):
+                text += f"; {self.unread_text}"
         elif self.kind == "names":
             text += f", {len(self.counts)} different ones"
-        return text + (f"; {self.missing} missing" if self.missing else "")
+        text += f"; {self.missing} missing" if self.missing else ""
+        return "; ".join([text, *self.notes])
+
+    @property
+    def unread_text(self) -> str:
+        """The values that are no numbers, with their numbers of samples."""
+        shown = first_few(f"{value!r} ({size})" for value, size in self.unread.items())
+        total = int(self.unread.sum())
+        which = "value that is no number" if total == 1 else "values that are no numbers"
+        return f"{total} {which}: {shown}"
 
 
 def column_of(values: pd.Series) -> Column:
-    """Return what a column of texts, with None where missing, could be."""
-    counts = values.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    """Return what a column of texts, with None where missing, could be.
+
+    The type that `#q2:types` declares decides. Without one, a column is of numbers if they are
+    more than half of its values and more than `FEW_NUMBERS` different ones, or all of its values
+    and none repeats; numbers with zeros in front are codes. Dates are names.
+
+    Parameters
+    ----------
+    values
+        A column of metadata.
+    """
+    given = values.dropna()
+    counts = given.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    declared = declared_type(values)
+    numbers = read_numbers(given.astype(object))
+    is_read = numbers.values.notna()
+    is_code = declared is None and are_codes(counts.index)
+    is_date = declared is None and are_dates(counts.index)
+    classes_fit = len(counts) <= MOST_CLASSES and len(counts) > 1 and counts.iloc[1] > 1
+    different = given[is_read].nunique()
+    # More different values than classes can have are the values of a measurement.
+    mostly_numbers = is_read.mean() > 0.5 and different > FEW_NUMBERS
     kind: Kind = "names"
-    are_numbers = pd.to_numeric(counts.index.to_series(), errors="coerce").notna().all()
     if len(counts) < 2:
         kind = "one value" if len(counts) else "empty"
-    elif are_numbers and len(counts) > MOST_CLASSES // 2:
+    elif declared == "numeric":
         kind = "number"
-    elif len(counts) <= MOST_CLASSES and counts.iloc[1] > 1:
+    elif is_date:
+        kind = "names"
+    elif declared is None and not is_code and (mostly_numbers or is_read.all() and not classes_fit):
+        kind = "number"
+    elif classes_fit:
         kind = "classes"
-    return Column(str(values.name), kind, counts, int(values.isna().sum()))
+    unread = counts[counts.index.isin(given[~is_read])] if kind == "number" else counts.iloc[:0]
+    notes = tuple(_notes(kind, counts, numbers, declared, is_code=is_code, is_date=is_date))
+    name = str(values.name)
+    return Column(name, kind, counts, int(values.isna().sum()), values, unread, notes)
+
+
+def _notes(
+    kind: Kind,
+    counts: pd.Series,
+    numbers: Numbers,
+    declared: str | None,
+    *,
+    is_code: bool,
+    is_date: bool,
+) -> Iterator[str]:
+    """Yield what a reader should know of the values of a column."""
+    if is_date:
+        yield "dates or times"
+    if is_code and kind in ("classes", "names"):
+        yield "numbers with zeros in front are taken for codes"
+    if kind == "number":
+        if numbers.how:
+            yield f"read {numbers.how}"
+        for value, size in sentinels(numbers.values.dropna()).items():
+            yield f"{value:g} ({size}) may stand for a missing value"
+        return
+    if kind == "classes" and not is_code and declared is None and len(counts) > 2:
+        if numbers.values.notna().all():
+            yield "a few different numbers are taken for classes"
+    for group in alike(counts.index) if kind in ("classes", "names") else ():
+        yield f"{' and '.join(map(repr, group))} may be one value"
+    unknown = [value for value in counts.index if is_unknown(value)]
+    if kind == "classes" and unknown:
+        yield f"{first_names(unknown)} may stand for a missing value"
 
 
 def columns_of(metadata: pd.DataFrame) -> list[Column]:
@@ -108,7 +206,7 @@ def _may_group(column: Column) -> bool:
     groups = len(column.counts)
     if groups < 2 or groups > MOST_GROUPS * column.counts.sum() or is_technical(column.name):
         return False
-    numbers = pd.to_numeric(column.counts.index.to_series(), errors="coerce")
+    numbers = read_numbers(column.counts.index.to_series().astype(object)).values
     if (numbers % 1 > 0).any():
         return False
     if GROUP_ID.search(column.name):
@@ -145,19 +243,27 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
             errors.append(problem(where, f"no column '{name}'", expected, hint))
             continue
         column = by_name[name]
+        at = f"{where}, column '{name}'"
         expected = f"numbers, or two classes or more of at least {FOLDS} samples each"
         hint = "name another column, or fill it in"
         if column.kind == "empty":
-            errors.append(problem(f"{where}, column '{name}'", "no values", expected, hint))
+            errors.append(problem(at, "no values", expected, hint))
+        elif len(column.unread):
+            errors.append(problem(at, column.unread_text, "numbers alone", UNREAD_HINT))
         elif task_kind(column) is None:
-            errors.append(problem(f"{where}, column '{name}'", str(column), expected, hint))
+            if "dates or times" in column.notes:
+                hint = "name another column, or write 'categorical' for it in a line '#q2:types'"
+            errors.append(problem(at, str(column), expected, hint))
     if errors:
         raise problems(errors)
+    for name in names:
+        for note in by_name[name].notes:
+            logger.warning("%s, column '%s': %s", where, name, note)
 
 
 def task_kind(column: Column) -> str | None:
     """Return as what a column could be predicted."""
-    if column.kind == "number":
+    if column.kind == "number" and not len(column.unread):
         return "regression"
     if column.kind == "classes" and len(column.frequent) > 1:
         return "classification"

@@ -3,14 +3,27 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
 from aam.data.confounding import is_technical
-from aam.data.study.columns import FOLDS, GROUP_ID, MOST_GROUPS, Column, grouping, task_kind
-from aam.util.errors import first_few
+from aam.data.splits import divide
+from aam.data.study.columns import (
+    FOLDS,
+    GROUP_ID,
+    MOST_GROUPS,
+    UNREAD_HINT,
+    Column,
+    grouping,
+    task_kind,
+)
+from aam.data.targets import require_varied
+from aam.data.values import read_numbers
+from aam.util.errors import InputError, first_few, problem
 
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
@@ -69,6 +82,18 @@ def configuration(
         The rarefaction depth.
     targets
         Columns to predict, which `require_targets` has checked; None: the first that suit.
+
+    Returns
+    -------
+    str
+        The configuration. A run accepts its tasks if the columns are those of its samples: classes
+        that it would refuse are left out with `where`, and columns that it would refuse are
+        comments that say why.
+
+    Raises
+    ------
+    InputError
+        A run would refuse a task for one of the `targets`.
     """
     wanted = targets or []
     together = grouping([column for column in columns if column.name not in wanted])
@@ -80,24 +105,32 @@ def configuration(
     by_name = {column.name: column for column in columns}
     tasks = []
     names: set[str] = set()
+    refused = []
     for column in [*(by_name[name] for name in wanted), *suited]:
-        kind = task_kind(column)
-        if kind is not None:
-            name = _task_name(column, names)
-            names.add(name)
-            tasks.append(_task(name, column, kind, together))
+        try:
+            draft = _draft(column, together)
+        except InputError as error:
+            if column.name in wanted:
+                raise
+            refused.append(f"`{column.name}`: {_reason(error)}")
+            continue
+        name = _task_name(column, names)
+        names.add(name.casefold())
+        tasks.append(_task(name, draft))
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     remarks = []
     if together is None and tasks:
         remarks.append(_comment_on_groups(columns))
+    if refused:
+        remarks.append("\n".join(["# Not proposed:", *(f"#   {one}" for one in refused)]))
     parts = [
         "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         "datasets:\n  mine:\n"
         + "\n".join(f"    {key}: {_quoted(path)}" for key, path in files.items()),
         f"rarefaction: {{depth: {depth}}}",
         _models(columns),
-        "\n".join(["# Columns of the metadata:", *(f"#   {one}" for one in columns)]),
+        "\n".join(["# Columns of the metadata:", *(f"#   {_one_line(one)}" for one in columns)]),
         *remarks,
         "\n".join(
             ["tasks:" if tasks else "# No column suits a task.", *tasks[:active], *commented]
@@ -106,11 +139,128 @@ def configuration(
     return "\n\n".join(parts) + "\n"
 
 
+def _one_line(column: Column) -> str:
+    """Return the description of a column without what would end a comment."""
+    return " ".join(str(column).split())
+
+
 def _suits(column: Column) -> bool:
     """Return whether a column is proposed without being asked for."""
     if NO_TARGET.fullmatch(column.name) or is_technical(column.name):
         return False
-    return column.kind != "number" or column.counts.sum() >= LEAST_NUMBERS
+    if column.kind == "number":
+        return column.counts.sum() - column.unread.sum() >= LEAST_NUMBERS
+    return task_kind(column) is not None
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A task that a run accepts."""
+
+    column: Column
+    kind: str
+    k: int
+    """Number of folds."""
+    groups: str | None
+    """Column whose samples stay together."""
+    where: dict[str, list[str]]
+    """Values that a sample must have, by column."""
+    comments: list[str]
+    """What was decided, and what looks odd."""
+
+
+def _draft(column: Column, together: Column | None) -> _Draft:
+    """Return a task for a column that a run accepts, as far as these samples can tell.
+
+    Classes of few samples are left out, those of one group, and those that would lie in one fold;
+    so are samples without a group.
+
+    Parameters
+    ----------
+    column
+        The column to predict.
+    together
+        The column whose samples stay together; None: there is none.
+
+    Raises
+    ------
+    InputError
+        No folds can be made of its samples, or some of its values are no numbers.
+    """
+    kind = task_kind(column)
+    if kind is None:
+        where = f"metadata column '{column.name}'"
+        raise problem(where, column.unread_text, "numbers alone", UNREAD_HINT)
+    given = column.values.dropna()
+    wanted: dict[str, list[str]] = {}
+    comments = list(column.notes)
+    groups = None if together is None else together.values.loc[given.index]
+    if groups is not None and groups.isna().any():
+        without = int(groups.isna().sum())
+        comments.append(f"left out: samples without a value in `{groups.name}` ({without})")
+        groups = groups.dropna()
+        given = given.loc[groups.index]
+        wanted[str(groups.name)] = sorted({*groups})
+    if kind == "classification":
+        classes, k = _accepted_classes(column, given, groups)
+        left_out = [f"{name!r} ({n})" for name, n in column.counts.items() if name not in classes]
+        if left_out:
+            wanted[column.name] = classes
+            comments.append(f"left out: {first_few(left_out)}")
+    else:
+        k = _folds_of(given, groups, kind)
+    return _Draft(column, kind, k, None if together is None else together.name, wanted, comments)
+
+
+def _accepted_classes(
+    column: Column, given: pd.Series, groups: pd.Series | None
+) -> tuple[list[str], int]:
+    """Return the frequent classes of which folds can be made, and how many folds."""
+    classes = column.frequent
+    while True:
+        kept = given[given.isin(classes)]
+        try:
+            return classes, _folds_of(kept, groups, "classification")
+        except InputError:
+            if len(classes) < 3:
+                raise
+        # What is left without the class of the fewest groups, and among these of few samples.
+        sizes = kept.value_counts()
+        spread = sizes if groups is None else groups.loc[kept.index].groupby(kept).nunique()
+        narrowest = min(classes, key=lambda name: (spread.get(name, 0), sizes.get(name, 0), name))
+        classes = [name for name in classes if name != narrowest]
+
+
+def _folds_of(given: pd.Series, groups: pd.Series | None, kind: str) -> int:
+    """Return how many folds the samples of a task get, after making them as a run does.
+
+    Raises
+    ------
+    InputError
+        A run would refuse the task.
+    """
+    column = str(given.name)
+    require_varied(given, column)
+    observed = read_numbers(given).values if kind == "regression" else given
+    known = given if groups is None else groups.loc[given.index]
+    k = max(min(FOLDS, known.nunique() if groups is not None else len(known)), 2)
+    folds = {
+        "column": None,
+        "k": k,
+        "groups": None if groups is None else str(groups.name),
+        "stratified": kind == "classification",
+        "test": 0.0,
+        "seed": 0,
+    }
+    task = {"columns": [column], "kind": kind, "classes": None, "folds": folds}
+    divide(known.to_frame(), observed.to_frame(column), task)
+    return k
+
+
+def _reason(error: InputError) -> str:
+    """Return what a message says there is, and what would be right, on one line."""
+    _, _, said = str(error).partition(": got ")
+    return " ".join(said.split()).replace(". Hint: ", "; ")
 
 
 def _models(columns: list[Column]) -> str:
@@ -153,27 +303,40 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
     base = letters.strip("_-")[:LONGEST_NAME] or "target"
     name = base
     number = 1
-    while name in taken:
+    # Some file systems do not tell folders apart whose names differ in case.
+    while name.casefold() in taken:
         number += 1
         name = f"{base}_{number}"
     return name
 
 
-def _task(name: str, column: Column, kind: str, together: Column | None) -> str:
-    """Return the lines of a task; classes of few samples are left out."""
+def _task(name: str, draft: _Draft) -> str:
+    """Return the lines of a task."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
-    key = name if yaml.safe_load(name) == name else _quoted(name)
-    k = FOLDS if together is None else min(FOLDS, len(together.counts))
-    folds = f"k: {k}" + ("" if together is None else f", groups: {_quoted(together.name)}")
-    where = ""
-    if kind == "classification":
+    key = name if _is_text(name) else _quoted(name)
+    folds = f"k: {draft.k}" + ("" if draft.groups is None else f", groups: {_quoted(draft.groups)}")
+    if draft.kind == "classification":
         folds += ", stratified: true"
-        if len(column.frequent) < len(column.counts):
-            where = f"    where: {{{_quoted(column.name)}: {_quoted(column.frequent)}}}\n"
-    return (
-        f"  {key}:\n    dataset: mine\n    column: {_quoted(column.name)}\n    kind: {kind}\n"
-        f"{where}    folds: {{{folds}}}"
-    )
+    lines = [
+        f"  {key}:",
+        *(f"    # {' '.join(comment.split())}" for comment in draft.comments),
+        "    dataset: mine",
+        f"    column: {_quoted(draft.column.name)}",
+        f"    kind: {draft.kind}",
+    ]
+    if draft.where:
+        shown = ", ".join(f"{_quoted(one)}: {_quoted(names)}" for one, names in draft.where.items())
+        lines.append(f"    where: {{{shown}}}")
+    return "\n".join([*lines, f"    folds: {{{folds}}}"])
+
+
+def _is_text(name: str) -> bool:
+    """Return whether YAML reads a name without quotes as the text that it is."""
+    try:
+        return bool(yaml.safe_load(name) == name)
+    except ValueError:
+        # It looks like a date that the calendar lacks, such as 2020-02-30.
+        return False
 
 
 def _quoted(value: str | list[str]) -> str:

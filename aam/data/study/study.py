@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from aam.data.importing.counts import import_counts
 from aam.data.importing.metadata import metadata_of
-from aam.data.importing.sequences import feature_sequences
-from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.rarefaction import too_deep
@@ -29,9 +28,9 @@ class Study:
     """
 
     table: FeatureTable
-    """Reads, without empty samples and features."""
+    """Reads, without what `import_counts` leaves out."""
     left_out: pd.DataFrame
-    """What was left out of the table, as `without_empty` returns it."""
+    """`what`, `id` and `why` of what it leaves out."""
     sequences: Mapping[str, str]
     """Sequence by feature ID."""
     metadata: pd.DataFrame
@@ -73,25 +72,26 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts, left_out = without_empty(load_table(table))
-            sequence_of = feature_sequences(counts, table, sequences)
-            warn_of_odd_reads(table, counts, sequence_of)
-            rows = pd.DataFrame(index=pd.Index(counts.sample_ids))
+            counts = import_counts(table, sequences)
+            sample_ids = counts.table.sample_ids
+            feature_ids = counts.table.feature_ids
+            warn_of_odd_reads(table, counts.table, counts.sequences)
+            rows = pd.DataFrame(index=pd.Index(sample_ids))
             if metadata is not None:
-                rows = metadata_of(metadata, counts.sample_ids)
+                rows = metadata_of(metadata, sample_ids)
             taxa = None
             if taxonomy is not None:
-                taxa = taxonomy_of(taxonomy, counts.feature_ids)
+                taxa = taxonomy_of(taxonomy, feature_ids, counts.other_names)
             outliers: set[str] = set()
             if tree is not None:
-                cut = load_cut_tree(tree, counts.feature_ids, is_rooted=is_rooted)
+                cut = load_cut_tree(tree, feature_ids, counts.other_names, is_rooted=is_rooted)
                 warn_of_long_branches(cut)
                 for names, _ in outlier_branches(cut):
                     outliers.update(names)
         return cls(
-            table=counts,
-            left_out=left_out,
-            sequences=sequence_of,
+            table=counts.table,
+            left_out=counts.left_out,
+            sequences=counts.sequences,
             metadata=rows,
             taxa=taxa,
             has_tree=tree is not None,

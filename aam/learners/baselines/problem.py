@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from aam.data.predictions import class_codes, class_order
 from aam.util.seeds import generator, seed_of
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ LANDMARKS = 10_000
 """Number of landmarks."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature is in."""
+RANGES = (1e-4, 1e3)
+"""Least and largest range of a numeric target that methods take in the unit of the metadata."""
 FREQUENT_SAMPLES = 10
 """Least number of training samples that a feature of slow methods is in."""
 FREQUENT_PREVALENCE = 0.05
@@ -41,7 +44,7 @@ class Problem:
     kind: str
     """regression, classification or ordinal."""
     target: NDArray[Any]
-    """Numbers, or names of classes, [N]."""
+    """Numbers, or names of classes, [N]; `encode` puts codes in place of the names."""
     classes: Sequence[str]
     """Names of the classes, in the order of their probabilities; none in a regression."""
     fold: NDArray[np.int64]
@@ -64,6 +67,8 @@ class Problem:
     """Least and largest number that is predicted."""
     asked: Collection[str] | None = None
     """Names of the baselines; None: all."""
+    unit: float = 1.0
+    """What predicted numbers have to be multiplied by; `encode` sets it."""
     landmarks: NDArray[np.intp] | None = None
     """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
     shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -97,6 +102,29 @@ class Problem:
         fold[self.landmarks] = self.fold[self.landmarks]
         return dataclasses.replace(self, fold=fold)
 
+    def encode(self) -> "Problem":
+        """Return the task with a target as methods take it.
+
+        Classes become codes, because libraries read meaning into names: scikit-learn takes a class
+        called "1" for the number 1 where it weights classes. The codes have the order of
+        `class_order`, whatever order an ordinal target has, since methods that draw depend on it.
+
+        Numbers whose range is outside `RANGES` get a unit of their own. scikit-learn's trees take
+        targets of less variance than 2e-16 for constant, and its elastic net stops after three
+        steps where they are large: with a range of 10^4 it halves all differences, with 10^6 it
+        predicts one number. The unit is a power of two, so that no digit changes.
+        """
+        if not self.regression:
+            codes = class_codes(self.target, class_order(self.classes))
+            return dataclasses.replace(self, target=codes)
+        learned = self.target[self.fold >= 0]
+        width = float(np.ptp(learned)) if len(learned) else 0.0
+        least, largest = RANGES
+        if width == 0 or least <= width <= largest:
+            return self
+        unit = 2.0 ** np.floor(np.log2(width))
+        return dataclasses.replace(self, target=self.target / unit, unit=float(unit))
+
     def random_state(self, name: str) -> int:
         """Return the seed of a baseline in this fold, below 2^32 as scikit-learn wants it.
 
@@ -125,7 +153,8 @@ def draw_landmarks(samples: int, seed: int) -> NDArray[np.intp] | None:
 
 
 Predictor = Callable[[Problem], Prediction]
-"""Predicts the held-out fold; it may use all cores that `joblib` is set to."""
+"""Predicts the held-out fold of a task that `Problem.encode` returned; it may use all cores that
+`joblib` is set to."""
 
 
 def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
@@ -173,7 +202,7 @@ def fit_predict(
     Parameters
     ----------
     task
-        The samples and the fold to predict.
+        The samples and the fold to predict, as `Problem.encode` returns them.
     model
         A regressor, or a classifier with probabilities, of scikit-learn.
     features
@@ -196,7 +225,8 @@ def predict(task: Problem, model: Any, features: Any) -> Prediction:
     task
         The samples and the fold to predict; its kind and its classes matter alone.
     model
-        A fitted regressor, or classifier with probabilities, of scikit-learn.
+        A regressor, or classifier with probabilities, of scikit-learn, that was fitted to the
+        target of `Problem.encode`.
     features
         A row per sample to predict, [T, P].
 
@@ -209,8 +239,9 @@ def predict(task: Problem, model: Any, features: Any) -> Prediction:
     """
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
-    # A model names the classes of its training samples alone, in an order of its own.
-    columns = [list(task.classes).index(name) for name in model.classes_]
+    # A model knows the codes of `encode` of the classes of its training samples alone.
+    names = np.asarray(class_order(task.classes))[model.classes_]
+    columns = class_codes(names, task.classes)
     share_TC = np.zeros((features.shape[0], len(task.classes)))
     share_TC[:, columns] = model.predict_proba(features)
     return np.asarray(task.classes)[share_TC.argmax(axis=1)], share_TC

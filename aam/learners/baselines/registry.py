@@ -79,7 +79,8 @@ def predict_baselines(
         by baseline, then `row`.
     """
     chosen = np.unique(task.fold).tolist() if folds is None else folds
-    parts = [dataclasses.replace(task, held_out=fold) for fold in chosen]
+    encoded = task.encode()
+    parts = [dataclasses.replace(encoded, held_out=fold) for fold in chosen]
     names = list(suitable_baselines(task))
     tables = [
         pd.concat(predictions).sort_index().reset_index(names="row")
@@ -121,7 +122,7 @@ def predict_nested(task: Problem, threads: int) -> pd.DataFrame:
     if not fits or not learning:
         columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]
         return pd.DataFrame(columns=columns)
-    parts = _hold_out_rows(task, fits)
+    parts = _hold_out_rows(task.encode(), fits)
     tables = []
     for fit, predictions in zip(fits, _fit_all(parts, learning, threads), strict=True):
         for name, table in zip(learning, predictions, strict=True):
@@ -183,7 +184,7 @@ def _fit_fold(part: Problem, names: Sequence[str]) -> list[pd.DataFrame]:
             predictor = constant if are_alike else predictors[name]
             values, probabilities_TC = predictor(part)
             if part.regression:
-                values = np.clip(values, *part.bounds)
+                values = np.clip(values * part.unit, *part.bounds)
             columns = _probability_columns(part)
             table = pd.DataFrame(probabilities_TC, index=part.test, columns=columns)
             table.insert(0, "predicted", values)

@@ -138,7 +138,10 @@ def _with_titles(svg: str) -> str:
         inner = CLIPPED_POINT.sub(r"\1", mark[3])
         return f"<g><title>{mark[2]}</title>{inner}</g>"
 
-    return MARK.sub(write_title, svg).replace(TEXT_FONT, f"{TEXT_FONT}, Verdana, sans-serif")
+    fonts = f"{TEXT_FONT}, Verdana, sans-serif"
+    # Names of classes, which are no tags, may hold anything.
+    titled = MARK.sub(write_title, svg)
+    return re.sub(r"<[^>]*>", lambda tag: tag[0].replace(TEXT_FONT, fonts), titled)
 
 
 @contextmanager

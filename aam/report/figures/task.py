@@ -1,5 +1,6 @@
 """Cross-validated predictions of one task, next to those of its baselines."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -318,7 +319,8 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
 
 def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
     """Draw the recall of each class as a bar."""
-    table = report["per_class"]
+    # The keys of `per_class` are sorted as text; classes have an order of their own.
+    table = {name: report["per_class"][name] for name in report["confusion"]["classes"]}
     recalls = [scores["recall"] for scores in table.values()]
     draw_bars(
         axes,
@@ -336,18 +338,22 @@ def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
 
 def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
     """Draw the ROC curve of each class against the rest, as far as it has one."""
-    table = report["per_class"]
+    classes = report["confusion"]["classes"]
+    table = {name: report["per_class"][name] for name in classes}
     defined = [name for name, scores in table.items() if scores["roc_auc"] is not None]
     shown = sorted(defined, key=lambda name: -table[name]["n"])[:ROC_CLASSES]
     if len(table) == 2:
         # The curves of two classes mirror each other.
         shown = shown[-1:]
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
-    for name, color in zip(sorted(shown), colors(len(shown)), strict=True):
+    shown = sorted(shown, key=classes.index)
+    for name, color in zip(shown, colors(len(shown)), strict=True):
         is_class = (predictions["observed"].astype(str) == name).to_numpy()
         false, true, _ = roc_curve(is_class, predictions[PROBABILITY + name])
         area = format_score(table[name]["roc_auc"])
-        lines = axes.plot(false, true, color=color, label=f"{shorten(name, 14)}  {area}")
+        # Matplotlib leaves out what begins with an underscore from a legend.
+        label = re.sub("^_", " _", shorten(name, 14))
+        lines = axes.plot(false, true, color=color, label=f"{label}  {area}")
         add_tooltips(lines, [f"{name}: area {area}"])
     if shown:
         axes.legend(loc="lower right", fontsize=7, handlelength=1.2, labelspacing=0.3)

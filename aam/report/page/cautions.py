@@ -1,6 +1,6 @@
 """The lights of a page: what limits the trust in a task, an encoder, or a prediction."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -94,8 +94,10 @@ def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
     return [Caution("caution", sentences.warn_of_dropped_samples(dropped, share))]
 
 
-def list_prediction_cautions(table: str, unseen: float, seen: int, n: int) -> list[Caution]:
-    """Return what limits the trust in predictions for another table.
+def list_prediction_cautions(
+    table: str, unseen: float, seen: int, n: int, few: Sequence[str] = (), near: float | None = None
+) -> list[Caution]:
+    """Return what limits the trust in predictions for another table, the red light first.
 
     Parameters
     ----------
@@ -107,12 +109,18 @@ def list_prediction_cautions(table: str, unseen: float, seen: int, n: int) -> li
         Number of samples that were in training.
     n
         Number of samples.
+    few
+        IDs of the samples of which few reads are near an ASV of training.
+    near
+        Mean share of the reads that are of an ASV of training or near one; None: it is not known.
     """
     lights = []
+    if few:
+        lights.append(Caution("stop", sentences.warn_of_far_samples(table, few, n)))
     if seen:
         lights.append(Caution("caution", sentences.warn_of_known_samples(table, seen, n)))
     if unseen >= UNSEEN_READS:
-        lights.append(Caution("caution", sentences.warn_of_unseen_reads(table, unseen)))
+        lights.append(Caution("caution", sentences.warn_of_unseen_reads(table, unseen, near)))
     return lights
 
 
@@ -148,6 +156,15 @@ def _find_limits(report: Mapping[str, Any]) -> Iterator[Caution]:
     baseline = best_baseline(report)
     if baseline is not None and _is_worse(kind, best["comparisons"][baseline]):
         text = sentences.warn_of_better_baseline(row_label(baseline, "baseline"))
+        yield Caution("caution", text)
+    far = report["far_values"]
+    if far is not None and far["values"]:
+        text = sentences.warn_of_far_values(
+            far["values"], far["samples"], far["count"], low=far["low"], high=far["high"]
+        )
+        yield Caution("caution", text)
+    elif far is not None:
+        text = sentences.warn_of_wide_range(far["samples"], low=far["low"], high=far["high"])
         yield Caution("caution", text)
     if not structure["stated"]:
         yield Caution("caution", sentences.warn_of_missing_groups())

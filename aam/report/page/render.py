@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,8 +170,7 @@ def _inline(shown: PageFigure, number: int) -> Markup:
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     box = re.search(r'viewBox="([^"]+)"', body)
     assert box is not None, "an SVG without a viewBox"
-    body = _number_ids(body, number)
-    body = _adopt_colours(body)
+    body = _change_tags(_number_ids(body, number), _adopt_colours)
     # The tag of the page replaces that of the file, which ends at the first bracket.
     body = re.sub(r">\s+<", "><", body[body.index(">") + 1 :])
     width = float(box[1].split()[2])
@@ -183,13 +182,23 @@ def _inline(shown: PageFigure, number: int) -> Markup:
 
 def _number_ids(svg: str, number: int) -> str:
     """Return an SVG without the IDs that nothing refers to; a number precedes all others."""
-    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))
+    used = set[str]()
+    for tag in re.findall(r"<[^>]*>", svg):
+        used.update(re.findall(r'(?:url\(|href=")#([^")]+)', tag))
 
     def write_id(attribute: re.Match[str]) -> str:
         return f' id="f{number}-{attribute[1]}"' if attribute[1] in used else ""
 
-    svg = re.sub(r' id="([^"]*)"', write_id, svg)
-    return re.sub(r'(url\(|href=")#', rf"\1#f{number}-", svg)
+    def change(tag: str) -> str:
+        tag = re.sub(r' id="([^"]*)"', write_id, tag)
+        return re.sub(r'(url\(|href=")#', rf"\1#f{number}-", tag)
+
+    return _change_tags(svg, change)
+
+
+def _change_tags(svg: str, change: Callable[[str], str]) -> str:
+    """Return an SVG with its tags changed; texts, which may be names of classes, stay."""
+    return re.sub(r"<[^>]*>", lambda tag: change(tag[0]), svg)
 
 
 def _adopt_colours(svg: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.evaluate.scores import HEADLINE, MAIN
 from aam.report.labels import (
     DASH,
@@ -183,6 +184,19 @@ def in_training(frame: pd.DataFrame) -> list[bool]:
     if IN_TRAINING not in frame:
         return [False] * len(frame)
     return (frame[IN_TRAINING].fillna("") != "").tolist()
+
+
+def with_few_near(frame: pd.DataFrame) -> list[bool]:
+    """Return for each sample of a table of predictions whether few of its reads are near training.
+
+    Parameters
+    ----------
+    frame
+        Predictions for another table.
+    """
+    if NEAR_READS not in frame:
+        return [False] * len(frame)
+    return (frame[NEAR_READS] < FEW_NEAR).tolist()
 
 
 def from_frame(title: str, frame: pd.DataFrame, file: str) -> Table:

@@ -6,7 +6,7 @@ Shape suffixes: L labelled samples, C columns or classes, Q quantiles.
 import numpy as np
 import pandas as pd
 
-from aam.data.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED
+from aam.data.predictions import DRAW, GROUP, PROBABILITY, QUANTILE, TARGET, UNNESTED, class_order
 from aam.data.target import QUANTILES
 from aam.inference.outputs import Outputs
 from aam.learners.super_learner import WITHOUT
@@ -116,7 +116,7 @@ def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
     base = pd.DataFrame({"sample-id": ids, "fold": labelled.fold, GROUP: labelled.units})
     if task.kind != "regression":
         observed = labelled.observed_LC[:, 0]
-        classes = np.array(task.classes or sorted(set(observed)))
+        classes = np.array(task.classes or class_order(observed))
         probabilities = {PROBABILITY + str(name): point_LC[:, i] for i, name in enumerate(classes)}
         return base.assign(
             observed=observed, predicted=classes[point_LC.argmax(axis=1)], **probabilities

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, blocks_of_folds
+from aam.data.predictions import class_order
 from aam.inference.outputs import Outputs, Share, mean_outputs
 from aam.learners.mixture import Mixture
 from aam.tasks.finetune.parallel import ModelKey
@@ -282,7 +283,7 @@ def recipe_mixture(
     unit_T = np.array(labelled.units)[is_row_L]
     value_TC = {name: outputs.point_NC[is_row_L] for name, outputs in by_recipe.items()}
     if setup.task.kind != "regression":
-        classes = setup.task.classes or sorted(set(labelled.observed_LC[:, 0]))
+        classes = setup.task.classes or class_order(labelled.observed_LC[:, 0])
         return Mixture.fit(value_TC, observed_TC[:, 0].astype(str), classes, unit_T)
     numbers_TC = observed_TC.astype(np.float64)
     deviation_C = numbers_TC.std(axis=0)

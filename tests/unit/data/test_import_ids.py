@@ -32,7 +32,7 @@ from aam.util.notes import collect_notes
 )
 def test_what_programs_do_to_an_id_is_recognized(table_id, metadata_id, difference):
     (pair,) = likely_pairs([table_id, "blank"], ["other", metadata_id])
-    assert (pair.table_id, pair.metadata_id) == (table_id, metadata_id)
+    assert (pair.name, pair.other) == (table_id, metadata_id)
     assert difference in pair.difference
 
 
@@ -50,8 +50,8 @@ IDS = st.lists(st.text("aB01.-_ X", min_size=1, max_size=5), max_size=8, unique=
 def test_pairs_are_one_to_one_and_do_not_depend_on_the_order(ours, theirs, order):
     ours = [name for name in ours if name not in theirs]
     pairs = likely_pairs(ours, theirs)
-    assert len({pair.table_id for pair in pairs} & set(ours)) == len(pairs)
-    assert len({pair.metadata_id for pair in pairs} & set(theirs)) == len(pairs)
+    assert len({pair.name for pair in pairs} & set(ours)) == len(pairs)
+    assert len({pair.other for pair in pairs} & set(theirs)) == len(pairs)
     shuffled = order.sample(ours, len(ours)), order.sample(theirs, len(theirs))
     assert {*map(str, likely_pairs(*shuffled))} == {*map(str, pairs)}
 

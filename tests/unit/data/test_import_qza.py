@@ -39,7 +39,13 @@ def test_every_artifact_is_read_whatever_the_name_of_the_file(tmp_path):
         ("table", "Phylogeny[Rooted]", "under the key `tree`"),
         ("sequences", "FeatureData[AlignedSequence]", "before the alignment"),
         ("sequences", "FeatureData[Taxonomy]", "rep-seqs"),
-        ("sequences", "Visualization", "qiime tools peek"),
+        (
+            "sequences",
+            "Visualization",
+            r"visualization \(.qzv\) .* made from",
+        ),
+        ("table", "FeatureData[Taxonomy]", "under the key `taxonomy`"),
+        ("table", "SampleData[AlphaDiversity]", "qiime tools peek"),
     ],
 )
 def test_an_artifact_of_another_type_is_named_with_the_fix(tmp_path, what, kind, fix):

@@ -154,7 +154,7 @@ def test_duplicate_ids_and_bad_counts_are_named_at_once(tmp_path, write):
 @pytest.mark.parametrize(
     ("write", "options", "message"),
     [
-        (write_json, {"values": COUNTS, "samples": ["a\tb", " "]}, r"tabs.*: 'a\\tb', ' '"),
+        (write_json, {"values": COUNTS, "samples": ["a\tb", " "]}, r"tabs.*: 'a\\tb', ''"),
         (write_json, sparse([0, 0, 3], [0, 0, 4]), "a sample and a feature have two counts"),
         (write_json, sparse([0, 0, 10**400]), "JSON that is cut off"),
         (write_json, {"values": COUNTS, "shape": [10**12, 3]}, "a shape that is not that of"),
@@ -238,15 +238,18 @@ def test_hdf5_that_ends_its_reader_or_keeps_it_is_told(tmp_path, monkeypatch, sa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"Dear reader,\nthis is a letter.\n", "without tab-separated columns \\('Dear reader"),
+        (
+            b"Dear reader,\nthis is a letter.\n",
+            "without columns that tabs separate.*\\('Dear reader",
+        ),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xfe", "bytes that are not UTF-8 text"),
         (b"a\x00b\tc", "a binary file"),
         (b'{"rows": []}', "JSON that is cut off or not BIOM 1.0"),
-        (b"\x1f\x8b\x08\x00", "gunzip t"),
+        (b"\x1f\x8b\x08\x00", "a gzip file that is cut off or damaged"),
         (b"", "an empty file"),
         (b"#OTU ID\ta\tb\nx\t1\n", "number of columns than the header: 'x' has 2"),
-        (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in sample a, feature y"),
-        (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "cells that are no numbers: 2"),
+        (b"#OTU ID\ta\tb\nx\t1\t\ny\tmany\t2\n", "no numbers: 2 \\('many' in column a, row y"),
+        (b"#OTU ID\ta\nx\tTrue\ny\tFalse\n", "no numbers: 2 .*presence and absence"),
         (b"#OTU ID\ttaxonomy\nx\tk__A\n", "a table without samples"),
         (b"#OTU ID\ta\nx\t1\n#y\t2\n", "feature ID begins with '#'.*: '#y'"),
         (b"# made\n#OTU ID\ta\n#x\t1\ny\t2\n", "feature ID begins with '#'.*: '#x'"),
@@ -340,3 +343,59 @@ def test_ids_without_a_sequence_are_named_with_what_they_look_like(tmp_path, ids
     given = fasta(tmp_path, ">a\nACGT\n")
     with pytest.raises(InputError, match=rf"{given}: got no sequence for . features .*{ids[0]}"):
         feature_sequences(of_features(["a", *ids]), path, given)
+
+
+@pytest.mark.parametrize(
+    ("headers", "ids", "example"),
+    [
+        ("ASV1;size=100 ASV2;size=7;", "ASV1 ASV2", "'ASV1' has the sequence of 'ASV1;size=100'"),
+        ("ASV1|size=100 ASV2|size=7", "ASV1 ASV2", "'ASV1' has the sequence of 'ASV1|size=100'"),
+        ("ASV1 ASV2", "ASV1;size=100 ASV2;size=7", "'ASV1;size=100' has the sequence of 'ASV1'"),
+        ("ASV1;size=9 ASV2", "ASV1;size=8 ASV2", "'ASV1;size=8' has the sequence of 'ASV1;size=9'"),
+    ],
+)
+def test_names_are_found_without_what_programs_append(tmp_path, caplog, headers, ids, example):
+    path = fasta(tmp_path, ">{} some words\nACGT\n>{}\nACGA\n".format(*headers.split()))
+    found = feature_sequences(of_features(ids.split()), tmp_path / "t.biom", path)
+    assert list(found.items()) == list(zip(ids.split(), ["ACGT", "ACGA"], strict=True))
+    assert f"{path}: " in caplog.text
+    assert example in caplog.text
+
+
+def test_headers_with_spaces_are_names_where_the_first_word_is_none(tmp_path):
+    path = fasta(tmp_path, ">ASV 1\nACGT\n>ASV 2\nACGA\n")
+    found = feature_sequences(of_features(["ASV 2", "ASV 1"]), tmp_path / "t.biom", path)
+    assert found == {"ASV 2": "ACGA", "ASV 1": "ACGT"}
+    path = fasta(tmp_path, ">a one\nACGT\n>b two\nACGA\n")
+    assert feature_sequences(of_features(["a one", "b"]), tmp_path / "t", path)["a one"] == "ACGT"
+    # What two records could be is neither.
+    path = fasta(tmp_path, ">a;size=1\nACGT\n>a;size=2\nACGA\n")
+    with pytest.raises(InputError, match="no sequence for feature 'a' of 1"):
+        feature_sequences(of_features(["a"]), tmp_path / "t.biom", path)
+
+
+def test_names_that_r_changed_are_named_from_both_sides(tmp_path):
+    path = fasta(tmp_path, ">12-3/a\nACGT\n>0042\nACGA\n")
+    message = (
+        r"the file has '12-3/a', '0042'; 'X12.3.a' is probably '12-3/a' .*, '42' is probably '0"
+    )
+    with pytest.raises(InputError, match=message):
+        feature_sequences(of_features(["X12.3.a", "42"]), tmp_path / "t.biom", path)
+
+
+def test_letters_of_proteins_and_of_alignments_have_hints_of_their_own(tmp_path):
+    for letters, hint in (("MKVLEF", "look like proteins"), ("AC-GT", "before the alignment")):
+        with pytest.raises(InputError, match=hint):
+            load_sequences(fasta(tmp_path, f">a\n{letters}\n"))
+
+
+def test_spaces_around_the_ids_of_a_biom_table_are_left_out(tmp_path, caplog):
+    path = tmp_path / "table.biom"
+    counts = csr_array(np.array([[1, 2], [3, 4]]))
+    write_biom(path, FeatureTable(["s1 ", "s2"], ["ACGT" * 6, " b"], counts), {})
+    found = load_table(path)
+    assert (found.sample_ids, found.feature_ids) == (["s1", "s2"], ["ACGT" * 6, "b"])
+    assert "'s1 '" in caplog.text
+    write_biom(path, FeatureTable(["s1 ", "s1"], ["a", "b"], counts), {})
+    with pytest.raises(InputError, match="more than once: 's1'"):
+        load_table(path)

@@ -174,3 +174,59 @@ def test_a_program_that_is_missing_or_fails_is_named(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: shutil.os.path.realpath("/bin/ls"))
     with pytest.raises(RuntimeError, match="exit code 2"):
         build_tree(two_clades(3), 1, None)
+
+
+def test_tips_whose_names_a_program_changed_are_those_of_the_table(tmp_path, caplog):
+    path = newick(tmp_path, "(('a_1':1,'b 2':1):1,('''c''':2,(d:1,e:1):1):1);")
+    features = ["a 1", "b_2", '"c"', "d"]
+    cut = cut_to(load_tree(path), features, path)
+    assert {tip.name for tip in cut.tips()} == set(features)
+    said = (
+        "3 tips are taken for features whose names differ in quotes, spaces and underscores alone"
+    )
+    assert f"{path}: {said} ('a_1' for 'a 1')" in caplog.text
+
+
+def test_a_tip_that_could_be_two_features_is_none_of_them(tmp_path):
+    path = newick(tmp_path, "((a_1:1,'a 1':1):1,c:2);")
+    with pytest.raises(InputError, match=r"a tree without feature 'a_1\"' of 2"):
+        cut_to(load_tree(path), ['a_1"', "c"], path)
+
+
+def test_another_name_of_a_feature_serves_where_the_first_is_no_tip(tmp_path, caplog):
+    for text in ("((a:1,b:2):1,c:2);", "((x:1,b:2):1,(a:5,c:2):0);"):
+        path = newick(tmp_path, text)
+        cut = cut_to(load_tree(path), ["x", "b", "c"], path, {"x": ["z", "a"]})
+        assert sorted(tip.name for tip in cut.tips()) == ["b", "c", "x"]
+        assert cut.find("x").length == 1
+    assert not caplog.records
+
+
+def test_hints_on_a_tree_are_about_what_is_wrong(tmp_path):
+    path = newick(tmp_path, "((a:1,b:-1e-7):1,c:2);")
+    hint = r"negative length, above 'b'; .*neighbour joining.*edge.length < 0\] <- 0 and ape::write"
+    with pytest.raises(InputError, match=hint):
+        load_tree(path)
+    path = newick(tmp_path, "((a:1,:1):1,c:2);")
+    with pytest.raises(
+        InputError, match="tips without a name.*with feature IDs at its tips, or se"
+    ):
+        load_tree(path)
+    path = newick(tmp_path, "((X12.3:1,b:1):1,c:2);")
+    message = "its tips are 'X12.3', 'b', 'c'; '12-3' is probably 'X12.3' .*; expected"
+    with pytest.raises(InputError, match=message):
+        cut_to(load_tree(path), ["12-3", "b"], path)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("#OTU ID\ta\nx\t1\n", "a Newick tree begins with"),
+        ("(ASV 1:1,b:2);", "put names with spaces in quotes"),
+        (TWO, "give a file of one tree"),
+        ("((a:1,b:2):1", "check that the file is whole"),
+    ],
+)
+def test_hints_on_text_that_is_no_tree_are_about_what_is_wrong(tmp_path, text, hint):
+    with pytest.raises(InputError, match=f"text that is not Newick .* Hint: .*{hint}"):
+        load_tree(newick(tmp_path, text))

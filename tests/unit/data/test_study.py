@@ -6,18 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data.splits import labelled
-from aam.data.study.columns import columns_of, grouping
+from aam.data.study.columns import column_of, columns_of, grouping, require_targets, task_kind
 from aam.data.study.proposal import configuration, proposed_depth
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.sentences import study_sentences, task_sentences
 from aam.data.study.study import Study
 from aam.data.table import FeatureTable
+from aam.data.targets import observed_values
 from aam.util.errors import InputError
 
 SAMPLES = 60
@@ -178,10 +181,10 @@ def test_a_study_is_described(sequence, said):
 def test_a_part_of_other_reads_is_told():
     few = {"a": V4, "b": "A" * 20}
     assert len([*sequence_sentences(table([2000] * 9), few)]) == 1, "fewer than a twentieth"
-    given = table([7] * 9)
-    *_, said = sequence_sentences(given, few)
+    small = table([7] * 9)
+    *_, said = sequence_sentences(small, few)
     assert said.startswith("12% of the reads begin elsewhere")
-    *_, said = sequence_sentences(given, few | {"b": "CGCTTGCCACCTACGTA"})
+    *_, said = sequence_sentences(small, few | {"b": "CGCTTGCCACCTACGTA"})
     assert said.startswith("12% look like reverse complements")
 
 
@@ -192,7 +195,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert list(tasks) == ["age", "diagnosis"]
     assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
     assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
-    of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "b"] * 30)), 9)
+    of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9)
     assert '{k: 2, groups: "patient", stratified: true}' in of_two
     assert "#   host_id: names, 60 different ones" in text
     assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
@@ -217,6 +220,172 @@ def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows()
     assert [task.column for task in loaded.tasks.values()] == columns
     assert loaded.datasets["mine"].table == "/d/🙂.biom"
     assert "\n  age_years:\n" in text, "a name has quotes only where it needs them"
+
+
+def column(*values, declared=None, name="x"):
+    """Return what a column of values is said to be."""
+    ids = [f"s{number}" for number in range(len(values))]
+    frame = pd.DataFrame({name: pd.Series(values, index=ids, dtype=object)})
+    frame.attrs["q2:types"] = {} if declared is None else {name: declared}
+    return columns_of(frame.reindex([*ids]))[0]
+
+
+SITES = [f"{1 + number % 12:02d}" for number in range(60)]
+AGES = [str(number) for number in range(20, 60)]
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "kind", "task"),
+    [
+        (SITES, "categorical", "classes", "classification"),
+        (SITES, None, "classes", "classification"),
+        (SITES, "numeric", "number", "regression"),
+        ([str(1 + number % 12) for number in range(60)], None, "number", "regression"),
+        (
+            [str(1 + number % 12) for number in range(60)],
+            "categorical",
+            "classes",
+            "classification",
+        ),
+        (["0", "10", "50", "100"] * 10, "numeric", "number", "regression"),
+        (["0", "10", "50", "100"] * 10, None, "classes", "classification"),
+        (["2019", "2020"] * 10, None, "classes", "classification"),
+        (["2019-05-01", "2020-05-01"] * 10, None, "names", None),
+        (["5/1/19", "6/1/19"] * 10, None, "names", None),
+        (["20190501", "20200501"] * 10 + ["20210101"] * 20, None, "names", None),
+        (["2019-05-01", "2020-05-01"] * 10, "categorical", "classes", "classification"),
+        ([f"{number:03d}" for number in range(60)], None, "names", None),
+        (["7.1", "7.25", "6.9", "8"], None, "number", "regression"),
+        ([f"{age},5" for age in AGES], None, "number", "regression"),
+        ([f"{age} years" for age in AGES], None, "number", "regression"),
+        ([*AGES, "90+", "<1"], None, "number", None),
+        (["5", "5"], "numeric", "one value", None),
+        ([f"p{number}" for number in range(60)], None, "names", None),
+    ],
+)
+def test_the_declared_type_decides_and_else_what_the_values_are(values, declared, kind, task):
+    found = column(*values, declared=declared)
+    assert found.kind == kind
+    assert task_kind(found) == task
+
+
+def test_a_column_is_described_with_what_looks_odd():
+    assert str(column(*AGES, "90+", "90+", "<1")) == (
+        "x: number from 20 to 59; 3 values that are no numbers: '90+' (2), '<1' (1)"
+    )
+    assert str(column(*AGES, "-9999", "-9999")).endswith("-9999 (2) may stand for a missing value")
+    assert str(column(*(f"{age},5" for age in AGES))).endswith("; read with decimal commas")
+    assert "'Male' and 'male' may be one value" in str(column(*["Male", "male"] * 5))
+    assert "'unknown' may stand for a missing value" in str(column(*["a", "unknown"] * 5))
+    assert str(column("2019-05-01", "2020-05-02")) == "x: names, 2 different ones; dates or times"
+    assert "codes" in str(column(*SITES))
+
+
+def test_columns_that_are_asked_for_are_refused_by_their_values(caplog):
+    columns = [
+        column(*AGES, "90+", "<1", name="age"),
+        column(*["2019-05-01", "2020-05-01"] * 10, name="when"),
+        column(*["Male", "male", "f"] * 9, name="sex"),
+    ]
+    with pytest.raises(InputError) as caught:
+        require_targets(columns, ["age", "when", "sex"], Path("m.tsv"))
+    age, when = str(caught.value).splitlines()
+    assert "m.tsv, column 'age': got 2 values that are no numbers: '90+' (1), '<1' (1)" in age
+    assert "empty these cells" in age
+    assert "'categorical'" in age
+    assert "dates or times" in when
+    assert "write 'categorical'" in when
+    require_targets(columns, ["sex"], Path("m.tsv"))
+    assert "column 'sex': 'Male' and 'male' may be one value" in caplog.text
+
+
+FILES = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
+
+
+def proposed(metadata, targets=None):
+    """Return the text of a configuration and its tasks, also those in comments."""
+    text = configuration(FILES, columns_of(metadata), 9, targets)
+    head, _, tasks = text.partition("\ntasks:\n")
+    return text, load(yaml.safe_load(head + "\ntasks:\n" + tasks.replace("\n#", "\n"))).tasks
+
+
+def slices(text_of_tasks):
+    sections = {"datasets": {"mine": {"table": "t"}}, "tasks": text_of_tasks}
+    return describe(load(sections), "mine")["tasks"]
+
+
+def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():
+    metadata = METADATA.assign(age=[*AGES, *["90+"] * 12, *["<1"] * 8])
+    text, tasks = proposed(metadata)
+    assert "age" not in tasks
+    why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone;"
+    assert f"# Not proposed:\n{why}" in text
+    with pytest.raises(InputError, match=r"12|90\+"):
+        configuration(FILES, columns_of(metadata), 9, ["age"])
+
+
+def test_what_a_run_would_refuse_is_left_out_of_a_task():
+    metadata = METADATA.assign(
+        # Samples of `c` are of one person, `unknown` may be no class, `d` is rare.
+        diagnosis=["a", "b", "a", "b"] * 12 + ["c"] * 4 + ["unknown"] * 6 + ["d", None],
+        patient=[*[f"p{i // 4}" for i in range(58)], None, None],
+    )
+    metadata.loc[metadata["diagnosis"] == "c", "patient"] = "p0"
+    text, tasks = proposed(metadata, ["diagnosis"])
+    assert tasks["diagnosis"].where["diagnosis"] == ["a", "b"]
+    assert "None" not in str(tasks["diagnosis"].where["patient"])
+    assert "# left out: samples without a value in `patient` (1)" in text
+    assert "# left out: 'unknown' (6), 'c' (4), 'd' (1)" in text
+    assert "# 'unknown' may stand for a missing value" in text
+    confounded = METADATA.assign(patient=["a", "b"] * 30, diagnosis=["x", "y"] * 30)
+    text, tasks = proposed(confounded)
+    assert "diagnosis" not in tasks
+    assert "#   `diagnosis`: every class is in one value of 'patient' alone" in text
+
+
+cells = st.sampled_from(
+    ["a", "b", "B", "c|d", "1", "1.0", "2", "3,5", "90+", "unknown", None, "TRUE", "2019-01-01"]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), n=st.integers(5, 60), groups=st.integers(1, 30))
+def test_a_run_accepts_every_task_that_is_proposed(data, n, groups):
+    """Whatever the metadata hold."""
+    few = data.draw(st.lists(cells, min_size=2, max_size=6))
+    random = data.draw(st.randoms(use_true_random=False))
+    frame = pd.DataFrame(
+        {
+            "label": [random.choice(few) for _ in range(n)],
+            "number": [random.choice([str(i), str(i), "90+", None][: 2 + i % 3]) for i in range(n)],
+            "subject": [random.choice([f"p{i % groups}", "p0", None]) for i in range(n)],
+            "plain": [random.choice("xyz") for _ in range(n)],
+        },
+        index=[f"s{i}" for i in range(n)],
+        dtype=object,
+    )
+    if data.draw(st.booleans()):
+        frame = frame.drop(columns="subject")
+    head, _, tasks = configuration(FILES, columns_of(frame), 9).partition("\ntasks:\n")
+    for name, settings_of_task in slices(yaml.safe_load(tasks.replace("\n#", "\n")) or {}).items():
+        _, values, fold, _ = labelled(frame, settings_of_task)
+        assert len(values) == len(fold), name
+
+
+@given(st.lists(st.sampled_from([*AGES, "90+", "3,5", "12 years", "x", "-9999"]), min_size=2))
+def test_a_run_reads_the_numbers_that_a_column_is_said_to_have(values):
+    """The values that it refuses are those that the description names."""
+    found = column_of(pd.Series(values, name="x", dtype=object))
+    if found.kind != "number":
+        return
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    if not len(found.unread):
+        assert observed_values(frame, "regression", ["x"])["x"].notna().all()
+        return
+    with pytest.raises(InputError) as caught:
+        observed_values(frame, "regression", ["x"])
+    assert f"{found.unread.sum()} of {len(values)} values" in str(caught.value)
+    assert all(repr(value) in str(caught.value) for value in found.unread.index[:5])
 
 
 def write_files(folder: Path) -> dict[str, Path]:

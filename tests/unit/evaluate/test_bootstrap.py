@@ -166,3 +166,41 @@ def test_intervals_cover_from_ten_groups_on():
     share = counts["covered"] / counts["intervals"]
     assert share["report"] >= 0.93
     assert share["percentile"] < 0.9
+
+
+@pytest.mark.parametrize("limits", [(0, np.inf), (-np.inf, 1), (0, 1), (-1, 1)])
+@pytest.mark.parametrize("score", [1e-300, 0.5, 1 - 1e-16, -1e30, 1e30])
+@pytest.mark.parametrize("spread", [1e-300, 1e3, 1e150, 1e300])
+def test_an_interval_of_any_resamples_has_two_ends_within_the_limits_or_there_is_none(
+    limits, score, spread
+):
+    resampled = score + spread * np.array([-1.0, 1.0, 0.5, -0.5])
+    with np.errstate(over="ignore", invalid="ignore"):
+        interval = t_interval(score, resampled, units=3.0, limits=limits)
+    assert interval is None or limits[0] <= interval[0] <= score <= interval[1] <= limits[1]
+    assert interval is None or np.isfinite(interval).all()
+
+
+@pytest.mark.parametrize("odd", [-9999.0, 1e12, -1e30])
+def test_scores_that_one_value_decides_have_bounds_or_none(odd):
+    """R² falls without bound in every resample that lacks the one sample which it rests on."""
+    observed = np.append(np.random.default_rng(0).normal(7, 0.5, 39), odd)
+    predicted = np.append(np.full(39, 8 + 1e-3 * odd), odd)
+    table = predictions_of(observed, predicted, np.arange(40) % 4)
+    results = bootstrap_intervals("regression", table, [""] * 40, seed=0)
+    low, high = results["mae_pooled"]
+    assert 0 < low < np.abs(observed - predicted).mean() < high
+    for name in ("r2_pooled", "pearson"):
+        interval = results[name]
+        assert interval is None or LIMITS[name][0] <= interval[0] <= interval[1] <= 1
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_intervals_have_the_unit_of_the_target(unit):
+    table = numbers(np.random.default_rng(3))
+    scaled = table.assign(observed=table["observed"] * unit, predicted=table["predicted"] * unit)
+    results = bootstrap_intervals("regression", scaled, [""] * 40, seed=0)
+    for name, interval in bootstrap_intervals("regression", table, [""] * 40, seed=0).items():
+        size = unit if name.startswith("mae") else 1
+        expected = None if interval is None else pytest.approx(np.multiply(interval, size))
+        assert results[name] == expected, name

@@ -8,7 +8,7 @@ from problems import predictions_of
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
 from aam.evaluate.target_report import score_method, score_predictions
-from aam.report.summary import summary_page, terminal_lines
+from aam.report.summary import summary_page
 
 
 def regression(errors: list[float]) -> pd.DataFrame:
@@ -103,5 +103,3 @@ def test_a_model_that_was_not_trained_is_told_as_it_came():
     assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
     assert "used as it came. It has 1,600 parameters." in page
     assert "nucleotides" not in page
-    line = terminal_lines("mine", reports, [])[1]
-    assert "encoder of AAM: predicts UniFrac distances with r 0.900" in line

@@ -51,7 +51,11 @@ def three(new_encoder):
 
 @pytest.fixture(scope="module")
 def predict(tiny):
-    return lambda bundle, **given: predict_table(bundle, tiny.table, tiny.sequences, **given)
+    def predict(bundle: ModelBundle, **given) -> pd.DataFrame:
+        known = bundle.seen_asvs or frozenset(tiny.sequences.values())
+        return predict_table(replace(bundle, seen_asvs=known), tiny.table, tiny.sequences, **given)
+
+    return predict
 
 
 def one_by_one(predict, bundle: ModelBundle, **given) -> list[pd.DataFrame]:
@@ -69,7 +73,7 @@ def test_models_count_by_their_shares(predict, three):
     sharp = each[1] ** 2 / (each[1] ** 2).sum(axis=1, keepdims=True)
     expected = (2 * each[0] + sharp) / 3
     found = predict(bundle)
-    assert list(found.columns) == ["predicted", "sd", *columns, "unseen_asvs"]
+    assert list(found.columns) == ["predicted", "sd", *columns, "unseen_asvs", "near_reads"]
     np.testing.assert_allclose(found[columns], expected, rtol=1e-9)
     rows, best = np.arange(len(found)), expected.argmax(axis=1)
     assert found["predicted"].tolist() == np.array(SITE.classes)[best].tolist()
@@ -88,7 +92,8 @@ def test_predictions_do_not_depend_on_the_order_of_rows_and_columns(
     tiny, new_encoder, kernel_predictor, kernel, seed
 ):
     network = Predictor(new_encoder(20), AGE, seed=0)
-    bundle = bundle_of([kernel_predictor(AGE) if kernel else network], views=2)
+    seen = tiny.sequences.values()
+    bundle = bundle_of([kernel_predictor(AGE) if kernel else network], seen, views=2)
     expected = predict_table(bundle, tiny.table, tiny.sequences)
     rng, table = np.random.default_rng(seed), tiny.table
     rows, columns = rng.permutation(20)[: rng.integers(1, 21)], rng.permutation(30)
@@ -122,7 +127,7 @@ def test_the_views_of_training_are_drawn_again_and_averaged(augmented, three, de
     np.testing.assert_allclose(found["unseen_asvs"], expected)
 
 
-@pytest.mark.parametrize(("known", "shift", "warned"), [(29, 0.0, False), (15, 50.0, True)])
+@pytest.mark.parametrize(("known", "shift", "warned"), [(29, 0.0, False), (18, 50.0, True)])
 def test_a_table_unlike_that_of_training_is_warned_of(
     tiny, three, predict, devices, tmp_path, caplog, known, shift, warned
 ):
@@ -133,9 +138,13 @@ def test_a_table_unlike_that_of_training_is_warned_of(
     shifted = embedding + shift * embedding.std(axis=0)
     write_reference(tmp_path / "reference", shifted, other_reads(20, ["ACGT"]), ["ACGT"], "fold0")
     found = predict(replace(bundle, reference=Reference.open(tmp_path / "reference")))
-    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "novelty", "in_training"]
+    columns = ["predicted", "sd", "unseen_asvs", "near_reads", "novelty", "in_training"]
+    assert list(found.columns) == columns
     assert (found["in_training"] == "").all()
-    assert levels(caplog) == ["WARNING"] * (2 * warned)
+    assert levels(caplog) == ["WARNING"] * (3 * warned)
+    few = found.index[found["near_reads"] < 0.5]
+    assert bool(len(few)) == warned
+    assert not warned or f"in these {len(few)} of 20 samples less than 50 %" in caplog.text
     assert not warned or "never saw" in caplog.text
     assert not warned or "100 % of the samples are farther" in caplog.text
     assert (found["novelty"] == warned).all()
@@ -231,11 +240,13 @@ def test_missing_categories_are_unknown_and_counted_once(tiny, conditioned, pred
     assert levels(caplog) == ["WARNING"]
     assert "of 20 samples" in caplog.text
     assert "host in 20, season in 20" in caplog.text
+    assert "give the metadata that hold them" in caplog.text
     caplog.clear()
     ids = tiny.table.sample_ids[:-1]
     strange = pd.DataFrame({"host": ["fox"] * 9 + ["cat"] * 10, "season": "wet"}, index=ids)
     other = predict(conditioned, metadata=strange)
-    assert "host in 10, season in 1" in caplog.text
+    assert "host in 10, season in 1 (training never had host 'fox')" in caplog.text
+    assert "fill them in the metadata" in caplog.text
     assert levels(caplog) == ["WARNING"]
     assert found["predicted"].iloc[-1] == pytest.approx(other["predicted"].iloc[-1], rel=1e-5)
     assert (found["predicted"] != other["predicted"]).iloc[:-1].all()
@@ -281,7 +292,7 @@ def test_what_models_share_runs_once(new_encoder, predict, monkeypatch):
     predictors = [Predictor(encoder, AGE, seed=s) for s, encoder in enumerate(encoders)]
     found = predict(bundle_of(predictors))
     assert calls == {"embed_asvs_cached": 2, "embed_samples": 3}
-    assert list(found.columns) == ["predicted", "sd", "unseen_asvs"]
+    assert list(found.columns) == ["predicted", "sd", "unseen_asvs", "near_reads"]
     assert found.index.name == "sample-id"
     single = [one["predicted"] for one in one_by_one(predict, bundle_of(predictors))]
     np.testing.assert_allclose(found["predicted"], np.mean(single, axis=0), rtol=1e-5)
@@ -303,19 +314,20 @@ def test_asvs_embedded_before_serve_the_encoder_that_made_them(
 
 
 @pytest.fixture(scope="module")
-def saved(three, tmp_path_factory) -> tuple[Path, ModelBundle]:
+def saved(tiny, three, tmp_path_factory) -> tuple[Path, ModelBundle]:
     """Write three models, of two folds, with what they share; return the folder and the bundle."""
-    bundle = replace(three(SITE, ["ACGT"]), views=2)
+    bundle = replace(three(SITE, tiny.sequences.values()), views=2)
     models = dict(zip(NAMES, bundle.predictors, strict=True))
     reference_ND = np.random.default_rng(0).normal(size=(5, 16))
-    folder = write_models(tmp_path_factory.mktemp("saved"), models, ["ACGT"], reference_ND)
+    asvs = tiny.sequences.values()
+    folder = write_models(tmp_path_factory.mktemp("saved"), models, asvs, reference_ND)
     return folder, replace(bundle, reference=Reference.open(folder / REFERENCE))
 
 
 def test_a_bundle_is_loaded_from_the_folder_alone(predict, saved):
     folder, bundle = saved
     loaded, expected = ModelBundle.load(folder), predict(bundle)
-    assert loaded.seen_asvs == {"ACGT"}
+    assert loaded.seen_asvs == bundle.seen_asvs
     for found, known in zip(loaded.predictors, bundle.predictors, strict=True):
         assert module_digest(found) == module_digest(known), "not in the order of the folds"
     pd.testing.assert_frame_equal(predict(loaded), expected)

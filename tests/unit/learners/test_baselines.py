@@ -154,6 +154,49 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     assert (errors[misses] > 0.8 * errors["median"]).all()
 
 
+WORDS = {
+    "0 and 1": ["0", "1", "2"],
+    "years": ["2019", "2020", "2021"],
+    "leading zeros": ["01", "02", "10"],
+    "more digits": ["1", "2", "10"],
+    "decimals": ["1.0", "1.5", "2.0"],
+    "truth": ["False", "True", "maybe"],
+    "missing": ["NA", "None", "nan"],
+}
+
+
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
+def test_what_classes_are_called_changes_no_prediction(words):
+    # The methods that weight classes by their names, and one that does not.
+    asked = ["extra_trees", "svm_unifrac", "knn_unifrac"]
+    plain = dataclasses.replace(problem("ordinal"), asked=asked)
+    last = "1e5" if words[0].isdigit() or words[0] == "1.0" else "~"
+    word_of = dict(zip("abc", words, strict=True)) | {"never": last}
+    named = dataclasses.replace(
+        plain,
+        target=np.array([word_of[name] for name in plain.target]),
+        classes=[word_of[name] for name in plain.classes],
+    )
+    for predict in predict_baselines, predict_nested:
+        expected = predict(plain, threads=1).rename(
+            columns={f"probability:{name}": f"probability:{word_of[name]}" for name in word_of}
+        )
+        for column in ("observed", "predicted"):
+            if column in expected:
+                expected[column] = expected[column].map(word_of)
+        result = predict(named, threads=1)
+        pd.testing.assert_frame_equal(result, expected, check_dtype=False)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e4, 1e12])
+def test_numbers_are_predicted_alike_in_any_unit(unit):
+    task = dataclasses.replace(problem("regression"), asked=["elastic_net", "extra_trees"])
+    scaled = dataclasses.replace(task, target=task.target * unit)
+    result = predict_baselines(scaled, threads=1)["predicted"] / unit
+    expected = predict_baselines(task, threads=1)["predicted"]
+    assert np.abs(result - expected).mean() < 0.02 * np.ptp(task.target)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("group", ["", "one"])
 def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):

@@ -186,6 +186,11 @@ def test_a_unit_is_the_last_word_of_a_name(column, expected):
     assert target_and_unit({"column": ["x", column], "task": f"both, {column}"}) == expected
 
 
+def far(values: list, samples: list, count: int, low: float, high: float) -> dict:
+    """Return what `aam.evaluate.far_values` returns of a target."""
+    return {"values": values, "samples": samples, "count": count, "low": low, "high": high}
+
+
 GROUPS = {"groups": 7, "independent": False}
 SINGLE = {"column": None, "groups": None, "independent": True}
 
@@ -238,6 +243,25 @@ SINGLE = {"column": None, "groups": None, "independent": True}
             ],
         ),
         ({"n": 50}, 0, ["good"]),
+        (
+            {"far_values": far([-9999.0], ["s7"], 1, 4.1, 8.9)},
+            0,
+            [
+                "good",
+                "caution: -9999 in sample s7 lies far from all other values, which are between 4.1 "
+                "and 8.9",
+            ],
+        ),
+        (
+            {"far_values": far([-9999.0, 1e7], ["a", "b", "c"], 5, 4.1, 8.9)},
+            0,
+            ["good", "caution: -9999 and 10000000 in samples a, b, c and 2 more lie far from all"],
+        ),
+        (
+            {"far_values": far([], ["a", "b"], 2, 0.001, 1e6)},
+            0,
+            ["good", "caution: Values lie between 0.001 and 1e+06: the largest, such as those of"],
+        ),
         (
             {"intervals": {"coverage": 0.8}},
             0,
@@ -355,3 +379,11 @@ def test_data_encoders_and_predictions_are_told_where_they_are_weak():
     cautions = list_prediction_cautions("new", 0.4, seen=20, n=20)
     assert cautions[0].text.startswith("20 of the 20 samples in new were in training")
     assert cautions[1].text.startswith("40 % of the reads in new")
+    assert [caution.light for caution in cautions] == ["caution"] * 2
+
+
+def test_a_table_with_samples_that_training_hardly_knows_has_a_red_light_before_all_others():
+    cautions = list_prediction_cautions("new", 0.4, seen=1, n=20, few=["a", "b"], near=0.9)
+    assert [caution.light for caution in cautions] == ["stop", "caution", "caution"]
+    assert "2 of the 20 samples in new ('a', 'b'): less than 50 % of their" in cautions[0].text
+    assert "although 90 % are of ASVs that it saw or near one" in cautions[2].text

@@ -47,7 +47,11 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         provenance=provenance({}, {"table": imported["table.biom"], "metadata": metadata}),
     )
     (results / "report.html").write_text("<p>An answer.</p>")
-    write_digests([*imported.values(), results / "report.html"])
+    # An answer of the run, and one to a task that an earlier configuration had.
+    scores = [results / "first" / name / "metrics.json" for name in ("age", "years")]
+    for path in scores:
+        write_text(path, "{}")
+    write_digests([*imported.values(), results / "report.html", *scores])
     write_text(results / "logs" / "one.log", f"INFO: {WORDS % (1e9, 1e9 + 1, 1e9 + 2, 1, 9, 9)}\n")
     write_text(
         results / "logs" / "b" / "c.log", f"{WORDS % (1e9 + 3, 1e9 + 4, 1e9 + 60, 1, 9, 9)}\n"
@@ -117,7 +121,13 @@ def test_files_times_and_versions_are_those_of_the_run(study: Path) -> None:
     assert given == {copies.get(name, name): file_digest(path) for name, path in paths.items()}
     made = {name: entities[name]["sha256"] for name in references({"result": run["result"]})}
     results = study / "results" / "mine"
-    names = ("inputs/metadata.parquet", "inputs/table.biom", "report.html")
+    # Not the answer to a task that an earlier configuration had.
+    names = (
+        "first/age/metrics.json",
+        "inputs/metadata.parquet",
+        "inputs/table.biom",
+        "report.html",
+    )
     assert made == {name: file_digest(results / name) for name in names}
     programs = {
         one["name"]: one.get("softwareVersion") for one in entities.values() if "name" in one

@@ -122,6 +122,8 @@ CASES = [
     (limits.warn_of_weak_encoder("AAM", 0.5), "The encoder of AAM predicts the distances", True),
     (limits.warn_of_dropped_samples(3, 0.3), "3 samples, 30 %, have too few reads", True),
     (limits.warn_of_unseen_reads("new", 0.4), "40 % of the reads in new", True),
+    (limits.warn_of_unseen_reads("new", 0.4, 0.9), "although 90 % are of ASVs that it saw", True),
+    (limits.warn_of_far_samples("new", ["a"], 3), "1 of the 3 samples in new ('a'): less", True),
     (limits.warn_of_known_samples("new", 2, 20), "2 of the 20 samples in new were in", True),
     (comparisons.describe_groups(None, None, independent=True), "sample as independent", True),
     (comparisons.describe_groups("host_id", 9, independent=True), "same host id, so tests", True),
@@ -267,6 +269,11 @@ CASES = [
     (left_out.describe_long_branches(), "ASVs behind extremely long branches of the tree", True),
     (left_out_of(depth=[9]), "1 sample with fewer than 9 reads (the rarefaction depth)", True),
     (left_out_of(what=["feature"] * 2, why=["no reads"] * 2), "2 features with no reads", True),
+    (
+        left_out_of(what=["feature"] * 2, why=["same sequence as a", "same sequence as b"]),
+        "2 features with the same sequence as another",
+        True,
+    ),
 ]
 
 

@@ -18,11 +18,13 @@ from aam.cli import main
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.metadata import read_metadata
+from aam.data.predictions import read_results
 from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
 from aam.data.trees.newick import read_newick
+from aam.report.page.sentences.left_out import describe_left_out
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.augment import store_samples
 from aam.stages.describe import describe_study
@@ -82,6 +84,33 @@ def test_a_table_with_hashes_is_imported(run):
     assert inputs.keys() == {"table", "sequences"}
     again = run(import_table, folder="again", table=TSV, sequences=FASTA)
     assert all(again[name].read_bytes() == path.read_bytes() for name, path in out.items())
+
+
+def test_features_of_one_sequence_are_one_under_any_of_their_names(run, caplog):
+    """The tree knows the second name, the taxonomy the third."""
+    table = "#OTU ID\ts1\ts2\tTotal\na\t1\t0\t1\nb\t2\t5\t7\nc\t4\t4\t8\nd\t0\t9\t9\n"
+    texts = {"a": "ACGT", "b": "acgu", "c": "ACGT", "d": "ACGTA"}
+    fasta = "".join(f">{name}\n{text}\n" for name, text in texts.items())
+    out = run(import_table, table=table, sequences=fasta)
+    imported = read_biom(out["table"])
+    assert (imported.sample_ids, imported.feature_ids) == (["s1", "s2"], ["a", "d"])
+    assert imported.counts.toarray().tolist() == [[7, 0], [9, 9]]
+    assert read_fasta(out["sequences"]) == {"a": "ACGT", "d": "ACGTA"}
+    assert out["dropped"].read_text() == (
+        "what\tid\twhy\nsample\tTotal\tthe sum of the other samples\n"
+        "feature\tb\tsame sequence as a\nfeature\tc\tsame sequence as a\n"
+    )
+    assert [*describe_left_out(read_results(out["dropped"]))] == [
+        "2 features with the same sequence as another",
+        "1 sample with the sum of the other samples",
+    ]
+    assert "2 features ('b', 'c') have the same sequence as others ('b' as 'a')" in caplog.text
+    files = {name: out[name] for name in ("table", "sequences", "dropped")}
+    tree = run(import_tree.import_tree, files, "out2", tree="((b:1,x:1):1,d:3);")["tree"]
+    assert tree.read_text() == "(d:3.0,a:2.0);\n"
+    text = "Feature ID\tTaxon\nc\tg__Rothia\nd\tg__Y\n"
+    taxa = run(import_taxonomy, files, "out2", taxonomy=text)["taxonomy"]
+    assert taxa.read_text() == "feature-id\ttaxon\na\tg__Rothia\nd\tg__Y\n"
 
 
 def test_a_tree_is_cut_to_the_table(run, imported, caplog):

@@ -28,7 +28,6 @@ from aam.stages.benchmark_accuracy import gather_accuracy
 from aam.stages.plot import draw_figures
 from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
-from aam.util.errors import InputError
 from aam.util.notes import Note, write_notes
 
 SAMPLES, FEATURES = 24, 6
@@ -260,11 +259,11 @@ def summed_up(
 
 
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
-    header = "sample-id\tpredicted\tunseen_asvs\tin_training\n"
+    header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
     files = {
         "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
-        "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\tid\nq\t4\t0.25\t\n",
-        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\tid\nq\t4\t0.5\t\n",
+        "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
+        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
@@ -310,7 +309,8 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
         "2 samples, 17 %, have too few reads for the rarefaction depth.",
-        "50 % of the reads in new are of ASVs that training never saw.",
+        "50 % of the reads in new are of ASVs that training never saw, although 95 % are of ASVs "
+        "that it saw or near one",
         "<td>NA</td><td>5</td>",
         "Predictions for new by the super learner",
         "Of <code>age</code> with base",
@@ -324,6 +324,43 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     links = re.findall(r'<a href="([^#"]+)"', page)
     assert len(links) == 1 + 2 + 2 + 2 + 1
     assert all((results / link).is_file() for link in links)
+
+
+def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the_end_of_a_run(
+    results,
+):
+    header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
+    tables = {
+        # A column of an older version is missing.
+        "older": "sample-id\tpredicted\tunseen_asvs\nx\t5\t0.3\n",
+        "far": f"{header}01\t5\t1\t0.02\t\nq\t4\t0.1\t1\t\n",
+        "good": f"{header}x\t5\t0.1\t1\t\n",
+        "seen": f"{header}x\t5\t0\t1\tid\n",
+        "unseen": f"{header}x\t5\t1\t1\t\n",
+    }
+    paths = [results / "predict" / "base" / "age" / f"{name}.tsv" for name in tables]
+    for path, content in zip(paths, tables.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    lines = summary.closing_predictions([*paths, results / "predict" / "not there.tsv"])
+    expected = [
+        ("caution", "30 % of the reads in older are of ASVs that training never saw: predictions"),
+        ("stop", "Do not use what is predicted for 1 of the 2 samples in far ('01')"),
+        ("caution", "1 of the 1 samples in seen were in training"),
+        ("caution", "100 % of the reads in unseen are of ASVs that training never saw, although"),
+    ]
+    assert len(lines) == len(expected)
+    for line, (light, words) in zip(lines, expected, strict=True):
+        assert line.startswith(f"Predictions, light: {light}. {words}")
+    page, text = summed_up(
+        results,
+        pretrain=[],
+        finetune=sorted(results.glob("finetune/*/*/metrics.json")),
+        predictions=paths,
+    )
+    for _, words in expected:
+        assert words in page
+        assert words in text
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
@@ -379,13 +416,19 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
-def test_terminal_summary_is_short_and_has_the_answers(results, tmp_path):
-    lines = summary.terminal_summary(results).splitlines()
-    assert len(lines) == 4
-    assert "r 0.910" in lines[1]
-    assert "age, AAM: Works: a column is off by 1.0 on average" in lines[2]
-    with pytest.raises(InputError, match="make demo"):
-        summary.terminal_summary(tmp_path)
+def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
+    scores = [results / "finetune" / "base" / name / "metrics.json" for name in ("site", "age")]
+    # What an earlier configuration called a task.
+    shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
+    left_over = ["finetune/base/years"]
+    lines = summary.closing_summary(results / "report.html", scores, left_over).splitlines()
+    assert lines[0].startswith(f"{results.name}, site: Does not work: ")
+    assert "all 2 tasks" in lines[2]
+    assert "finetune/base/years" in lines[3]
+    (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
+    assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
+    said = summary.closing_summary(results / "report.html", [], left_over)
+    assert "Works" not in said
 
 
 def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
@@ -410,7 +453,8 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
     shutil.copy(results / "finetune/base/age/intervals.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
-    assert "age, kernel machine: Works: " in summary.terminal_summary(results)
+    closing = summary.closing_summary(results / "first.html", [first / "metrics.json"])
+    assert f"{results.name}, age: Works: " in closing
     monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
     outputs = {"report": results / "first.html", "summary": results / "first.md"}
     inputs = {
@@ -436,14 +480,6 @@ def test_an_encoder_that_was_used_as_it_came_says_so(results):
     page, _ = summed_up(results, pretrain=[path], finetune=[age])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page
-
-
-def test_tasks_in_a_terminal_have_the_order_of_the_configuration(results):
-    metrics = sorted(results.glob("finetune/*/*/metrics.json"), reverse=True)
-    gather_accuracy(metrics=metrics, table_out=results / "benchmark/accuracy.tsv")
-    *_, first, second = summary.terminal_summary(results).splitlines()
-    assert first.startswith("  site, AAM: Does not work: ")
-    assert second.startswith("  age, AAM: Works: ")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):

@@ -19,6 +19,7 @@ from aam.api import Model
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import by_baseline, read_predictions
+from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.scored_task import ScoredTask
 from aam.learners.conformal import Calibration
@@ -26,6 +27,7 @@ from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
+from aam.reference_tree.bases import reverse_complement
 from aam.report.labels import KERNEL_MACHINE
 from aam.stages.first import score_baselines
 from aam.stages.first_super_learner import keep_baselines
@@ -124,7 +126,7 @@ def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     assert [*written.columns] == ["sample-id", *expected.columns]
     numbers = expected.select_dtypes("number")
     np.testing.assert_allclose(written[numbers.columns], numbers, rtol=1e-8)
-    assert [*expected.columns[-2:]] == ["unseen_asvs", "in_training"]
+    assert [*expected.columns[-3:]] == ["unseen_asvs", "near_reads", "in_training"]
 
 
 def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
@@ -188,6 +190,66 @@ def test_asvs_that_the_study_lacks_are_counted_and_longer_reads_are_not(study, k
     # The views are draws of the reads.
     np.testing.assert_allclose(found["unseen_asvs"], share, atol=0.2)
     assert found["unseen_asvs"].mean() > 0.02
+
+
+def test_a_table_of_the_other_strand_is_refused_and_nothing_written(study, kept, tmp_path):
+    """Its predictions would be those of samples without a read."""
+    write_biom(tmp_path / "new.biom", study.table, {})
+    sequences = load_sequences(study.paths["sequences"])
+    turned = {name: reverse_complement(text) for name, text in sequences.items()}
+    write_fasta(tmp_path / "turned.fasta", turned)
+    files = {"model": kept, "table": tmp_path / "new.biom", "sequences": tmp_path / "turned.fasta"}
+    message = rf"{tmp_path}/new\.biom: got 5 samples in which 0 % of the reads .*other strand"
+    with pytest.raises(InputError, match=message):
+        predict_by_baselines(**files, predictions_out=tmp_path / "found.tsv")
+    assert not (tmp_path / "found.tsv").exists()
+    # What the hint says leads to the predictions.
+    back = {name: reverse_complement(text) for name, text in turned.items()}
+    write_fasta(tmp_path / "turned.fasta", back)
+    predict_by_baselines(**files, predictions_out=tmp_path / "found.tsv")
+    assert (tmp_path / "found.tsv").exists()
+
+
+def test_a_sample_of_which_little_is_known_has_no_bounds_and_a_set_of_all_classes(study, kept):
+    """What is predicted for the other samples is what it is without it."""
+    table, sequences = study.table, load_sequences(study.paths["sequences"])
+    model = aam.load(kept)
+    plain = model.predict(table, study.paths["sequences"])
+    strange = [reverse_complement(sequences[name]) for name in table.feature_ids]
+    counts = table.counts.toarray()
+    counts = np.hstack([counts, np.zeros_like(counts)])
+    half = len(strange)
+    counts[0, half:], counts[0, :half] = counts[0, :half].copy(), 0
+    ids = [*table.feature_ids, *strange]
+    sequences.update(zip(strange, strange, strict=True))
+    given = FeatureTable(table.sample_ids, ids, csr_array(counts))
+    write_fasta(kept.parent / "both.fasta", sequences)
+    found = model.predict(given, kept.parent / "both.fasta")
+    assert found["near_reads"].tolist() == [0, 1, 1, 1, 1]
+    first = found.iloc[0]
+    if study.classes:
+        assert first["prediction_set"] == "gut|skin"
+    else:
+        bounds = [name for name in found if name.startswith(("lower", "upper"))]
+        assert first[bounds].isna().all()
+        assert found[bounds].iloc[1:].notna().all(axis=None)
+    pd.testing.assert_frame_equal(found.iloc[1:], plain.iloc[1:])
+
+
+def test_metadata_are_taken_as_models_take_them_and_change_nothing(study, kept, tmp_path):
+    """The how-to calls every directory in the same way; baselines know no covariates."""
+    (tmp_path / "metadata.tsv").write_text("sample-id\thost\n000\tcat\n")
+    model, sequences = aam.load(kept), study.paths["sequences"]
+    expected = model.predict(study.table, sequences)
+    found = model.predict(study.table, sequences, tmp_path / "metadata.tsv")
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_single_sample_is_predicted_as_among_others(study, kept):
+    model, sequences = aam.load(kept), study.paths["sequences"]
+    one = model.predict(study.table.select_samples(np.array([2])), sequences)
+    expected = model.predict(study.table, sequences).iloc[[2]]
+    pd.testing.assert_frame_equal(one, expected, rtol=1e-6)
 
 
 def test_a_baseline_that_is_alone_predicts_as_it_is(study, tmp_path):

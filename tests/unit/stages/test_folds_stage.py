@@ -33,7 +33,6 @@ METADATA = {
     "ill": ["yes" if i % 4 else "no" for i in range(SAMPLES)],
     "sex": ["ab"[i % 4 // 2] for i in range(SAMPLES)],
     "country": [None if i == 2 else ["NA", "01", " x\ty "][i % 3] for i in range(SAMPLES)],
-    "diet": [["plants|meat", "a|b", "fish"][i % 3] for i in range(SAMPLES)],
     "charge": [str(i / 2 - 1.5) for i in range(SAMPLES)],
     "one": ["x"] * SAMPLES,
     "centre": ["x" if i == 7 else "y" for i in range(SAMPLES)],
@@ -190,13 +189,11 @@ def in_folds(**folds) -> dict:
         (in_folds(k=3, groups="hosts"), "'hosts': .* mean 'host'"),
         ({"column": "empty"}, "'empty': got no value in any of the 60"),
         ({"column": "constant"}, "'constant': got the one value '1.0' in all 60"),
-        ({"column": "stage"}, "'stage': got 60 of 60 values .*: 'young' in sample '000', "),
-        ({**ORDINAL, "classes": ["old", "adult"]}, "'stage': .* no class of the task: 'young'"),
         (
-            {**ORDINAL, "classes": [*STAGES, "old|frail"]},
-            r"of 'stage': got classes with a '\|': 'old",
+            {"column": "stage"},
+            "'stage': got 60 of 60 values .*: 'adult' in samples '020', '021' and 18",
         ),
-        ({"column": "diet", **CLASSES}, r"'diet': got classes with a '\|': 'a\|b', 'plants\|m"),
+        ({**ORDINAL, "classes": ["old", "adult"]}, "'stage': .* no class of the task: 'young'"),
         ({"column": ["early", "same"]}, "'same': got the one value '0.5' in all 20 samples that"),
         ({"column": ["early", "late"]}, "'early', 'late': got no sample that has a value in each"),
         ({"column": "charge", "transform": "log"}, r"'charge': got 2 of .* not above -1: -1.5 in"),
@@ -247,6 +244,124 @@ def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
     with pytest.raises(InputError, match=message):
         divide(**{"kind": "regression", "folds": {"k": 2}, **task})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (
+            {**CLASSES, **in_folds(k=3), "column": "deep"},
+            "'deep': got classes with fewer samples than folds: 'b' with 2; of the 20 samples of "
+            "'b' rarefaction keeps 2; .*Hint: lower rarefaction.depth, lower folds.k, or leave "
+            "these classes out",
+        ),
+        (
+            {**CLASSES, **in_folds(k=3), "column": "gone"},
+            "'gone': got the one value 'a' in all 30 samples that rarefaction keeps; it drops 20 "
+            "of 'b'; .*Hint: lower rarefaction.depth",
+        ),
+        (
+            {**in_folds(k=2), "where": {"gone": "b"}},
+            "'gone': got 'b' in none of the samples that rarefaction keeps; before it there were "
+            "20; .*Hint: lower rarefaction.depth",
+        ),
+        (
+            {**in_folds(k=2), "column": "late"},
+            "'late': got no value in any of the 30 samples that rarefaction keeps; before it 20 ",
+        ),
+        (
+            in_folds(k=40),
+            "'age': got a value in 30 samples; rarefaction keeps these of 50; .*depth",
+        ),
+        (
+            in_folds(k=5, groups="site"),
+            "'site': got only 3 groups: .*; rarefaction keeps them of 5; .*Hint: lower rarefaction",
+        ),
+        (
+            {**CLASSES, **in_folds(k=3), "column": "rare"},
+            "'rare': got classes with fewer samples than folds: 'b' with 2; expected at least 3 "
+            "samples of each class. Hint: lower folds.k, or leave these classes out: where: "
+            '{"rare": \\["a", "c"\\]}',
+        ),
+    ],
+)
+def test_the_depth_is_named_where_it_is_the_cause(tmp_path, task, message):
+    ids = [f"s{i:02d}" for i in range(50)]
+    write_biom(
+        tmp_path / "table", FeatureTable(ids[:30], ["a"], csr_array(np.ones((30, 1), int))), {}
+    )
+    columns = {
+        "age": [str(i) for i in range(50)],
+        "deep": ["b" if i in (0, 1) or i >= 32 else "a" for i in range(50)],
+        "gone": ["b" if i >= 30 else "a" for i in range(50)],
+        "late": [str(i) if i >= 30 else None for i in range(50)],
+        "site": [f"site {i % 3 if i < 30 else i % 5}" for i in range(50)],
+        "rare": ["b" if i in (0, 1) else "ac"[i % 2] for i in range(50)],
+    }
+    frame = pd.DataFrame({"sample_id": ids, **columns}, dtype=object)
+    frame.to_parquet(tmp_path / "metadata", index=False)
+    with pytest.raises(InputError, match=message):
+        divide_into_folds(
+            table=tmp_path / "table",
+            metadata=tmp_path / "metadata",
+            **slices.folds(config({"kind": "regression", **task}), "t"),
+            folds_out=tmp_path / "folds.tsv",
+            members_out=tmp_path / "members.tsv",
+            notes_out=tmp_path / "notes.tsv",
+        )
+    assert not (tmp_path / "folds.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"column": "ill", **CLASSES, "where": {"stage": ["young", "ol"]}}, "no sample has 'ol'"),
+        ({"column": "cases", **CLASSES}, "the classes 'No' in 20 samples, 'no' in 20 samples look"),
+        ({"column": "unsure", **CLASSES}, "'unknown' in 20 samples may stand for a missing value"),
+        ({"column": "far", "kind": "regression"}, "-9999 in 2 samples far from all other numbers"),
+        ({"column": "comma", "kind": "regression"}, "read with decimal commas, '0,5' as 0.5"),
+        (in_folds(k=2, groups="own"), "every sample has a group of its own"),
+    ],
+)
+def test_what_looks_odd_in_a_task_is_told_on_its_notes(files, tmp_path, task, message):
+    frame = pd.read_parquet(files["metadata"]).assign(
+        cases=["No", "no", "yes"] * 20,
+        unsure=["ill", "well", "unknown"] * 20,
+        far=["-9999", "-9999", *map(str, range(2, SAMPLES))],
+        comma=[f"{i},5" for i in range(SAMPLES)],
+        own=IDS,
+    )
+    frame.to_parquet(tmp_path / "metadata", index=False)
+    divide_into_folds(
+        table=files["table"],
+        metadata=tmp_path / "metadata",
+        **slices.folds(config({"kind": "regression", "folds": {"k": 2}, **task}), "t"),
+        folds_out=tmp_path / "folds.tsv",
+        members_out=tmp_path / "members.tsv",
+        notes_out=tmp_path / "notes.tsv",
+    )
+    assert message in (tmp_path / "notes.tsv").read_text()
+
+
+def test_numbers_and_truth_values_of_where_find_other_spellings(divide, files, tmp_path):
+    frame = pd.read_parquet(files["metadata"]).assign(
+        visit=["1.0", "2.0", "3.0"] * 20,
+        code=["01", "02", "08"] * 20,
+        smoker=["True", "False"] * 30,
+    )
+    frame.to_parquet(tmp_path / "m", index=False)
+
+    def kept(**where):
+        task = {"folds": {"k": 2}, "where": where, "metadata": tmp_path / "m"}
+        return len(divide("weight", **task))
+
+    assert kept(visit=[1, 2]) == 39
+    assert kept(visit=1) == kept(visit="1.0")
+    assert kept(smoker="TRUE") == kept(smoker="True")
+    assert kept(code=["01"])
+    # YAML reads 010 as 8: a code is none of its numbers.
+    with pytest.raises(InputError, match=r"expected '8', .*numbers or dates, such as 010"):
+        kept(code=8)
 
 
 @pytest.mark.parametrize(

@@ -167,14 +167,14 @@ def test_asvs_that_nobody_knows_are_left_out_and_names_do_not_matter(study, kept
         table.sample_ids, [sequences[name] for name in table.feature_ids], table.counts
     )
     mixed = model.super_learner.reads
-    known = mixed._features(by_sequence, {name: name for name in by_sequence.feature_ids})
+    known = mixed.nearest_features(by_sequence, {name: name for name in by_sequence.feature_ids})
     names = mixed.features
     assert [sequences[names[place]] for place in known.values()] == by_sequence.feature_ids
     strange = {
         name: "ACGT" * 5 if name == table.feature_ids[0] else sequences[name]
         for name in table.feature_ids
     }
-    assert set(mixed._features(table, strange)) == {*table.feature_ids[1:]}
+    assert set(mixed.nearest_features(table, strange)) == {*table.feature_ids[1:]}
 
 
 @pytest.mark.parametrize("damage", ["folds.tsv", "view1.biom", "tree.nwk", "super_learner.json"])

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from aam.data.sequences import SAME_SEQUENCE
+
 
 def count_names(number: int, name: str) -> str:
     """Return a number and what it counts: `1 sample`, `2 samples`."""
@@ -21,7 +23,12 @@ def describe_left_out(table: pd.DataFrame) -> Iterator[str]:
         with the column `depth`.
     """
     if "why" in table:
-        kinds = Counter(zip(table["what"], table["why"], strict=True))
+        # Features of one sequence are counted together, whichever they are.
+        reasons = [
+            "the same sequence as another" if why.startswith(SAME_SEQUENCE) else why
+            for why in table["why"]
+        ]
+        kinds = Counter(zip(table["what"], reasons, strict=True))
         for (what, why), count in sorted(kinds.items()):
             yield f"{count_names(count, what)} with {why}"
         return

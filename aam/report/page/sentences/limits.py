@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from aam.report.labels import format_percent, format_score, to_words
+from aam.data.predictions import FEW_NEAR, NEAR_READS
+from aam.report.labels import format_percent, format_score, shorten, to_words
+from aam.util.errors import first_names
 
 
 def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> str:
@@ -32,6 +34,55 @@ def warn_of_confounders(columns: Sequence[str], what: str, *, exactly: bool) -> 
 def warn_of_better_baseline(label: str) -> str:
     """Say that a simpler method is significantly better; `label` is what the page calls it."""
     return f"Worse than the best baseline, {label}: use that one."
+
+
+def warn_of_far_values(
+    values: Sequence[float], samples: Sequence[str], count: int, *, low: float, high: float
+) -> str:
+    """Say that a few numbers lie far from all others, and decide the scores.
+
+    Parameters
+    ----------
+    values
+        The different numbers that lie far from the others.
+    samples, count
+        Some of the samples that have them, and how many there are.
+    low, high
+        Between what all other numbers lie.
+    """
+    shown = " and ".join(f"{value:.10g}" for value in values)
+    lies = "lies" if count == 1 else "lie"
+    cells = "the cell" if count == 1 else "the cells"
+    return (
+        f"{shown} in {_list_samples(samples, count)} {lies} far from all other values, which are "
+        f"between {low:.5g} and {high:.5g}: errors, R² and intervals rest on it. If it is a slip "
+        f"or stands for a missing value, correct or empty {cells}, and run again."
+    )
+
+
+def warn_of_wide_range(samples: Sequence[str], *, low: float, high: float) -> str:
+    """Say that numbers lie over so many powers of ten that the largest decide the scores.
+
+    Parameters
+    ----------
+    samples
+        Samples of the largest numbers.
+    low, high
+        The smallest and the largest number.
+    """
+    return (
+        f"Values lie between {low:.5g} and {high:.5g}: the largest, such as those of "
+        f"{_list_samples(samples, len(samples))}, decide errors, R² and intervals alone. If small "
+        "values count as much, predict a column of their logarithms; networks can also learn them "
+        "with transform: log_zscore."
+    )
+
+
+def _list_samples(samples: Sequence[str], count: int) -> str:
+    """Return the names of some samples, and how many more there are."""
+    names = ", ".join(shorten(name, 40) for name in samples)
+    more = f" and {count - len(samples)} more" if count > len(samples) else ""
+    return f"sample{'s' if count > 1 else ''} {names}{more}"
 
 
 def warn_of_missing_groups() -> str:
@@ -112,9 +163,46 @@ def warn_of_dropped_samples(dropped: int, share: float) -> str:
     )
 
 
-def warn_of_unseen_reads(table: str, share: float) -> str:
-    """Say which share of the reads in another table is of ASVs that are new to the models."""
-    return f"{format_percent(share)} of the reads in {table} are of ASVs that training never saw."
+def warn_of_unseen_reads(table: str, share: float, near: float | None = None) -> str:
+    """Say which share of the reads in another table is of ASVs that are new to the models.
+
+    Parameters
+    ----------
+    table
+        What the page calls the table.
+    share
+        Share of the reads of such ASVs.
+    near
+        Share of the reads of ASVs that training saw, or near one of these; None: it is not known.
+    """
+    although = ""
+    if near is not None:
+        although = f", although {format_percent(near)} are of ASVs that it saw or near one"
+    return (
+        f"{format_percent(share)} of the reads in {table} are of ASVs that training never saw"
+        f"{although}: predictions may be worse than the scores on this page."
+    )
+
+
+def warn_of_far_samples(table: str, few: Sequence[str], n: int) -> str:
+    """Say which of the `n` samples in another table have few reads like those of training.
+
+    Parameters
+    ----------
+    table
+        What the page calls the table.
+    few
+        IDs of the samples.
+    n
+        Number of samples in the table.
+    """
+    return (
+        f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
+        f"({first_names(few)}): less than {format_percent(FEW_NEAR)} of their reads are of ASVs "
+        f"of training or near one (column {NEAR_READS}), so that the predictions rest on little. "
+        "They are of another strand, region or kind of samples: the log of the prediction says "
+        "which of these is likely."
+    )
 
 
 def warn_of_known_samples(table: str, seen: int, n: int) -> str:

@@ -1,0 +1,117 @@
+"""The files that a configuration names: where they are, and whether they are there."""
+
+import difflib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from aam.config.configuration import Config
+from aam.config.references import REFERENCES
+from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
+from aam.config.sections.task import Prediction
+from aam.util.errors import InputError, first_names, problem, problems
+
+FILES = ("table", *WITH_THE_TABLE)
+"""Keys of a section that may name a file."""
+
+
+def user_files(config: Config, section: Dataset | Prediction) -> dict[str, Path]:
+    """Return the user's files of a section by their keys.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    section
+        A dataset or a table to predict for; a simulated one has no files.
+
+    Returns
+    -------
+    dict
+        Paths, relative to the working directory as `data_dir` is. A tree that is a reference of the
+        package is no file of the user.
+    """
+    folder = Path(config.data_dir).expanduser()
+    files = {}
+    for key in FILES:
+        name = getattr(section, key, None)
+        if name is not None and name not in REFERENCES:
+            files[key] = folder / Path(name).expanduser()
+    return files
+
+
+def require_files(config: Config) -> None:
+    """Check that every file is there which the configuration names, whatever a run would use.
+
+    Snakemake takes a result for current whose input is gone, so that a misspelt path would give
+    the answer of the file before.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+
+    Raises
+    ------
+    InputError
+        Files are missing or cannot be read; all of them are named in one message.
+    """
+    errors = list(_file_problems(config))
+    if errors:
+        raise problems(errors)
+
+
+def _file_problems(config: Config) -> Iterator[InputError]:
+    results = Path(config.results_dir).absolute()
+    named: dict[str, Dataset | Prediction] = {
+        **{f"datasets.{name}": section for name, section in config.datasets.items()},
+        **{f"predictions.{name}": section for name, section in config.predictions.items()},
+    }
+    for where, section in named.items():
+        for key, path in user_files(config, section).items():
+            # Another rule may write what lies among the results.
+            is_result = Path(os.path.normpath(path.absolute())).is_relative_to(results)
+            actual = "" if is_result else _find_fault(path)
+            if actual:
+                written = getattr(section, key)
+                yield problem(
+                    f"configuration key {where}.{key}",
+                    f"'{written}': {actual}",
+                    f"a file, relative to data_dir: '{config.data_dir}'",
+                    _suggest(path, Path(written)),
+                )
+
+
+def _find_fault(path: Path) -> str:
+    """Return why a path cannot be read as a file; empty: it can."""
+    if path.is_symlink() and not path.exists():
+        return f"{path} is a link to {path.readlink()}, which is not there"
+    if path.is_dir():
+        return f"{path} is a folder"
+    if not path.exists():
+        return f"there is no {path}"
+    if not os.access(path, os.R_OK):
+        return f"{path} may not be read"
+    return ""
+
+
+def _suggest(path: Path, written: Path) -> str:
+    """Return what to do about a path, with a likely one where there is any."""
+    if path.is_dir():
+        inside = sorted(child.name for child in path.iterdir() if child.is_file())
+        return f"name the file inside of it: {first_names(inside)}" if inside else "name a file"
+    if path.exists():
+        return "allow yourself to read it (`chmod u+r`), or ask its owner"
+    if not path.parent.is_dir():
+        elsewhere = [folder / written.name for folder in (Path(), *path.parents)]
+        found = next((place for place in elsewhere if place.is_file()), None)
+        if found is not None:
+            return f"did you mean {found}? Correct the path, or data_dir"
+        return f"correct the path, or data_dir: there is no folder {path.parent}"
+    names = [child.name for child in path.parent.iterdir() if child.is_file()]
+    wanted = path.name.strip().casefold()
+    close = [name for name in names if name.strip().casefold() == wanted]
+    close = close or difflib.get_close_matches(path.name, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(repr(name) for name in sorted(close))}?"
+    return f"correct the path; {path.parent} has {first_names(sorted(names)) or 'no files'}"

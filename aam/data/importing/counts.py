@@ -1,0 +1,153 @@
+"""The table and the sequences of a study as every command and stage reads them.
+
+What has no reads is left out, and features of the same sequence become one.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from aam.data.importing.sequences import match_sequences, read_sequence_file
+from aam.data.importing.table import TableFile, read_table_file, without_empty
+from aam.data.sequences import SAME_SEQUENCE
+from aam.data.table import FeatureTable
+from aam.util.errors import count_names
+
+logger = logging.getLogger(__name__)
+COLUMNS = ("what", "id", "why")
+
+
+@dataclass(frozen=True)
+class ReadCounts:
+    """Reads of a study, and the sequences of its features."""
+
+    table: FeatureTable
+    """Samples and features with reads; no two features have the same sequence."""
+    sequences: dict[str, str]
+    """Sequence by feature ID, in the order of the table."""
+    left_out: pd.DataFrame
+    """`what`, `id` and `why` of everything else that the file has."""
+
+    @property
+    def other_names(self) -> dict[str, list[str]]:
+        """Return the IDs that each feature had in addition."""
+        return read_other_names(self.left_out)
+
+
+def import_counts(
+    table: Path | FeatureTable,
+    sequences: Path | None = None,
+    *,
+    sample_ids: Collection[str] | None = None,
+) -> ReadCounts:
+    """Read a table and the sequences of its features, and leave out what adds nothing.
+
+    Parameters
+    ----------
+    table
+        The user's table, or one in memory.
+    sequences
+        FASTA file or `.qza` of the sequences. None: the feature IDs are the sequences, or a column
+        of the table has them.
+    sample_ids
+        Samples that other files name, where they are known. They decide which axis of the table
+        holds the samples only where the sequences leave that open.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, the table could be read in two ways, or a feature has no sequence.
+    """
+    given = None if sequences is None else read_sequence_file(sequences)
+    if isinstance(table, FeatureTable):
+        where = Path("the table")
+        file = TableFile(table, {}, [])
+    else:
+        where = table
+        file = read_table_file(table, sequences=given, sample_ids=sample_ids)
+    kept, empty = without_empty(file.table)
+    sequence_of = match_sequences(kept, where, given, file.sequences)
+    merged, same = merge_same_sequences(kept, sequence_of, where)
+    rows = [*file.left_out, *empty.itertuples(index=False, name=None), *same]
+    return ReadCounts(
+        merged,
+        {name: sequence_of[name] for name in merged.feature_ids},
+        pd.DataFrame(rows, columns=[*COLUMNS]),
+    )
+
+
+def merge_same_sequences(
+    table: FeatureTable, sequences: Mapping[str, str], where: Path
+) -> tuple[FeatureTable, list[tuple[str, str, str]]]:
+    """Add up features whose sequences are identical, under the first name, with a warning.
+
+    Sequences of other lengths are other sequences, even where one begins with the other.
+
+    Parameters
+    ----------
+    table
+        Reads.
+    sequences
+        Upper-case sequence of every feature, U as T.
+    where
+        File of the table, for the warning.
+
+    Returns
+    -------
+    merged : FeatureTable
+        The same table where there is nothing to merge.
+    left_out : list of tuple
+        `what`, `id` and `why` of the features whose reads another one has.
+    """
+    first_of: dict[str, str] = {}
+    name_of = {name: first_of.setdefault(sequences[name], name) for name in table.feature_ids}
+    others = {name: kept for name, kept in name_of.items() if name != kept}
+    if not others:
+        return table, []
+    example, kept = next(iter(others.items()))
+    logger.warning(
+        "%s: %s the same sequence as others (%r as %r), whose reads are added up under the first "
+        "name: %d of %d features remain; make their sequences differ to keep them apart",
+        where,
+        count_names("feature", others) + (" has" if len(others) == 1 else " have"),
+        example,
+        kept,
+        len(first_of),
+        len(name_of),
+    )
+    rows = [("feature", name, f"{SAME_SEQUENCE}{kept}") for name, kept in others.items()]
+    return table.merge_features(name_of), rows
+
+
+def read_other_names(left_out: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the IDs that the features of a table had in addition, in the files of the user.
+
+    Parameters
+    ----------
+    left_out
+        `what`, `id` and `why`, as in `ReadCounts` and in the file that importing writes.
+
+    Returns
+    -------
+    dict
+        The other names by the name that is kept; features without any are left out.
+    """
+    names: dict[str, list[str]] = {}
+    for name, why in zip(left_out["id"], left_out["why"], strict=True):
+        if why.startswith(SAME_SEQUENCE):
+            names.setdefault(why.removeprefix(SAME_SEQUENCE), []).append(name)
+    return names
+
+
+def read_left_out(path: Path) -> pd.DataFrame:
+    """Read the file of what importing left out of a table.
+
+    Parameters
+    ----------
+    path
+        TSV file with the columns `what`, `id` and `why`.
+    """
+    return pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)

@@ -1,0 +1,342 @@
+"""How near the reads of another table are to the ASVs of training, and why they may not be.
+
+Methods know an ASV by its bases from the first one on. A table of the other strand, of another
+region, or with a primer left on therefore holds nothing that they know, however complete it is.
+
+Shape suffixes: N samples, U ASVs that were drawn from the table, F features of the table, K known
+ASVs, R some ASVs, S positions, P words.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
+from aam.data.samples import SampleStore
+from aam.data.table import FeatureTable
+from aam.data.tokens import TokenStore
+from aam.data.vocabulary import untokenize
+from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
+from aam.reference_tree.nearest import NEAR, KnownSequences
+from aam.util.errors import first_names, problem
+
+logger = logging.getLogger(__name__)
+
+LEAST_NEAR = 0.05
+"""Mean fraction of near reads below which a table is refused: its predictions rest on nothing.
+
+`python -m benchmarks.near_reads` measures it on public studies of the region V4. From one half of a
+study to the other the mean is 0.97 to 1.00, whether reads are cut to 90 bases or not; between three
+studies of people it is at least 0.61. The other strand, another start, if only by a base, and
+another part of the region give 0.000. Of the 210 pairs of the 15 studies of the corpus 31 lie below
+0.05: one of both is of sea water, river sediment or fish, and the other is of another environment.
+"""
+MOST_COMPARED = 300
+"""ASVs with most reads, of those that are not near, that a cause is looked for in."""
+LEAST_EXPLAINED = 0.1
+"""Fraction of the reads that a cause has to bring near: by chance it brings none."""
+SAME_START = 0.2
+"""Median difference per base to the nearest known ASV up to which reads begin at the same base.
+
+Between the studies of the corpus it is at most 0.16, of other strands and starts at least 0.27
+(`python -m benchmarks.near_reads`).
+"""
+SEED_BP = 12
+"""Bases of the words that show where in the known ASVs others begin."""
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """What brings reads near, that are not near as they are."""
+
+    is_reversed: bool
+    """Whether their reverse complements are near."""
+    offset: int
+    """Bases before the first one of the known ASVs; negative: behind it."""
+    explained: float
+    """Fraction of the reads that becomes near."""
+
+
+def measure_nearness(
+    store: SampleStore,
+    tokens: TokenStore,
+    seen_asvs: Collection[str],
+    is_near_U: NDArray[np.bool_],
+    depth: int,
+) -> pd.DataFrame:
+    """Return how many reads of each sample are of unseen ASVs, and of ASVs that methods know.
+
+    Parameters
+    ----------
+    store, tokens
+        Samples that were rarefied to `depth`, and their ASVs.
+    seen_asvs
+        Sequences of the table of training.
+    is_near_U
+        Whether each ASV is near one that the methods learned from.
+    depth
+        Reads of every sample in every view.
+
+    Returns
+    -------
+    pandas.DataFrame
+        By sample ID `UNSEEN_ASVS` and `NEAR_READS`, fractions of the reads, means of the views. A
+        seen ASV counts as near.
+    """
+    sequences_U = untokenize(tokens.tokens, tokens.lengths)
+    is_new_U = np.array([name not in seen_asvs for name in sequences_U], bool)
+    counted_UC = np.stack([is_new_U, is_near_U | ~is_new_U], axis=1).astype(float)
+    views = [store.view_matrix(view, len(is_new_U)) @ counted_UC for view in range(store.views)]
+    shares_NC = np.mean(views, axis=0) / depth
+    index = pd.Index(store.sample_ids, name="sample-id")
+    return pd.DataFrame(shares_NC, index, [UNSEEN_ASVS, NEAR_READS])
+
+
+def find_near(tokens: TokenStore, seen_asvs: Collection[str]) -> NDArray[np.bool_]:
+    """Return whether each ASV is near one of the table of training.
+
+    Parameters
+    ----------
+    tokens
+        ASVs of another table.
+    seen_asvs
+        Sequences of the table of training.
+
+    Returns
+    -------
+    numpy.ndarray
+        [U], by `KnownSequences.nearest`, as baselines map ASVs to known ones.
+    """
+    known = _known(seen_asvs)
+    texts = untokenize(tokens.tokens, tokens.lengths)
+    return known.nearest(encode(texts, known.length_bp)).is_near_Q
+
+
+def check_nearness(
+    nearness: pd.DataFrame,
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    seen_asvs: Collection[str],
+    where: object,
+) -> None:
+    """Refuse a table of which methods know nothing, and name samples of which they know little.
+
+    Parameters
+    ----------
+    nearness
+        What `measure_nearness` returns.
+    table, sequences
+        Reads before rarefaction, and the sequence of every feature, uncut.
+    seen_asvs
+        Sequences of the table of training.
+    where
+        What messages call the table.
+
+    Raises
+    ------
+    InputError
+        The mean of the near reads is below `LEAST_NEAR`.
+    """
+    near_N = nearness[NEAR_READS]
+    few = near_N.index[near_N < FEW_NEAR]
+    if near_N.mean() < LEAST_NEAR:
+        known = _known(seen_asvs)
+        texts, weights = _far_asvs(table, sequences, list(near_N.index), known)
+        cause = _find_cause(texts, weights, known)
+        raise problem(
+            where,
+            f"{len(near_N)} samples in which {_percent(near_N.mean())} of the reads are of ASVs of "
+            f"training, or differ from one in at most {_percent(NEAR)} of the bases; "
+            + (_describe(cause) if cause else _describe_unknown(texts, weights, known)),
+            "reads of the strand, the region and the kind of samples that the models learned from",
+            _advise(cause),
+        )
+    if len(few):
+        known = _known(seen_asvs)
+        texts, weights = _far_asvs(table, sequences, list(few), known)
+        cause = _find_cause(texts, weights, known)
+        logger.warning(
+            "%s: in these %d of %d samples less than %s of the reads are of ASVs of training, or "
+            "differ from one in at most %s of the bases (column %s): %s%s. What is predicted for "
+            "them rests on little: they get no interval, or the set of all classes. Hint: %s",
+            where,
+            len(few),
+            len(near_N),
+            _percent(FEW_NEAR),
+            _percent(NEAR),
+            NEAR_READS,
+            first_names(few, limit=20),
+            f"; {_describe(cause)}" if cause else "",
+            _advise(cause),
+        )
+
+
+def _known(seen_asvs: Collection[str]) -> KnownSequences:
+    texts = sorted(seen_asvs)
+    return KnownSequences(encode(texts, max(map(len, texts))))
+
+
+def _far_asvs(
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    sample_ids: Sequence[str],
+    known: KnownSequences,
+) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the ASVs with most reads in some samples that are not near, and their reads' share."""
+    rows = pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids))
+    counts = table.counts[rows]
+    weight_F = (counts.T @ (1 / counts.sum(axis=1))) / len(rows)
+    texts = [sequences[name] for name in table.feature_ids]
+    is_near_F = known.nearest(encode(texts, known.length_bp)).is_near_Q
+    weight_F = np.where(is_near_F, 0.0, weight_F)
+    # The sequence decides between equals, so that the order of columns changes nothing.
+    order = sorted(np.flatnonzero(weight_F > 0), key=lambda at: (-weight_F[at], texts[at]))
+    chosen = order[:MOST_COMPARED]
+    return [texts[at] for at in chosen], weight_F[chosen]
+
+
+def _find_cause(
+    texts: Sequence[str], weight_R: NDArray[np.float64], known: KnownSequences
+) -> _Cause | None:
+    """Return what brings most reads near; None: nothing brings enough of them."""
+    causes = []
+    for is_reversed in (False, True):
+        turned = [reverse_complement(text) for text in texts] if is_reversed else list(texts)
+        bases_RS = encode(turned, max(map(len, turned)))
+        for offset in sorted({0, _likely_offset(bases_RS, weight_R, known)}):
+            share = _near_share(bases_RS, offset, weight_R, known)
+            causes.append(_Cause(is_reversed, offset, share))
+    # Among equals the one that takes least to explain comes first.
+    best = max(causes, key=lambda one: (one.explained, not one.is_reversed, -abs(one.offset)))
+    return best if best.explained >= LEAST_EXPLAINED else None
+
+
+def _near_share(
+    bases_RS: NDArray[np.uint8], offset: int, weight_R: NDArray[np.float64], known: KnownSequences
+) -> float:
+    """Return the share of the reads that is near when its first `offset` bases are left out.
+
+    If `offset` is negative, as many unknown bases are put before them. ASVs of which less than half
+    can be compared do not count.
+    """
+    length_R = np.minimum((bases_RS != UNKNOWN).sum(axis=1), known.length_bp)
+    before = max(-offset, 0)
+    shifted_RS = np.pad(
+        bases_RS[:, max(offset, 0) :], ((0, 0), (before, 0)), constant_values=UNKNOWN
+    )
+    nearest = known.nearest(shifted_RS)
+    is_near_R = nearest.is_near_Q & (2 * nearest.compared_Q >= length_R)
+    return float(weight_R[is_near_R].sum() / weight_R.sum())
+
+
+def _likely_offset(
+    bases_RS: NDArray[np.uint8], weight_R: NDArray[np.float64], known: KnownSequences
+) -> int:
+    """Return where, relative to known ASVs, most words of others stand; 0 where none is shared."""
+    known_word_KP = _words(known.bases_US)
+    word_RP = _words(bases_RS)
+    positions = known_word_KP.shape[1]
+    rows, known_position = np.nonzero(known_word_KP >= 0)
+    known_word = known_word_KP[rows, known_position]
+    # Each pair of a word and its position counts once, however many known ASVs have it.
+    pairs = np.unique(known_word * max(positions, 1) + known_position)
+    known_word = pairs // max(positions, 1)
+    known_position = pairs % max(positions, 1)
+    rows, position = np.nonzero(word_RP >= 0)
+    word = word_RP[rows, position]
+    first = np.searchsorted(known_word, word, side="left")
+    number = np.searchsorted(known_word, word, side="right") - first
+    if not number.sum():
+        return 0
+    # For every word the numbers of the pairs that have it, one after the other.
+    ends = np.cumsum(number)
+    pair = np.arange(ends[-1]) - np.repeat(ends - number, number) + np.repeat(first, number)
+    offset = np.repeat(position, number) - known_position[pair]
+    votes = np.bincount(offset + positions, weights=np.repeat(weight_R[rows], number))
+    return int(votes.argmax()) - positions
+
+
+def _words(bases_US: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the word that begins at each position as a number; -1 where a base is unknown."""
+    positions = max(bases_US.shape[1] - SEED_BP + 1, 0)
+    word_UP = np.zeros((len(bases_US), positions), np.int64)
+    is_word_UP = np.ones((len(bases_US), positions), bool)
+    for step in range(SEED_BP):
+        part_UP = bases_US[:, step : step + positions]
+        word_UP = 4 * word_UP + part_UP
+        is_word_UP &= part_UP != UNKNOWN
+    return np.where(is_word_UP, word_UP, -1)
+
+
+def _describe(cause: _Cause) -> str:
+    """Return what a cause brings, as part of a sentence."""
+    what = "of the reads that are not"
+    if cause.is_reversed:
+        what += ", as their reverse complements,"
+    if cause.offset > 0:
+        how = (
+            f"would be near without their first {cause.offset} bases: a primer was left on, or "
+            "their region begins earlier"
+        )
+    elif cause.offset < 0:
+        how = (
+            f"would be near if they began {-cause.offset} bases earlier: more was trimmed from "
+            "their start than in training, or their region begins later"
+        )
+    else:
+        how = "would be near: they are of the other strand"
+    return f"{_percent(cause.explained)} {what} {how}"
+
+
+def _describe_unknown(
+    texts: Sequence[str], weight_R: NDArray[np.float64], known: KnownSequences
+) -> str:
+    """Return what is known of reads that no cause brings near, as part of a sentence."""
+    distance_R = known.nearest(encode(texts, known.length_bp)).distance_Q
+    order = np.argsort(distance_R)
+    middle = np.searchsorted(np.cumsum(weight_R[order]), 0.5 * weight_R.sum())
+    median = distance_R[order][middle]
+    if median <= SAME_START:
+        return (
+            f"half of them differ from the nearest one in {_percent(median)} of the bases or more: "
+            "the region is the same, but the organisms are others"
+        )
+    return (
+        "neither their reverse complements nor another start would bring them near: they are of "
+        "another region, or of another gene"
+    )
+
+
+def _advise(cause: _Cause | None) -> str:
+    """Return what to do, as an imperative."""
+    if cause is None:
+        return (
+            "predict samples of the kind that the models learned from, amplified with the same "
+            "primers, or train on samples like these"
+        )
+    steps = []
+    if cause.is_reversed:
+        steps.append(
+            "reverse-complement the sequences (`vsearch --fastx_revcomp rep-seqs.fasta "
+            "--fastaout turned.fasta`)"
+        )
+    if cause.offset < 0:
+        steps.append(
+            f"make the table again with {-cause.offset} more bases at the start of its reads, or "
+            f"train again on reads without their first {-cause.offset} bases"
+        )
+        return ", then ".join(steps)
+    if cause.offset > 0:
+        steps.append(
+            f"cut the first {cause.offset} bases off the sequences (`cutadapt --cut "
+            f"{cause.offset} --output cut.fasta rep-seqs.fasta`)"
+        )
+    return f"{', then '.join(steps)}, and give the new file as `sequences` with the same table"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

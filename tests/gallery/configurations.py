@@ -1,0 +1,169 @@
+"""Configurations that name what is not there, and results of an earlier configuration."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from checkouts import merged
+from gallery.case import Case, Outcome, Ran, Step, Twist, refused
+from gallery.study import Study
+
+CHECK = ("check", "FILES", "--cores", "1")
+RUN = ("run", "FILES", "--cores", "1", "--", "first")
+
+
+def healthy(study: Study, folder: Path) -> None:
+    """Change nothing."""
+
+
+def changed(**settings: Any) -> Twist:
+    """Return the twist that lays further settings over the configuration."""
+
+    def twist(study: Study, folder: Path) -> None:
+        path = folder / "cheap.yaml"
+        laid_over = merged(yaml.safe_load(path.read_text()), settings)
+        path.write_text(yaml.safe_dump(laid_over))
+
+    return twist
+
+
+def dataset(**files: str) -> dict[str, Any]:
+    """Return the settings that give the dataset other files."""
+    return {"datasets": {"mine": files}}
+
+
+def gone(name: str) -> Twist:
+    """Return the twist that deletes a file."""
+
+    def twist(study: Study, folder: Path) -> None:
+        (folder / name).unlink()
+
+    return twist
+
+
+def rename_the_task(study: Study, folder: Path) -> None:
+    """Call the task otherwise, with other labels, so that its verdict is another one."""
+    for name in ("mine.yaml", "cheap.yaml"):
+        path = folder / name
+        content = yaml.safe_load(path.read_text())
+        content["tasks"]["diagnosis"] = content["tasks"].pop("group")
+        path.write_text(yaml.safe_dump(content))
+
+
+def only_the_new_task(ran: Ran) -> None:
+    closing = ran.said["step 0"].rpartition("[")[2]
+    assert "diagnosis" in closing
+    assert "mine, group" not in closing
+    assert "2 tests" not in closing
+    assert "2 tasks" not in closing
+
+
+def missing(name: str, *facts: str, **settings: Any) -> Case:
+    """Return the case of a configuration that names a file which is not there."""
+    return Case(
+        name=name,
+        report="snakemake#2160",
+        twist=healthy,
+        settings=settings,
+        may_be_late=True,
+        reading=refused(*facts, never=("MissingInputException",)),
+    )
+
+
+def after_a_run(name: str, report: str, *facts: str, twist: Twist) -> Case:
+    """Return the case of a configuration that names no such file any more, after a good run."""
+    outcome = refused(*facts, never=("everything is there", "works:", "MissingInputException"))
+    return Case(
+        name=name,
+        report=report,
+        twist=healthy,
+        runs=True,
+        steps=(Step(RUN, outcome, twist), Step(CHECK, outcome)),
+    )
+
+
+NEW = {"table": "new.tsv", "tasks": ["group"]}
+CASES = (
+    missing("no such table", r"other\.tsv", **dataset(table="other.tsv")),
+    missing("no such metadata", r"other\.tsv", **dataset(metadata="other.tsv")),
+    missing("no such tree", r"other\.nwk", **dataset(tree="other.nwk")),
+    missing("no such taxonomy", r"other\.tsv", **dataset(taxonomy="other.tsv")),
+    missing("no such folder", "elsewhere", data_dir="elsewhere"),
+    missing("no such table to predict", r"new\.tsv", predictions={"new": NEW}),
+    after_a_run(
+        "no such table after a run",
+        "snakemake#3280",
+        r"other\.tsv",
+        twist=changed(**dataset(table="other.tsv")),
+    ),
+    after_a_run(
+        "no such metadata after a run",
+        "snakemake#3953",
+        r"other\.tsv",
+        twist=changed(**dataset(metadata="other.tsv")),
+    ),
+    after_a_run(
+        "no such folder after a run",
+        "snakemake#2160",
+        "elsewhere",
+        twist=changed(data_dir="elsewhere"),
+    ),
+    after_a_run(
+        "no such table to predict after a run",
+        "snakemake#2160",
+        r"new\.tsv",
+        twist=changed(predictions={"new": NEW}),
+    ),
+    after_a_run(
+        "a table deleted after a run", "snakemake#3280", r"table\.tsv", twist=gone("table.tsv")
+    ),
+    Case(
+        name="a task renamed after a run",
+        report="issue 54",
+        twist=healthy,
+        runs=True,
+        steps=(Step(RUN, Outcome(passes=("diagnosis",)), rename_the_task),),
+        then=only_the_new_task,
+    ),
+    Case(
+        name="a profile that is not there",
+        report="issue 54",
+        twist=healthy,
+        runs=True,
+        steps=(
+            Step(
+                ("run", "FILES", "--workflow-profile", "profiles/slrum", "--", "first"),
+                refused("slrum", never=("cores have to be specified",)),
+            ),
+        ),
+    ),
+    Case(
+        name="results touched after a change",
+        report="issue 54",
+        twist=healthy,
+        runs=True,
+        steps=(
+            Step(
+                ("run", "FILES", "--cores", "1", "--touch", "--", "first"),
+                refused("touch", never=("works:",)),
+                changed(rarefaction={"depth": 300}),
+            ),
+        ),
+    ),
+    Case(
+        name="a key that is misspelt",
+        report="issue 54",
+        twist=healthy,
+        settings={"rarefaction": {"deph": 100}},
+        may_be_late=True,
+        reading=refused(r"rarefaction\.deph", "depth"),
+    ),
+    Case(
+        name="a task of a dataset that is not there",
+        report="issue 54",
+        twist=healthy,
+        settings={"tasks": {"group": {"dataset": "theirs"}}},
+        may_be_late=True,
+        reading=refused("theirs", "mine"),
+    ),
+)

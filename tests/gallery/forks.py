@@ -1,0 +1,183 @@
+"""Commands in forks of one process that has imported everything, so that starts cost nothing.
+
+A study of the gallery takes a dozen processes: `aam`, and one for the script of each rule. As its
+own program this module is the process that forks; `Forks` starts it and asks it for a command.
+Its children carry the same code out as `python -m aam` and `python script.py` do.
+"""
+
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOCKET = "AAM_GALLERY_SOCKET"
+"""Variable with the path of the socket, for the commands that start scripts."""
+LONGEST_S = 300.0
+"""Seconds after which a command is taken to hang."""
+IMPORTED = (
+    "aam.cli",
+    "aam.stages.baselines",
+    "aam.stages.describe",
+    "aam.stages.first",
+    "aam.stages.first_super_learner",
+    "aam.stages.folds",
+    "aam.stages.import_metadata",
+    "aam.stages.import_table",
+    "aam.stages.import_taxonomy",
+    "aam.stages.import_tree",
+    "aam.stages.plot",
+    "aam.stages.predict_first",
+    "aam.stages.rarefy",
+    "aam.stages.summary",
+    "snakemake.cli",
+    "snakemake.script",
+    "matplotlib.backends.backend_svg",
+)
+"""What the commands of a first answer import, without the configuration of any."""
+
+
+class Forks:
+    """The process that forks, and what is asked of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "forks.socket"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.path))
+        listener.listen(64)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=listener,
+            cwd=REPOSITORY,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(REPOSITORY),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "OMP_NUM_THREADS": "1",
+                SOCKET: str(self.path),
+            },
+        )
+        listener.close()
+
+    def run(self, folder: Path, *command: str, log: Path) -> int:
+        """Carry a command out in a folder; both of its streams go to the file `log`.
+
+        Its status is that of the process, or -9 where it ended without one.
+        """
+        with log.open("wb") as handle:
+            streams = [handle.fileno()] * 2
+            return ask(self.path, {"command": command, "folder": str(folder)}, streams)
+
+    def close(self) -> None:
+        """End the process; its children have ended with their commands."""
+        self.process.terminate()
+        self.process.wait()
+
+
+def ask(path: Path, request: Mapping[str, Any], streams: Sequence[int]) -> int:
+    """Have a request carried out, with its output and its errors in `streams`."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(LONGEST_S)
+        connection.connect(str(path))
+        # The length goes first: a stream has no borders between messages.
+        message = json.dumps(request).encode()
+        socket.send_fds(connection, [len(message).to_bytes(8, "big")], list(streams))
+        connection.sendall(message)
+        answer = connection.recv(16)
+    return int(answer) if answer else -signal.SIGKILL
+
+
+def _serve() -> None:
+    """Carry out one request after the other, each in a fork of this process."""
+    for module in IMPORTED:
+        with suppress(ModuleNotFoundError):
+            __import__(module)
+    _digest_the_code()
+    _start_scripts_here()
+    # Nobody waits for a fork: it says itself how it ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(fileno=os.dup(0))
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _carry_out(connection)
+        connection.close()
+
+
+def _digest_the_code() -> None:
+    """Read once the code that every start of the workflow compares; the forks inherit it."""
+    from aam.config.digest import script_digest
+
+    for script in sorted((REPOSITORY / "workflow" / "scripts").glob("*.py")):
+        script_digest(script)
+
+
+def _start_scripts_here() -> None:
+    """Let Snakemake ask for a fork where it would start Python for the script of a rule."""
+    from snakemake.script import PythonScript
+
+    def execute_script(self: PythonScript, fname: str, edit: bool = False) -> None:
+        request = {"script": fname, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+        started_s = time.monotonic()
+        status = ask(Path(os.environ[SOCKET]), request, [1, 2])
+        if self.bench_record is not None:
+            self.bench_record.running_time = time.monotonic() - started_s
+            self.bench_record.process_gone = True
+        if status:
+            raise subprocess.CalledProcessError(status, [sys.executable, fname])
+
+    PythonScript.execute_script = execute_script
+
+
+def _carry_out(connection: socket.socket) -> None:
+    """Do what is asked for in this process, say how it ended, and end it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    length, streams, *_ = socket.recv_fds(connection, 8, 2)
+    message = b""
+    while len(message) < int.from_bytes(length, "big"):
+        message += connection.recv(1 << 16)
+    request = json.loads(message)
+    for number, stream in enumerate(streams, start=1):
+        os.dup2(stream, number)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.chdir(request["folder"])
+    if "environment" in request:
+        os.environ.clear()
+        os.environ.update(request["environment"])
+    status = 1
+    try:
+        if "script" in request:
+            sys.argv = [request["script"]]
+            runpy.run_path(request["script"], run_name="__main__")
+        else:
+            from aam.cli import main
+
+            sys.argv = ["aam", *request["command"]]
+            main(request["command"])
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.sendall(str(status).encode())
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve()

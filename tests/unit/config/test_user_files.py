@@ -1,0 +1,127 @@
+"""Files that a configuration names: all are looked for, and the likely ones named."""
+
+import re
+from pathlib import Path, PurePath
+from typing import Any
+
+import pytest
+
+from aam.config.configuration import Config, load
+from aam.config.result_paths import is_asked_for, left_over_answers
+from aam.config.user_files import require_files, user_files
+from aam.util.errors import InputError
+
+TASK = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 2}}
+
+
+def config_of(**files: str) -> Config:
+    return load({"data_dir": "data", "datasets": {"mine": {"table": "table.biom", **files}}})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder, with a table and metadata in `data/`."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/table.biom", "data/metadata.tsv", "taxonomy.qza"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+def test_files_are_those_of_the_user_below_the_data_folder(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    config = config_of(tree="v4", metadata="~/data/metadata.tsv")
+    expected = {"table": Path("data/table.biom"), "metadata": folder / "data" / "metadata.tsv"}
+    assert user_files(config, config.datasets["mine"]) == expected
+    require_files(config)
+    simulated = load({"datasets": {"demo": {"simulate": {"samples": 40}}}})
+    assert user_files(simulated, simulated.datasets["demo"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "facts"),
+    [
+        ({"table": "tabel.biom"}, ["datasets.mine.table", "'tabel.biom'", "mean 'table.biom'"]),
+        ({"table": "Table.BIOM"}, ["mean 'table.biom'"]),
+        ({"table": "table.biom "}, ["mean 'table.biom'"]),
+        ({"metadata": "data/metadata.tsv"}, ["data/data/metadata.tsv", "mean data/metadata.tsv"]),
+        ({"taxonomy": "../taxonomy.tsv"}, ["datasets.mine.taxonomy", "mean 'taxonomy.qza'"]),
+        ({"tree": "."}, ["is a folder", "'metadata.tsv', 'table.biom'"]),
+        ({"tree": "link.nwk"}, ["a link to gone.nwk"]),
+        ({"tree": "zzzz"}, ["there is no data/zzzz", "data has 'metadata.tsv', 'table.biom'"]),
+        ({"tree": "no/tree.nwk"}, ["there is no folder data/no"]),
+    ],
+)
+def test_a_file_that_is_not_there_is_named_with_a_likely_one(folder, files, facts):
+    (folder / "data" / "link.nwk").symlink_to("gone.nwk")
+    with pytest.raises(InputError) as refused:
+        require_files(config_of(**files))
+    for fact in facts:
+        assert fact in str(refused.value)
+
+
+def test_all_missing_files_are_named_at_once_those_of_predictions_too(folder):
+    raw: dict[str, Any] = {
+        "data_dir": "data",
+        "datasets": {"mine": {"table": "table.biom", "metadata": "m"}, "other": {"table": "o"}},
+        "tasks": {"age": TASK},
+        "predictions": {"new": {"table": "n.biom", "sequences": "n.fasta", "tasks": ["age"]}},
+    }
+    with pytest.raises(InputError) as refused:
+        require_files(load(raw))
+    keys = re.findall(r"^configuration key (\S+): ", str(refused.value), re.MULTILINE)
+    names = "datasets.mine.metadata datasets.other.table predictions.new.table"
+    assert keys == [*names.split(), "predictions.new.sequences"]
+
+
+def test_what_a_rule_makes_among_the_results_need_not_be_there_yet(folder):
+    require_files(config_of(taxonomy="../results/mine/made.tsv"))
+
+
+ASKED = load(
+    {
+        "datasets": {"mine": {"table": "t"}, "other": {"table": "t"}},
+        "models": {"base": {}},
+        "tasks": {"age": TASK, "elsewhere": {**TASK, "dataset": "other"}},
+        "predictions": {"new": {"table": "n", "tasks": ["age"]}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_asked"),
+    [
+        ("report.html", True),
+        ("inputs/table.biom", True),
+        ("unifrac/weighted/view0.parquet", True),
+        ("first/age/metrics.json", True),
+        ("first/years/metrics.json", False),
+        ("first/elsewhere", False),
+        ("folds/age.members.tsv", True),
+        ("folds/years.tsv", False),
+        ("baselines/years/predictions.tsv", False),
+        ("pretrain/base/model", True),
+        ("pretrain/large/model", False),
+        ("finetune/base/age/intervals.tsv", True),
+        ("finetune/base/years/intervals.tsv", False),
+        ("finetune/large/age", False),
+        ("predict/base/age/new.tsv", True),
+        ("predict/base/age/super_learner/new.probabilities.qza", True),
+        ("predict/base/age/old.tsv", False),
+        ("predict/base/age/super_learner/old.tsv", False),
+        ("predict/base/years/new.tsv", False),
+        ("predict/first/age/super_learner/new.tsv", False),
+        ("figures/finetune/base/age/predictions.svg", True),
+        ("figures/finetune/base/years/predictions.svg", False),
+        ("figures/first/years/predictions.svg", False),
+    ],
+)
+def test_results_of_tasks_models_and_tables_that_are_gone_are_not_asked_for(path, is_asked):
+    assert is_asked_for(ASKED, "mine", PurePath(path)) == is_asked
+
+
+def test_answers_that_are_left_over_are_listed(folder):
+    for name in ("first/age", "first/years", "finetune/base/age", "finetune/large/age"):
+        (folder / "results" / "mine" / name).mkdir(parents=True)
+    assert list(left_over_answers(ASKED, "mine")) == ["finetune/large/age", "first/years"]

@@ -1,0 +1,136 @@
+"""Numbers, dates, missing words and spellings, as metadata have them."""
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aam.data.values import alike, are_codes, are_dates, read_numbers, sentinels, spelled_as_one
+
+
+def numbers_of(*texts):
+    read = read_numbers(pd.Series(texts, dtype=object))
+    return [None if value != value else value for value in read.values], read.how
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers", "how"),
+    [
+        (["3,5", "4", "2,25"], [3.5, 4, 2.25], "with decimal commas"),
+        (["0,125", "1,250"], [0.125, 1.25], "with decimal commas"),
+        (["1,234", "2,345"], [None, None], ""),
+        (["1,234,567", "1,234", "5"], [1234567, 1234, 5], "without the commas between thousands"),
+        (["1,234.5", "1,234", "7"], [1234.5, 1234, 7], "without the commas between thousands"),
+        (["3,5", "4.5", "1"], [None, 4.5, 1], ""),
+        (["1.234,5", "1.234"], [None, 1.234], ""),
+        (["12 years", "1 year", "13years"], [12, 1, 13], "without their unit, 'year'"),
+        (["45%", "50 %"], [45, 50], "without their unit, '%'"),
+        (["12 years", "6 months", "13 years"], [12, None, 13], "without their unit, 'year'"),
+        (["1A", "2A"], [None, None], ""),
+        (["1e3", "\N{MINUS SIGN}5", "+2", "1e\N{MINUS SIGN}2"], [1000, -5, 2, 0.01], ""),
+        (["1 000", "20"], [1000, 20], "without the spaces or marks between thousands"),
+        (["1\N{NO-BREAK SPACE}000", "20"], [1000, 20], "without the spaces or marks between thous"),
+        (["90+", "<1", ">60", "~5", "5"], [None, None, None, None, 5], ""),
+        (["1e31", "inf", "nan", "1_000", "0x1", "1"], [None, None, None, None, None, 1], ""),
+    ],
+)
+def test_numbers_are_read_in_the_one_way_that_the_column_is_written_in(texts, numbers, how):
+    found, way = numbers_of(*texts)
+    assert found == numbers
+    assert way.startswith(how)
+    assert bool(way) == bool(how)
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda value: round(value, 2)), min_size=1))
+def test_a_decimal_comma_changes_no_number(values):
+    plain = [f"{value:.2f}" for value in values]
+    assert numbers_of(*(text.replace(".", ",") for text in plain))[0] == numbers_of(*plain)[0]
+
+
+@given(
+    st.lists(st.sampled_from(["3,5", "1,234", "4", "7 kg", "12 %", "1,234,567", "x", "2.5"])),
+    st.data(),
+)
+def test_samples_that_are_left_out_never_change_what_a_column_of_numbers_means(texts, data):
+    """What `init` accepts of all samples, a run accepts of some, or refuses by name."""
+    whole, _ = numbers_of(*texts)
+    if None in whole or not texts:
+        return
+    kept = data.draw(st.lists(st.sampled_from(range(len(texts))), min_size=1, unique=True))
+    part, _ = numbers_of(*(texts[i] for i in kept))
+    assert all(value in (None, whole[i]) for value, i in zip(part, kept, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("values", "are"),
+    [
+        (["2019-05-01", "2020-12-31"], True),
+        (["5/1/19", "12/31/18"], True),
+        (["1.5.2019", "31.12.2018"], True),
+        (["20190501", "20200131"], True),
+        (["2019-05-01T12:00:00Z", "2019-05-02T08:30:00Z"], True),
+        (["2/7/14 9:00", "12/30/14 10:30"], True),
+        (["1-Mar", "2-Apr"], True),
+        (["May 1, 2019", "June 2, 2019"], True),
+        (["2019-05", "2019", "unknown"], True),
+        (["08:30", "12:15"], True),
+        (["2019", "2020"], False),
+        (["10-20", "20-30"], False),
+        (["1:10", "1:100"], False),
+        (["1.5", "2.5"], False),
+        (["20191301", "20200131"], False),
+        (["gut", "2019-05-01"], False),
+        ([], False),
+    ],
+)
+def test_dates(values, are):
+    assert are_dates(values) is are
+
+
+def test_codes_have_zeros_in_front_or_too_many_digits():
+    assert are_codes(["01", "12"])
+    assert are_codes(["1", "4006381333931123"])
+    assert not are_codes(["0", "0.5", "-0.5", "10"])
+
+
+@pytest.mark.parametrize(
+    ("values", "groups"),
+    [
+        (["0", "0.0", "1"], [["0", "0.0"]]),
+        (["M", "m", "F"], [["M", "m"]]),
+        (["T", "TRUE", "false"], [["T", "TRUE"]]),
+        (["T", "treated"], []),
+        (["sub-acute", "sub acute", "acute"], [["sub acute", "sub-acute"]]),
+        (["+", "-", "_"], []),
+        (["-1", "1"], []),
+        (["1e3", "1000", "1000.5"], [["1000", "1e3"]]),
+        (["stra\N{LATIN SMALL LETTER SHARP S}e", "STRASSE"], [["STRASSE", "straße"]]),
+    ],
+)
+def test_values_that_people_read_as_one(values, groups):
+    assert alike(values) == groups
+
+
+def test_only_whole_numbers_and_truth_values_are_certainly_one():
+    assert spelled_as_one({"1": 2, "1.0": 1, "2.0": 1}) == {"1.0": "1"}
+    assert spelled_as_one({"true": 1, "TRUE": 2, "False": 1}) == {"true": "TRUE"}
+    for kept in (["1.1", "1.10"], ["Male", "male"], ["01", "1"], ["1", "1.0", "x"]):
+        assert spelled_as_one(dict.fromkeys(kept, 1)) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([7.1, 7.2, 7.3, 6.8, -9999], {-9999: 1}),
+        ([1, 2, 3, 50, 80, 999, 999, -9999], {999: 2, -9999: 1}),
+        ([0, 5, 7, 9, -1, -1], {-1: 2}),
+        ([-5, -3, -1, -1, 4], {}),
+        ([0, 10, 50, 1000, 1000], {}),
+        ([*range(20), 500, 500], {500: 2}),
+        ([*range(1, 100), 99], {}),
+        ([*range(100, 120), 0, 0, 0], {}),
+        ([], {}),
+    ],
+)
+def test_numbers_that_may_stand_for_a_missing_value(values, expected):
+    assert sentinels(pd.Series(values, dtype=float)) == expected
