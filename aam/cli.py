@@ -28,11 +28,13 @@ from aam.data.study.sentences import decision_lines
 from aam.data.study.study import Study
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, first_line, problem
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
+LONGEST_REASON = 200
+"""Characters that are shown of what Snakemake says against options."""
 TRIGGERS = {"params": "settings and code", "input": "sets of files"}
 """What Snakemake does not notice without a trigger."""
 
@@ -254,13 +256,12 @@ def _snakemake(arguments: list[str | Path], *, check: bool = False) -> None:
     snakemake([*defaults, *files, *others])
 
 
-def _parse(
-    arguments: Sequence[str], profiles: Sequence[Path | str] | None = None
-) -> argparse.Namespace:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return what Snakemake makes of options; its message has no list of all of them."""
     from snakemake.cli import get_argument_parser
+    from snakemake.exceptions import CliException, WorkflowError
 
-    parser = get_argument_parser(profiles=profiles)
+    parser = get_argument_parser()
     said = io.StringIO()
     try:
         with redirect_stderr(said):
@@ -268,7 +269,16 @@ def _parse(
     except SystemExit as end:
         if not end.code:
             raise
+    except (ValueError, CliException, WorkflowError) as error:
+        hint = (
+            "correct the value; options such as --resources take every word up to the next "
+            "option, so write targets before them or behind `--`"
+        )
+        expected = "options of Snakemake"
+        raise problem("options of the run", first_line(error), expected, hint) from error
     reason = said.getvalue().rpartition("error: ")[2].strip()
+    if len(reason) > LONGEST_REASON:
+        reason = f"{reason[:LONGEST_REASON]}…"
     hint = f"`aam run FILE --help` lists all options; {DOCUMENTS} explains them"
     unknown = re.search(r"unrecognized arguments: (--[\w-]+)", reason)
     if unknown is None:
