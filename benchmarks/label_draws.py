@@ -11,13 +11,12 @@ Shape suffixes: N samples, F features.
 import csv
 import io
 import json
-import logging
 import math
 import re
 import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -64,6 +63,7 @@ from aam.stages.predict_first import predict_by_baselines
 from aam.stages.rarefy import rarefy_table
 from aam.stages.summary import write_summary
 from aam.util.errors import InputError
+from aam.util.notes import Note, collect_notes
 
 DEPTH = 40
 FEATURES = 8
@@ -259,30 +259,12 @@ def run_draw(seed: int, folder: Path) -> Outcome:
 
 def _compare(study: Study, folder: Path) -> Outcome:
     """Answer a study, and the same with plain names, and compare what is written."""
-    with _collect_warnings() as told:
+    with collect_notes() as told:
         config, files = _answer(study, folder)
     wrong = [*_lost_values(study, files, config, told), *_changed_names(study, files, config)]
     _answer_plain(study, files, config, folder / "plain")
     wrong += _other_numbers(study, files, config, _files(folder / "plain"))
     return Outcome("silent", "\n".join(wrong)) if wrong else Outcome("answered", "")
-
-
-@contextmanager
-def _collect_warnings() -> Iterator[list[str]]:
-    """Yield the warnings that the package logs meanwhile."""
-    told: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            told.append(record.getMessage())
-
-    collector = Collector(logging.WARNING)
-    logger = logging.getLogger("aam")
-    logger.addHandler(collector)
-    try:
-        yield told
-    finally:
-        logger.removeHandler(collector)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -299,6 +281,8 @@ def _files(folder: Path) -> dict[str, Path]:
         "kept": "results/first/t/super_learner", "digest": "results/first/t/super_learner.json",
         "predicted": "results/predict/first/t/super_learner/other.tsv",
         "summary": "results/first.md", "page": "results/first.html",
+        "notes": "results/notes/table.tsv", "metadata_notes": "results/notes/metadata.tsv",
+        "fold_notes": "results/folds/t.notes.tsv",
     }  # fmt: skip
     return {name: folder / path for name, path in names.items()}
 
@@ -314,9 +298,13 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         table_out=files["table"],
         sequences_out=files["sequences"],
         dropped_out=files["dropped"],
+        notes_out=files["notes"],
     )
     import_metadata(
-        table=files["table"], metadata=files["user_metadata"], metadata_out=files["metadata"]
+        table=files["table"],
+        metadata=files["user_metadata"],
+        metadata_out=files["metadata"],
+        notes_out=files["metadata_notes"],
     )
     rarefy_table(
         table=files["table"],
@@ -332,6 +320,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         **slices.folds(config, "t"),
         folds_out=files["folds"],
         members_out=files["members"],
+        notes_out=files["fold_notes"],
     )
     _fit_and_predict(config, files)
     figures = []
@@ -348,6 +337,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         intervals=[files["intervals"]],
         predictions=[files["predicted"]],
         dropped=[files["dropped"], files["view_dropped"]],
+        notes=[files["notes"], files["metadata_notes"], files["fold_notes"]],
         figures=figures,
         table=files["table"],
         sequences=files["sequences"],
@@ -467,7 +457,7 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
 
 
 def _lost_values(
-    study: Study, files: Mapping[str, Path], config: Config, told: Sequence[str]
+    study: Study, files: Mapping[str, Path], config: Config, told: Sequence[Note]
 ) -> Iterator[str]:
     """Yield samples whose value is missing or another one, without a warning that names it."""
     folds = read_folds(files["folds"])
@@ -475,7 +465,7 @@ def _lost_values(
     listed = task.where.get(study.target)
     observed = folds["observed"].to_dict()
     groups = folds["group"].to_dict()
-    warnings = "\n".join(told)
+    warnings = "\n".join(note.text for note in told)
     for row, cell in enumerate(study.metadata[study.target]):
         name = study.ids[row]
         is_told = cell[:20] in warnings or repr(cell)[1:15] in warnings
