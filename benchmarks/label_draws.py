@@ -386,8 +386,10 @@ def _write_table(
         write_biom(path, FeatureTable([*ids], [*sequences], csr_array(counts_NF)), {})
         return
     rows = [[name, *map(str, counts_NF[:, j])] for j, name in enumerate(sequences)]
-    text = "".join("\t".join(row) + "\n" for row in [["#OTU ID", *ids], *rows])
-    path.write_text(text, encoding="utf-8")
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        # A name with quotes gets quotes around it: without those it would be a quoted name.
+        writer = csv.writer(handle, dialect="excel-tab", lineterminator="\n")
+        writer.writerows([["#OTU ID", *ids], *rows])
 
 
 def _configure(study: Study, files: Mapping[str, Path]) -> Config:
