@@ -172,14 +172,16 @@ def _with_plain_letters(sheet: _Sheet, frame: pd.DataFrame) -> pd.DataFrame:
         plain[column] = frame[column].map(_plain)
         broken += int(frame[column].map(_has_line_break).sum())
         if plain[column].nunique() < frame[column].nunique():
-            joined.append(str(column))
+            pairs = zip(frame[column], plain[column], strict=True)
+            changed = sorted({(cell, text) for cell, text in pairs if cell != text})
+            joined += [f"{cell!r} as {text!r} in '{column}'" for cell, text in changed]
     if broken:
         where = "1 cell" if broken == 1 else f"{broken} cells"
         sheet.warnings.append(f"line breaks in {where} were read as spaces")
     if joined:
         sheet.warnings.append(
-            f"values of {count_names('column', joined)} that differ in the encoding of letters or "
-            "spaces alone were read as one"
+            "values that differ in the encoding of letters or spaces alone were read as one: "
+            f"{first_few(joined)}"
         )
     return pd.DataFrame(plain, index=frame.index, columns=frame.columns, dtype=object).replace(
         {"": None}
