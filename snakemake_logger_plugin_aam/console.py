@@ -27,14 +27,14 @@ NO_INPUT = re.compile(r"^MissingInputException.*affected files:\n((?: +\S[^\n]*\
 INCOMPLETE = re.compile(r"^IncompleteFilesException.*Incomplete files:\n(.+)", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_SYSTEM = r"\[Errno ({})\] ([^:'\n]+)(?:: '([^'\n]*)')?"
+_NUMBERS = "|".join(map(str, (*FULL, *UNWRITABLE)))
 NO_WRITING = re.compile(
-    r"^(?:Traceback|\w*Error\b).*\[Errno (%s)\] ([\w ,]+)(?:: '([^'\n]*)')?"
-    % "|".join(map(str, (*FULL, *UNWRITABLE))),
+    r"^(?:Traceback|\w*Error\b).*" + _SYSTEM.format(_NUMBERS),
     re.DOTALL,
 )
 NO_FOLDER = re.compile(
-    r"^WorkflowError:\nFailed to create output directory.*\[Errno (\d+)\] ([\w ,]+)(?:: '([^'\n]*)')?",
-    re.DOTALL,
+    r"^WorkflowError:\nFailed to create output directory.*" + _SYSTEM.format(r"\d+"), re.DOTALL
 )
 TARGETS = ("all", "first", "data", "check", "pretraining", "finetuning", "bench")
 """What `workflow/Snakefile` makes by name."""
@@ -250,7 +250,7 @@ def _incomplete_problem(text: str) -> Exception | None:
 
 
 def _writing_problem(text: str) -> Exception | None:
-    """A folder or disk that cannot be written; what cannot be read is said by those who read."""
+    """Explain a folder that cannot be written, or a full disk."""
     from aam.util.errors import problem
 
     match = NO_WRITING.search(text) or NO_FOLDER.search(text)
