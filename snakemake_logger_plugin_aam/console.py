@@ -24,7 +24,7 @@ NO_CONFIGURATION = re.compile(
 NO_TARGET = re.compile(r"^MissingRuleException[^\n]*:\nNo rule to produce (.+) \(if you use input")
 LOCKED = re.compile(r"^LockException:\nError: Directory cannot be locked[^\n]*\n(.+)")
 NO_INPUT = re.compile(r"^MissingInputException.*affected files:\n((?: +\S[^\n]*\n?)+)", re.DOTALL)
-INCOMPLETE = re.compile(r"^IncompleteFilesException.*Incomplete files:\n(.+)", re.DOTALL)
+INCOMPLETE = re.compile(r"^IncompleteFilesException.*Incomplete files:\n((?:\S[^\n]*\n?)+)", re.DOTALL)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _SYSTEM = r"\[Errno ({})\] ([^:'\n]+)(?:: '([^'\n]*)')?"
@@ -233,7 +233,7 @@ def _input_problem(text: str) -> Exception | None:
     match = NO_INPUT.search(text)
     if match is None:
         return None
-    names = ", ".join(match[1].split())
+    names = ", ".join(map(str.strip, match[1].splitlines()))
     hint = "correct the path in the configuration, or put the file there"
     return problem(names, "no such file", "a file of yours, which no job makes", hint)
 
@@ -244,7 +244,7 @@ def _incomplete_problem(text: str) -> Exception | None:
     match = INCOMPLETE.search(text)
     if match is None:
         return None
-    names = ", ".join(match[1].split())
+    names = ", ".join(map(str.strip, match[1].splitlines()))
     hint = "run the command with --rerun-incomplete, which makes them again"
     return problem(names, "files that a killed run may have half written", "whole files", hint)
 
