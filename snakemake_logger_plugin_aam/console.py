@@ -24,7 +24,9 @@ NO_CONFIGURATION = re.compile(
 NO_TARGET = re.compile(r"^MissingRuleException[^\n]*:\nNo rule to produce (.+) \(if you use input")
 LOCKED = re.compile(r"^LockException:\nError: Directory cannot be locked[^\n]*\n(.+)")
 NO_INPUT = re.compile(r"^MissingInputException.*affected files:\n((?: +\S[^\n]*\n?)+)", re.DOTALL)
-INCOMPLETE = re.compile(r"^IncompleteFilesException.*Incomplete files:\n((?:\S[^\n]*\n?)+)", re.DOTALL)
+INCOMPLETE = re.compile(
+    r"^IncompleteFilesException.*Incomplete files:\n((?:\S[^\n]*\n?)+)", re.DOTALL
+)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _SYSTEM = r"\[Errno ({})\] ([^:'\n]+)(?:: '([^'\n]*)')?"

@@ -16,7 +16,17 @@ def found(pattern: str, name: str) -> list:
 def test_both_are_made_alike_of_pinned_versions_and_need_no_root() -> None:
     words, values = zip(*found(r"^([A-Z]+) (.*)", "Dockerfile"), strict=True)
     base, argument, copied, steps, path, caches, _, user, entry = values
-    assert list(words) == ["FROM", "ARG", "COPY", "RUN", "ENV", "ENV", "WORKDIR", "USER", "ENTRYPOINT"]
+    assert list(words) == [
+        "FROM",
+        "ARG",
+        "COPY",
+        "RUN",
+        "ENV",
+        "ENV",
+        "WORKDIR",
+        "USER",
+        "ENTRYPOINT",
+    ]
     assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+ [1-9]\d*:[1-9]\d*", f"{base} {user}")
     names, index = found(r"^!(.*)", ".dockerignore"), argument.partition("=")[0]
     expected = [f"Bootstrap: docker From: {base} %arguments {argument} %files"]
