@@ -24,17 +24,19 @@ NO_CONFIGURATION = re.compile(
 NO_TARGET = re.compile(r"^MissingRuleException[^\n]*:\nNo rule to produce (.+) \(if you use input")
 LOCKED = re.compile(r"^LockException:\nError: Directory cannot be locked[^\n]*\n(.+)")
 NO_INPUT = re.compile(r"^MissingInputException.*affected files:\n((?: +\S[^\n]*\n?)+)", re.DOTALL)
-INCOMPLETE = re.compile(r"^IncompleteFilesException.*Incomplete files:\n(.+)", re.DOTALL)
+INCOMPLETE = re.compile(
+    r"^IncompleteFilesException.*Incomplete files:\n((?:\S[^\n]*\n?)+)", re.DOTALL
+)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_SYSTEM = r"\[Errno ({})\] ([^:'\n]+)(?:: '([^'\n]*)')?"
+_NUMBERS = "|".join(map(str, (*FULL, *UNWRITABLE)))
 NO_WRITING = re.compile(
-    r"^(?:Traceback|\w*Error\b).*\[Errno (%s)\] ([\w ,]+)(?:: '([^'\n]*)')?"
-    % "|".join(map(str, (*FULL, *UNWRITABLE))),
+    r"^(?:Traceback|\w*Error\b).*" + _SYSTEM.format(_NUMBERS),
     re.DOTALL,
 )
 NO_FOLDER = re.compile(
-    r"^WorkflowError:\nFailed to create output directory.*\[Errno (\d+)\] ([\w ,]+)(?:: '([^'\n]*)')?",
-    re.DOTALL,
+    r"^WorkflowError:\nFailed to create output directory.*" + _SYSTEM.format(r"\d+"), re.DOTALL
 )
 TARGETS = ("all", "first", "data", "check", "pretraining", "finetuning", "bench")
 """What `workflow/Snakefile` makes by name."""
@@ -233,7 +235,7 @@ def _input_problem(text: str) -> Exception | None:
     match = NO_INPUT.search(text)
     if match is None:
         return None
-    names = ", ".join(match[1].split())
+    names = ", ".join(map(str.strip, match[1].splitlines()))
     hint = "correct the path in the configuration, or put the file there"
     return problem(names, "no such file", "a file of yours, which no job makes", hint)
 
@@ -244,13 +246,13 @@ def _incomplete_problem(text: str) -> Exception | None:
     match = INCOMPLETE.search(text)
     if match is None:
         return None
-    names = ", ".join(match[1].split())
+    names = ", ".join(map(str.strip, match[1].splitlines()))
     hint = "run the command with --rerun-incomplete, which makes them again"
     return problem(names, "files that a killed run may have half written", "whole files", hint)
 
 
 def _writing_problem(text: str) -> Exception | None:
-    """A folder or disk that cannot be written; what cannot be read is said by those who read."""
+    """Explain a folder that cannot be written, or a full disk."""
     from aam.util.errors import problem
 
     match = NO_WRITING.search(text) or NO_FOLDER.search(text)

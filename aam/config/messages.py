@@ -30,7 +30,6 @@ MEANT = {
 """The key of a section that a value in its place is probably one of, by the section's class."""
 
 CONFIGURATION = "a configuration: keys in YAML, such as `datasets`"
-YAML = frozenset({".yaml", ".yml"})
 BINARY = {
     b"PK\x03\x04": "a zip archive, such as a QIIME 2 artifact or an Excel file",
     b"\x89HDF": "an HDF5 file, such as a BIOM table",
@@ -234,7 +233,7 @@ def _yaml_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> InputEr
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
     where = f"{path}, line {mark.line + 1}"
-    if path.suffix not in YAML and any("\t" in one.strip() for one in lines[:2]):
+    if any("\t" in one.strip() for one in lines[:2]):
         return problem(path, "a table or other text", CONFIGURATION, _IF_TABLE)
     if "\t" in line[: mark.column + 1]:
         return problem(where, "a tab", "spaces", "replace every tab by spaces, two for each level")

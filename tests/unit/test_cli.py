@@ -290,7 +290,7 @@ DATASETS = "datasets: {mine: {table: table.tsv}}\n"
         (b"datasets: {2020: {table: b}}\n", "got the key 2020, which YAML reads as a number"),
         (b"PK\x03\x04rest", "got a zip archive, such as a QIIME 2 artifact"),
         (b"\x89HDF\r\n", "got an HDF5 file"),
-        (b"#OTU ID\ts1\nACGT\t3\n", "`aam init` write"),
+        (b"#OTU ID\ts1\nACGT\t3\n", "got a table or other text"),
         (b'{"format": "BIOM", "matrix_type": "sparse"}', "got a BIOM table"),
         (b"hello\n", "got the text 'hello'"),
     ],
