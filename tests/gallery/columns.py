@@ -1,5 +1,6 @@
 """Columns of the metadata that people want to predict: how they code classes and numbers."""
 
+import csv
 import datetime
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +83,7 @@ def one_rare_class(study: Study, folder: Path) -> None:
 def na_beside_others(study: Study, folder: Path) -> None:
     """Name a continent by its two letters."""
     study.columns["group"] = [
-        ("NA" if i % 4 else "EU") if group == "case" else "AF"
+        ("NA" if i % 8 < 4 else "EU") if group == "case" else "AF"
         for i, group in enumerate(study.columns["group"])
     ]
 
@@ -100,9 +101,9 @@ def predicted_classes(*classes: str) -> Callable[[Ran], None]:
     """Return the assertion that the table of predictions has these classes, as they are written."""
 
     def then(ran: Ran) -> None:
-        text = (ran.results / "first" / "group" / "predictions.tsv").read_text(encoding="utf-8")
-        header, *rows = [line.split("\t") for line in text.splitlines()]
-        observed = {row[header.index("observed")] for row in rows}
+        path = ran.results / "first" / "group" / "predictions.tsv"
+        with path.open(encoding="utf-8", newline="") as handle:
+            observed = {row["observed"] for row in csv.DictReader(handle, dialect="excel-tab")}
         assert observed == set(classes)
 
     return then
