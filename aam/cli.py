@@ -24,7 +24,7 @@ from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import configuration
-from aam.data.study.sentences import decision_lines
+from aam.data.study.sentences import decision_lines, with_decisions
 from aam.data.study.study import Study
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
@@ -123,11 +123,13 @@ def _init(given: argparse.Namespace) -> None:
     kept = study.at_depth(depth)
     columns = columns_of(kept)
     targets = None
-    if given.columns is not None:
-        targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
-        require_targets(columns, targets, given.metadata)
     paths = {name: str(path) for name, path in files.items()}
-    write_text(given.output, configuration(paths, columns, depth, targets))
+    with with_decisions(study.notes):
+        if given.columns is not None:
+            targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
+            require_targets(columns, targets, given.metadata)
+        proposed = configuration(paths, columns, depth, targets)
+    write_text(given.output, proposed)
     print(
         f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
         "proposed depth."

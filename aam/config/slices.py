@@ -491,6 +491,7 @@ def describe(config: Config, dataset: str) -> Slice:
                 **folds(config, name),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
                 "explained": EXPLAINED["samples"] if section.importance else 0,
+                "report_by": section.report_by,
                 "encoders_of": _owner_of_encoders(config, name),
             }
             for name, section in config.tasks.items()

@@ -7,9 +7,15 @@ from typing import Any, Literal
 
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
+from aam.data.metadata import metadata_column
 from aam.data.predictions import NEAR_READS
 from aam.data.splits import labelled
-from aam.data.study.sentences import decision_lines, study_sentences, task_sentences
+from aam.data.study.sentences import (
+    decision_lines,
+    study_sentences,
+    task_sentences,
+    with_decisions,
+)
 from aam.data.study.study import Study
 from aam.data.table import FeatureTable
 from aam.data.vocabulary import tokenize, untokenize
@@ -104,11 +110,14 @@ def _sentences(
     kept = study.at_depth(plan["depth"], drops_long_branches=plan["drops_long_branches"])
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
-    with collect_notes() as notes:
+    with collect_notes() as notes, with_decisions(notes):
+        notes += study.notes
         for name, task in plan["tasks"].items():
             wanted, values, fold, groups = labelled(
                 kept, task, before=study.metadata, depth=plan["depth"]
             )
+            for column in [*task["categories"], *task["report_by"]]:
+                metadata_column(wanted, column)
             samples = int((fold != TEST).sum())
             folds = len({*fold.tolist()} - {TEST})
             labels[name] = (samples, folds)
@@ -116,7 +125,7 @@ def _sentences(
             lines += task_sentences(name, task, wanted, values, groups)
         for name, files in predictions.items():
             lines.append(_describe_predicted(name, files, study, plan))
-    lines += decision_lines([*study.notes, *notes])
+    lines += decision_lines(notes)
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
 
 

@@ -186,6 +186,14 @@ def match_samples(path: Path, table_ids: Sequence[str], metadata_ids: Sequence[s
         len(others),
     )
     if not without:
+        if others:
+            logger.warning(
+                "%s: %d of its %d rows are not used, as the table has no such samples: %s",
+                path,
+                len(others),
+                len(metadata_ids),
+                first_names(others, limit=3),
+            )
         return
     pairs = likely_pairs(without, others)
     likely = f"likely the same samples: {first_few(map(str, pairs))}" if pairs else ""

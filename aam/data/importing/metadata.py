@@ -30,7 +30,7 @@ from aam.data.importing.files import (
     refuse,
     report_names,
 )
-from aam.data.importing.ids import match_samples
+from aam.data.importing.ids import likely_pairs, match_samples
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.data.values import (
     FEW_NUMBERS,
@@ -59,6 +59,9 @@ ID_EXAMPLES = "sample-id, #SampleID, sample name, Run or the like"
 TYPES = ("categorical", "numeric")
 """What `#q2:types` may say of a column."""
 MOST_COLUMNS = 10_000
+MOST_IDS = 0.5
+"""Share of the samples of a table that a column other than the first has to name, to be taken for
+the IDs in its place."""
 _DIRECTIVES = ("#q2:types", "#q2:missing")
 _TYPES_AS_A_ROW = re.compile(r"(X\.)?#?q2[:.]types", re.IGNORECASE)
 """What is left of `#q2:types` where a program has taken it for a sample."""
@@ -458,8 +461,11 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         named = [column for column, name in enumerate(sheet.header) if _normal(name) in ID_HEADERS]
         position = named[0] if named else 0
     if position and len({*values[position]}) == len(sheet.rows):
-        # Few chance matches, such as numbers, do not weigh against the name of the first column.
-        if not (_names_ids(sheet.header[0]) and shared[0]):
+        # Numbers are IDs of the table by chance, too: ages of people whose samples are numbered.
+        is_chance = shared[position] < MOST_IDS * len(sample_ids) or any(
+            likely_pairs(sample_ids, values[0])
+        )
+        if not (_names_ids(sheet.header[0]) and (shared[0] or is_chance)):
             _move_to_front(sheet, position, "is numbered" if is_numbered else "has none of them")
     elif shared[0] and not _names_ids(sheet.header[0]):
         sheet.warnings.append(

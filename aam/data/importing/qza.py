@@ -6,6 +6,7 @@ the data below `data/`: https://docs.qiime2.org, "Artifact archive structure".
 
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -119,7 +120,8 @@ def read_artifact(
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 actual = "an archive with a metadata.yaml without a `type`"
                 raise problem(path, actual, expected, _AGAIN)
-            given_type = described["type"]
+            # Properties say more about an artifact, and change nothing of what it holds.
+            given_type = re.sub(r" % Properties\([^)]*\)", "", described["type"])
             if kind is None or given_type != kind.type:
                 hints = [*(kind.hints if kind else {}).items(), *_HINTS.items()]
                 hint = next(text for start, text in hints if given_type.startswith(start))

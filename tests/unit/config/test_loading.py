@@ -200,7 +200,10 @@ FROZEN = {"encoder": "frozen"}
                 ({"column": ["a", "a"]}, "a name twice"),
                 ({"baselines": ["svm_clr", "svm_clr"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
-                ({"kind": "ordinal", "classes": [True]}, "got True, as YAML reads yes, on and true"),
+                (
+                    {"kind": "ordinal", "classes": [True]},
+                    "got True, as YAML reads yes, on and true",
+                ),
                 ({"transform_by": "age"}, "got the target 'age' in `transform_by`"),
             )
         ),
