@@ -454,7 +454,10 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         digest_out=files["digest"],
     )
     predict_by_baselines(
-        model=files["kept"], table=files["other"], predictions_out=files["predicted"]
+        model=files["kept"],
+        table=files["other"],
+        predictions_out=files["predicted"],
+        notes_out=files["predicted"].with_suffix(".notes.tsv"),
     )
 
 

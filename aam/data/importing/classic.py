@@ -265,6 +265,7 @@ def _sheet(
     """Sort columns into those of numbers, of lineages and of sequences; others are refused."""
     sheet = Sheet(names[0], row_ids, [], np.zeros((0, len(row_ids))), None, notes)
     columns: list[pd.Series] = []
+    left_out: list[str] = []
     faults = _Faults()
     for number, name in enumerate(names[1:], start=1):
         if simple_name(name) in LINEAGE_COLUMNS:
@@ -275,6 +276,7 @@ def _sheet(
             values = pd.to_numeric(text, errors="coerce")
             is_unread = values.isna() & text.str.lower().ne("nan")
             if is_unread.any() and _holds_no_counts(name, text):
+                left_out.append(name)
                 continue
             if is_unread.all() and sheet.sequences is None and all(map(is_sequence, text)):
                 sheet.sequences = [*text]
@@ -295,6 +297,8 @@ def _sheet(
             "spread it: tidyr::pivot_wider in R, DataFrame.pivot in pandas",
         )
     refuse(faults.problems(path))
+    if left_out:
+        notes.append(f"columns that hold no counts are left out, {first_names(left_out, limit=8)}")
     sheet.values = np.array(columns, dtype=np.float64).reshape(len(columns), len(row_ids))
     return sheet
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ class LikelyPair:
         return f"'{self.name}' and '{self.other}' ({self.difference})"
 
 
+def _compose(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
 def _strip(name: str) -> str:
     return " ".join(name.split())
 
@@ -47,6 +52,7 @@ def _drop_zeros(name: str) -> str:
 
 
 _CHANGES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("the encoding of accents", _compose),
     ("spaces around it", _strip),
     ("upper and lower case", str.casefold),
     ("spaces, dots, dashes and underscores", _join_by_dashes),
