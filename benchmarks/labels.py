@@ -150,7 +150,7 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
         for draw in range(draws):
             part = keep_labels(task, number, draw)
             predictions = {
-                name: predict(part) for name, predict in suitable_baselines(task).items()
+                name: predict(part.encode()) for name, predict in suitable_baselines(task).items()
             }
             partner = next(name for name in PARTNERS if name in predictions)
             for (name, embedding_ND), loss in product(features.items(), losses):
