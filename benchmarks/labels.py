@@ -149,8 +149,9 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = keep_labels(task, number, draw)
+            encoded = part if task.regression else part.encode()
             predictions = {
-                name: predict(part.encode()) for name, predict in suitable_baselines(task).items()
+                name: predict(encoded) for name, predict in suitable_baselines(task).items()
             }
             partner = next(name for name in PARTNERS if name in predictions)
             for (name, embedding_ND), loss in product(features.items(), losses):
