@@ -156,6 +156,7 @@ SAID = {
     "samples in rows, no corner": "was read as follows: its rows are samples. If",
     "samples in rows": "was read as follows: its rows are samples. If",
     "samples in rows, wrong corner": "the axes are exchanged: 'ASV1', 'ASV2' and 4 more are called",
+    "ranks": "2 columns ('Kingdom', 'Phylum') of taxa left out. If",
     "mothur": "it is a .shared file of mothur, and its rows are samples",
     "a title": "its first line ('Table of OTUs of 2023') is a title",
     "total": "sample 'Total' is left out, because the values are the sum of the other samples",
@@ -451,3 +452,9 @@ def test_a_table_in_memory_is_treated_like_one_of_a_file(fasta):
     found = import_counts(table, fasta)
     assert (found.table.sample_ids, found.table.feature_ids) == (["a"], ["ASV2"])
     assert io.StringIO(found.left_out.to_csv(index=False)).read().count("no reads") == 2
+
+
+def test_samples_of_the_same_reads_are_named(tmp_path, fasta, caplog):
+    (tmp_path / "t").write_text(to_text(FRAME.assign(S4=FRAME["S2"])))
+    assert import_counts(tmp_path / "t", fasta).table.sample_ids == SAMPLES
+    assert "sample 'S4' has the same reads as another sample ('S4' as 'S2')" in caplog.text

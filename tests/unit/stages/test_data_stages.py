@@ -194,7 +194,9 @@ def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monke
     text = (tmp_path / "check.txt").read_text()
     for said in ("2 samples, 2 ASVs, 8 reads", "2 samples and ASVs have no", "50% of the ASVs"):
         assert said in text
-    assert re.search(r"on two cores of this machine, .*:\n  pretraining of AAM: \d+ s\n", text)
+    assert re.search(
+        r"on two cores of this machine, .*:\n(?:  .*\n)*  pretraining of AAM: \d+ s\n", text
+    )
     task = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 3}}
     raw["tasks"] = {"age": task}
     with pytest.raises(InputError, match="at least as many as folds, 3"):
