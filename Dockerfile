@@ -9,6 +9,8 @@ COPY . /opt/aam
 RUN bash /opt/aam/workflow/install_image.sh
 
 ENV PATH=/opt/aam/.venv/bin:$PATH
+# Whoever runs the image need have no home: caches of Snakemake and Matplotlib.
+ENV XDG_CACHE_HOME=/tmp/aam-cache MPLCONFIGDIR=/tmp/aam-cache/matplotlib
 WORKDIR /work
 USER 1000:1000
 ENTRYPOINT ["bash", "/opt/aam/workflow/run_in_image.sh"]

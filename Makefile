@@ -62,8 +62,9 @@ test: tools ## run the linters and all tests
 	$(PYTEST) tests/slurm tests/workflow tests/gallery tests/unit tests/contract tests/real tests/fuzz tests/gpu
 	wait $$!
 
-fuzz: tools ## try 100,000 damaged files of each kind on every reader, or go on with it
+fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,000 studies with odd names
 	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
+	$(BIN)/python -m benchmarks.fuzz --labels 2000
 
 bench: env ## time the modes of training, and how they grow, on the simulated study of the demo
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench

@@ -1,8 +1,16 @@
 """The command `aam`: write a configuration, check what it names, run it, describe the run."""
 
 import argparse
+import difflib
+import io
+import os
+import re
+import shlex
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,26 +19,36 @@ import yaml
 
 import aam
 from aam.config.configuration import load
-from aam.config.messages import refuse_duplicate_keys
+from aam.config.messages import read_configuration
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import configuration
-from aam.data.study.sentences import decision_lines
+from aam.data.study.sentences import decision_lines, with_decisions
 from aam.data.study.study import Study
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
-from aam.util.errors import InputError, problem
+from aam.util.errors import InputError, first_line, problem
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
+LONGEST_REASON = 200
+"""Characters that are shown of what Snakemake says against options."""
+TRIGGERS = {"params": "settings and code", "input": "sets of files"}
+"""What Snakemake does not notice without a trigger."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what the user can mend ends as one message and exit code 1."""
-    given = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    parser = _parser()
+    given, unknown = parser.parse_known_args(words)
     try:
+        if unknown and given.command in (_check, _run):
+            raise _option_before_file(words)
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         given.command(given)
     except InputError as error:
         sys.exit(str(error))
@@ -105,11 +123,13 @@ def _init(given: argparse.Namespace) -> None:
     kept = study.at_depth(depth)
     columns = columns_of(kept)
     targets = None
-    if given.columns is not None:
-        targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
-        require_targets(columns, targets, given.metadata)
     paths = {name: str(path) for name, path in files.items()}
-    write_text(given.output, configuration(paths, columns, depth, targets))
+    with with_decisions(study.notes):
+        if given.columns is not None:
+            targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
+            require_targets(columns, targets, given.metadata)
+        proposed = configuration(paths, columns, depth, targets)
+    write_text(given.output, proposed)
     print(
         f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
         "proposed depth."
@@ -118,9 +138,18 @@ def _init(given: argparse.Namespace) -> None:
     print(f"Look at {given.output}, then run: aam check {given.output}")
 
 
+def _option_before_file(words: Sequence[str]) -> InputError:
+    """Return the error for options that stand in front of the configuration."""
+    command, *others = words
+    files = [word for word in others if Path(word).suffix in CONFIGURATIONS]
+    options = [word for word in others if word not in files]
+    hint = f"write: {shlex.join(['aam', command, *(files or ['FILE']), *options])}"
+    return problem(f"aam {command}", others[0], "the configuration first, then options", hint)
+
+
 def _check(given: argparse.Namespace) -> None:
     """Describe the study, even where nothing changed since it was described last."""
-    _snakemake([given.file, *given.options, "--forcerun", "describe", "--", "check"])
+    _snakemake([given.file, *given.options], check=True)
 
 
 def _run(given: argparse.Namespace) -> None:
@@ -164,11 +193,9 @@ def _gradients(given: argparse.Namespace) -> None:
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:
     """Return configurations laid over each other, key by key, as Snakemake does it."""
-    _require_files(files)
     merged: dict[str, Any] = {}
     for path in files:
-        refuse_duplicate_keys(path)
-        _lay_over(merged, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        _lay_over(merged, read_configuration(path))
     return merged
 
 
@@ -180,46 +207,237 @@ def _lay_over(base: dict[str, Any], changes: Mapping[str, Any]) -> None:
             base[key] = value
 
 
-def _require_files(files: Sequence[Path]) -> None:
-    for path in files:
-        if not path.is_file():
-            hint = "correct the path, or write a configuration with `aam init`"
-            raise problem(path, "no such file", "a configuration", hint)
-
-
-def _snakemake(arguments: list[str | Path]) -> None:
+def _snakemake(arguments: list[str | Path], *, check: bool = False) -> None:
     """Run Snakemake in this process; it ends the process.
 
     Parameters
     ----------
     arguments
         Configurations first, then what Snakemake gets.
+    check
+        Whether the study is described instead of what targets name.
 
     Raises
     ------
     InputError
-        A configuration is not there, or the workflow is not.
+        A configuration cannot be read, an option or a profile does not exist, or the workflow is
+        not there.
     """
     given = [str(argument) for argument in arguments]
     number = 1
     while number < len(given) and Path(given[number]).suffix in CONFIGURATIONS:
         number += 1
-    _require_files([Path(name) for name in given[:number]])
+    for name in given[:number]:
+        read_configuration(Path(name))
     root = _workflow_folder()
     # Snakemake looks for its plugins along the path, and an editable install is not on it.
     sys.path.insert(0, str(root))
     others = given[number:]
+    options = _parse(others)
+    _check_options(options, others)
+    if check and options.targets:
+        targets = " ".join(options.targets)
+        hint = f"write: aam run {' '.join(given[:number])} {targets}"
+        raise problem("aam check", f"the target {targets}", "options, but no target", hint)
+    profiles = _require_profiles(options, root)
+    _require_slurm(options, profiles)
     defaults: list[str] = []
-    if not any(one.split("=")[0] == "--workflow-profile" for one in others):
+    if options.workflow_profile is None:
         profile = root / "profiles" / "default" / "profile.yaml"
         defaults = [*_profile_arguments(profile), "--workflow-profile", "none"]
         defaults += ["--logger", "aam", "--cores", "all"]
     # `--configfile` takes all that follows it up to the next option: not so `--snakefile`.
     files = ["--configfile", *given[:number], "--snakefile", str(root / "Snakefile")]
+    if check:
+        others = [*(word for word in others if word != "--"), "--forcerun", "describe"]
+        others += ["--", "check"]
+    _use_writable_caches()
 
     from snakemake.cli import main as snakemake
 
     snakemake([*defaults, *files, *others])
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return what Snakemake makes of options; its message has no list of all of them."""
+    from snakemake.cli import get_argument_parser
+    from snakemake.exceptions import CliException, WorkflowError
+
+    parser = get_argument_parser()
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return parser.parse_args(list(arguments))
+    except SystemExit as end:
+        if not end.code:
+            raise
+    except (ValueError, CliException, WorkflowError) as error:
+        hint = (
+            "correct the value; options such as --resources take every word up to the next "
+            "option, so write targets before them or behind `--`"
+        )
+        expected = "options of Snakemake"
+        raise problem("options of the run", first_line(error), expected, hint) from error
+    reason = said.getvalue().rpartition("error: ")[2].strip()
+    if len(reason) > LONGEST_REASON:
+        reason = f"{reason[:LONGEST_REASON]}…"
+    hint = f"`aam run FILE --help` lists all options; {DOCUMENTS} explains them"
+    unknown = re.search(r"unrecognized arguments: (--[\w-]+)", reason)
+    if unknown is None:
+        raise problem("options of the run", reason, "options of Snakemake", hint)
+    known = sorted(set(re.findall(r"--[a-z][\w-]+", parser.format_help())))
+    near = difflib.get_close_matches(unknown[1], known, n=1)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    raise problem(unknown[1], "an unknown option", "an option of Snakemake", hint)
+
+
+def _check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Refuse options that make results wrong later, and say what others mean.
+
+    Touching is not refused: it is how results are kept after an update of the program, by somebody
+    who knows that they are right. It is said, because it keeps wrong results just as well.
+    Removing a record is: the next run takes such a result for one of any settings.
+    """
+    for name, is_given in (
+        ("--cleanup-metadata", options.cleanup_metadata),
+        ("--drop-metadata", options.drop_metadata),
+    ):
+        if is_given:
+            raise problem(
+                name,
+                "an option that removes the record of the settings which made a result",
+                "records that stay, because a changed setting is noticed by them",
+                "leave it out: half-written files are made again without it; to make a result "
+                "again, delete it",
+            )
+    for entry in options.config or ():
+        if "=" not in entry:
+            raise problem(
+                "--config",
+                repr(entry),
+                "KEY=VALUE, because --config takes every word up to the next option",
+                "write a target before --config or behind `--`, and a key as --config "
+                "'rarefaction={depth: 1000}'",
+            )
+    if options.touch:
+        _say(
+            "--touch: results that exist are declared current without being made. They stay as "
+            "they were, also where settings, code or files have changed since; leave --touch out "
+            "to make them again."
+        )
+    triggers = {str(trigger) for trigger in options.rerun_triggers}
+    is_given = any(word.startswith("--rerun-t") for word in arguments)
+    unseen = [what for trigger, what in TRIGGERS.items() if trigger not in triggers]
+    if is_given and unseen:
+        _say(
+            f"--rerun-triggers {' '.join(sorted(triggers))}: changed {' and '.join(unseen)} make "
+            "no result again; the page may show answers of older ones. Leave the option out to "
+            "have all results current."
+        )
+
+
+def _require_profiles(options: argparse.Namespace, root: Path) -> list[Path]:
+    """Return the files of the profiles that options name."""
+    from snakemake.cli import get_profile_dir
+
+    found = []
+    folders = [Path("profiles"), root / "profiles"]
+    existing = sorted({path.parent.name for folder in folders for path in folder.glob("*/*.yaml")})
+    for name in options.profile or ():
+        if name == "none":
+            continue
+        entry = get_profile_dir(name)
+        if entry is None:
+            hint = "correct the name"
+            if name in existing:
+                hint = f"write --workflow-profile {name} for the profile of the workflow"
+            raise _no_profile("--profile", name, existing, hint)
+        found.append(entry[1])
+    name = options.workflow_profile
+    if name not in (None, "none"):
+        candidates = [Path(name), *(folder / name for folder in folders)]
+        path = next((path for path in candidates if path.exists()), None)
+        entry = None if path is None else get_profile_dir(str(path))
+        if entry is None:
+            raise _no_profile("--workflow-profile", name, existing, "correct the name or the path")
+        found.append(entry[1])
+    return found
+
+
+def _no_profile(option: str, name: str, existing: Sequence[str], hint: str) -> InputError:
+    near = difflib.get_close_matches(Path(name).name, existing, n=1)
+    if near and near[0] != name:
+        hint = f"did you mean --workflow-profile {near[0]}?"
+    expected = f"a folder with profile.yaml; the workflow has {', '.join(existing)}"
+    return problem(option, f"{name!r}, which is no profile", expected, hint)
+
+
+def _require_slurm(options: argparse.Namespace, profiles: Sequence[Path]) -> None:
+    """Check that the commands are there that the executor calls, which else fails in each job."""
+    settings: dict[str, Any] = {}
+    for path in profiles:
+        settings |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    executor = options.executor or settings.get("executor")
+    if executor != "slurm" or options.dryrun or options.touch or options.unlock:
+        return
+    where = f"executor slurm ({', '.join(map(str, profiles)) or 'command line'})"
+    if shutil.which("sbatch") is None:
+        raise problem(
+            where,
+            "a machine without the command `sbatch`",
+            "a login node of a SLURM cluster",
+            "run the command there, perhaps after `module load slurm`; to run on this machine, "
+            "leave the profile out",
+        )
+    resources = f"{settings.get('default-resources')} {options.default_resources}"
+    reports = settings.get("slurm-efficiency-report", False)
+    if shutil.which("sacct") is None and ("slurm_account" not in resources or reports):
+        raise problem(
+            where,
+            "a cluster without the command `sacct`",
+            "`sacct`, which finds your account and makes the report on efficiency",
+            "load SLURM's commands; on a cluster that has no `sacct` set slurm_account under "
+            "default-resources and slurm-efficiency-report: false in a copy of the profile",
+        )
+
+
+def _use_writable_caches() -> None:
+    """Let caches be in the folder of the run where those of the user's home cannot be written.
+
+    Snakemake ends without one, and jobs inherit what is set here. It holds the workflow's files
+    during a run, so it is in a folder that nobody else writes.
+    """
+    from snakemake.common import get_appdirs
+
+    usual = Path(get_appdirs().user_cache_dir)
+    # Without a home the path begins with the letter that stands for it.
+    reason = f"the user has no home ({usual})"
+    if usual.is_absolute():
+        try:
+            usual.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=usual):
+                return
+        except OSError as error:
+            reason = f"{usual} cannot be written ({error.strerror})"
+    own = Path.cwd() / ".snakemake" / "cache"
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=own):
+            pass
+    except OSError as error:
+        hint = "run the command in a folder of your own"
+        expected = "one in which the run keeps its records"
+        actual = f"a folder that cannot be written ({error.strerror})"
+        raise problem(Path.cwd(), actual, expected, hint) from error
+    os.environ["XDG_CACHE_HOME"] = str(own)
+    os.environ.setdefault("MPLCONFIGDIR", str(own / "matplotlib"))
+    os.environ.setdefault("TRITON_CACHE_DIR", str(own / "triton"))
+    _say(f"Caches are kept in {own}, because {reason}. XDG_CACHE_HOME names another folder.")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _workflow_folder() -> Path:

@@ -3,6 +3,9 @@
 `python -m benchmarks.fuzz --of-each 100000` runs `tests/fuzz`: a round tries 5000 inputs of each
 kind, with a seed of its own. It keeps a table of the rounds, and ends at the first input that
 neither got one clear message nor was read rightly, or that took too long.
+
+`python -m benchmarks.fuzz --labels 2000` takes small studies with odd names through whole first
+answers (`benchmarks.label_draws`), and goes on behind one that fails.
 """
 
 import argparse
@@ -11,13 +14,18 @@ import re
 import subprocess
 import sys
 import time
+import warnings
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 
 from aam.bench.tables import markdown_table
 from aam.util.atomic import write_tsv
+from benchmarks import label_draws
+from benchmarks.label_draws import count_draws, explain
 
 OF_A_ROUND = 5000
 LONGEST_LINE = 2000
@@ -43,7 +51,16 @@ def tried(report: str) -> pd.DataFrame:
 def round_of(seed: int, processes: int) -> pd.DataFrame:
     """Try inputs of every kind; end the program where one of them fails."""
     command = [
-        *(sys.executable, "-m", "pytest", "tests/fuzz", "-k", "not alias", "-n", str(processes)),
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "tests/fuzz",
+            "-k",
+            "not alias and not labels",
+            "-n",
+            str(processes),
+        ),
         *("--dist", "load", "--hypothesis-show-statistics", f"--hypothesis-seed={seed}"),
     ]
     options = {**os.environ, "FUZZ": str(OF_A_ROUND), "OMP_NUM_THREADS": "1"}
@@ -54,13 +71,31 @@ def round_of(seed: int, processes: int) -> pd.DataFrame:
     return tried(done.stdout)
 
 
+def try_labels(draws: int, first: int) -> bool:
+    """Try studies with odd names, print those that fail and counts, and return whether none did."""
+    counts: Counter[str] = Counter()
+    with TemporaryDirectory() as folder:
+        for seed, outcome in count_draws(draws, Path(folder), first):
+            counts[outcome.what] += 1
+            if outcome.what not in label_draws.GOOD:
+                print(explain(seed, outcome), flush=True)
+    ends = ("refused", "answered", "crashed", "silent")
+    print(markdown_table(["drawn", *ends], [[str(draws), *(str(counts[end]) for end in ends)]]))
+    return counts.keys() <= set(label_draws.GOOD)
+
+
 def main() -> None:
     """Carry out the rounds that are not in the table yet, and print their sums."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--of-each", type=int, default=100_000)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--table", type=Path, default=Path("results/fuzz.tsv"))
+    parser.add_argument("--labels", type=int, help="draws of studies with odd names, alone")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first of these draws")
     options = parser.parse_args()
+    if options.labels is not None:
+        warnings.simplefilter("ignore")
+        sys.exit(0 if try_labels(options.labels, options.first) else 1)
     rounds = [pd.read_csv(options.table, sep="\t")] if options.table.exists() else []
     first = int(rounds[0]["round"].max()) + 1 if rounds else 0
     for seed in range(first, -(-options.of_each // OF_A_ROUND)):

@@ -9,14 +9,14 @@ Shape suffixes: N samples, F features.
 """
 
 import csv
-import html
 import io
 import json
-import logging
+import math
 import re
+import shutil
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -63,6 +63,7 @@ from aam.stages.predict_first import predict_by_baselines
 from aam.stages.rarefy import rarefy_table
 from aam.stages.summary import write_summary
 from aam.util.errors import InputError
+from aam.util.notes import Note, collect_notes
 
 DEPTH = 40
 FEATURES = 8
@@ -73,6 +74,8 @@ METHODS = ("extra_trees", "svm_clr", "random_forest", "gradient_boosting", "elas
 OTHER_METHODS = 10
 """One draw in so many asks for one of all methods, the others for the first alone, which is fast
 and among those that weight classes."""
+GOOD = ("refused", "answered")
+"""Outcomes of a draw in which nothing is wrong."""
 FEWER = (
     (decision_trees, {"TREES": 4, "ITERATIONS": 4, "FOREST": {"max_features": (0.33,)}}),
     (nested_folds, {"PARTS": 2}),
@@ -256,30 +259,12 @@ def run_draw(seed: int, folder: Path) -> Outcome:
 
 def _compare(study: Study, folder: Path) -> Outcome:
     """Answer a study, and the same with plain names, and compare what is written."""
-    with _collect_warnings() as told:
+    with collect_notes() as told:
         config, files = _answer(study, folder)
     wrong = [*_lost_values(study, files, config, told), *_changed_names(study, files, config)]
     _answer_plain(study, files, config, folder / "plain")
     wrong += _other_numbers(study, files, config, _files(folder / "plain"))
     return Outcome("silent", "\n".join(wrong)) if wrong else Outcome("answered", "")
-
-
-@contextmanager
-def _collect_warnings() -> Iterator[list[str]]:
-    """Yield the warnings that the package logs meanwhile."""
-    told: list[str] = []
-
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            told.append(record.getMessage())
-
-    collector = Collector(logging.WARNING)
-    logger = logging.getLogger("aam")
-    logger.addHandler(collector)
-    try:
-        yield told
-    finally:
-        logger.removeHandler(collector)
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -296,6 +281,8 @@ def _files(folder: Path) -> dict[str, Path]:
         "kept": "results/first/t/super_learner", "digest": "results/first/t/super_learner.json",
         "predicted": "results/predict/first/t/super_learner/other.tsv",
         "summary": "results/first.md", "page": "results/first.html",
+        "notes": "results/notes/table.tsv", "metadata_notes": "results/notes/metadata.tsv",
+        "fold_notes": "results/folds/t.notes.tsv",
     }  # fmt: skip
     return {name: folder / path for name, path in names.items()}
 
@@ -311,9 +298,13 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         table_out=files["table"],
         sequences_out=files["sequences"],
         dropped_out=files["dropped"],
+        notes_out=files["notes"],
     )
     import_metadata(
-        table=files["table"], metadata=files["user_metadata"], metadata_out=files["metadata"]
+        table=files["table"],
+        metadata=files["user_metadata"],
+        metadata_out=files["metadata"],
+        notes_out=files["metadata_notes"],
     )
     rarefy_table(
         table=files["table"],
@@ -329,6 +320,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         **slices.folds(config, "t"),
         folds_out=files["folds"],
         members_out=files["members"],
+        notes_out=files["fold_notes"],
     )
     _fit_and_predict(config, files)
     figures = []
@@ -345,6 +337,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         intervals=[files["intervals"]],
         predictions=[files["predicted"]],
         dropped=[files["dropped"], files["view_dropped"]],
+        notes=[files["notes"], files["metadata_notes"], files["fold_notes"]],
         figures=figures,
         table=files["table"],
         sequences=files["sequences"],
@@ -393,8 +386,10 @@ def _write_table(
         write_biom(path, FeatureTable([*ids], [*sequences], csr_array(counts_NF)), {})
         return
     rows = [[name, *map(str, counts_NF[:, j])] for j, name in enumerate(sequences)]
-    text = "".join("\t".join(row) + "\n" for row in [["#OTU ID", *ids], *rows])
-    path.write_text(text, encoding="utf-8")
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        # A name with quotes gets quotes around it: without those it would be a quoted name.
+        writer = csv.writer(handle, dialect="excel-tab", lineterminator="\n")
+        writer.writerows([["#OTU ID", *ids], *rows])
 
 
 def _configure(study: Study, files: Mapping[str, Path]) -> Config:
@@ -430,8 +425,8 @@ def _configure(study: Study, files: Mapping[str, Path]) -> Config:
 
 def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
     """Carry out the stages of a first answer from the folds on, and predict the other table."""
-    study = {name: files[name] for name in ("folds", "tree")}
-    fitted = {"baselines": files["baselines"], "nested_baselines": files["nested"]}
+    study: dict[str, Any] = {name: files[name] for name in ("folds", "tree")}
+    fitted: dict[str, Any] = {"baselines": files["baselines"], "nested_baselines": files["nested"]}
     fit_baselines(
         **study,
         views=[files["view"]],
@@ -459,12 +454,15 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         digest_out=files["digest"],
     )
     predict_by_baselines(
-        model=files["kept"], table=files["other"], predictions_out=files["predicted"]
+        model=files["kept"],
+        table=files["other"],
+        predictions_out=files["predicted"],
+        notes_out=files["predicted"].with_suffix(".notes.tsv"),
     )
 
 
 def _lost_values(
-    study: Study, files: Mapping[str, Path], config: Config, told: Sequence[str]
+    study: Study, files: Mapping[str, Path], config: Config, told: Sequence[Note]
 ) -> Iterator[str]:
     """Yield samples whose value is missing or another one, without a warning that names it."""
     folds = read_folds(files["folds"])
@@ -472,7 +470,7 @@ def _lost_values(
     listed = task.where.get(study.target)
     observed = folds["observed"].to_dict()
     groups = folds["group"].to_dict()
-    warnings = "\n".join(told)
+    warnings = "\n".join(note.text for note in told)
     for row, cell in enumerate(study.metadata[study.target]):
         name = study.ids[row]
         is_told = cell[:20] in warnings or repr(cell)[1:15] in warnings
@@ -591,7 +589,7 @@ def _changed_page(
         for text in ElementTree.fromstring(files["figure"].read_text(encoding="utf-8")).iter()
         if text.tag.endswith(("text", "title"))
     ]
-    inlined = {_plain_space(html.unescape(text)) for text in cells.texts}
+    inlined = {_plain_space(text) for text in cells.texts}
     for name in classes:
         if not any(_plain_space(shorten(name, 16)) in text for text in texts):
             yield f"the figure lacks {name!r}"
@@ -611,7 +609,7 @@ def _answer_plain(study: Study, files: Mapping[str, Path], config: Config, folde
     table = read_folds(files["folds"])
     groups = {name: f"g{i:03d}" for i, name in enumerate(sorted(set(table["group"]) - {""}))}
     table["group"] = [groups.get(name, "") for name in table["group"]]
-    for column in [name for name in table if name == "observed" or name.startswith(OBSERVED)]:
+    for column in [name for name in map(str, table) if re.match(f"observed$|{OBSERVED}", name)]:
         table[column] = [renamed.classes.get(value, value) for value in table[column]]
     table.index = pd.Index([renamed.ids[name] for name in table.index], name="sample-id")
     table.to_csv(plain["folds"], sep="\t")
@@ -677,8 +675,21 @@ def _other_numbers(
             yield f"{name} depends on names"
     report = json.loads(files["metrics"].read_text(encoding="utf-8"))
     other = json.loads(plain["metrics"].read_text(encoding="utf-8"))
-    if _rename_report(report, renamed) != other:
+    if not _are_alike(_rename_report(report, renamed), other):
         yield "the scores depend on names"
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    """Return whether two reports are the same but for rounding: sums follow the order of names."""
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(
+            _are_alike(value, second[name]) for name, value in first.items()
+        )
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(_are_alike, first, second))
+    if isinstance(first, float) and isinstance(second, float):
+        return math.isclose(first, second, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(first == second)
 
 
 def _read_text(path: Path) -> pd.DataFrame:
@@ -710,13 +721,11 @@ def count_draws(draws: int, folder: Path, first: int = 0) -> Iterator[tuple[int,
     first
         Seed of the first draw.
     """
-    import shutil
-
     for seed in range(first, first + draws):
         place = folder / str(seed)
         place.mkdir(parents=True)
         outcome = run_draw(seed, place)
-        if outcome.what in ("refused", "answered"):
+        if outcome.what in GOOD:
             shutil.rmtree(place)
         yield seed, outcome
 

@@ -5,13 +5,14 @@ A dry run, and `--verbose` and its like, are shown as Snakemake shows them.
 
 import os
 import sys
+from copy import copy
 from logging import WARNING, Handler, LogRecord
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
-from snakemake_logger_plugin_aam.console import Console, configuration_problem
+from snakemake_logger_plugin_aam.console import Console, mended
 
 STOPPING = "Terminating processes on user request"
 SHOWN = ("Nothing to be done", STOPPING, "Trying to restart job")
@@ -39,6 +40,7 @@ class LogHandler(LogHandlerBase):
         self.as_snakemake: Handler | None = None
         if settings.dryrun or is_asked_for_more:
             self.as_snakemake = _snakemakes_handler(settings)
+            self.is_mended = not is_asked_for_more
             return
         # Snakemake imports this module at every start: the workflow's own package, which may be
         # another one than is installed, has to be the first `aam` that is imported.
@@ -53,6 +55,11 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: LogRecord) -> None:
         """Show a record, or leave it to the file that Snakemake writes of each run."""
         if self.as_snakemake is not None:
+            message = mended(record.getMessage()) if self.is_mended else None
+            if message is not None:
+                record = copy(record)
+                record.msg = message
+                record.args = ()
             self.as_snakemake.handle(record)
             return
         try:
@@ -89,7 +96,7 @@ class LogHandler(LogHandlerBase):
             return
         if text.startswith(STOPPING):
             self.console.stop()
-        self.console.say(configuration_problem(text) or text)
+        self.console.say(mended(text) or text)
 
     def close(self) -> None:
         """Take down the line that says what is running."""

@@ -1,5 +1,7 @@
 """What one sees of a run: a line per job, and on a terminal one more on what is running."""
 
+import difflib
+import errno
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,25 @@ WHOLE = "pretraining"
 NO_CONFIGURATION = re.compile(
     r"load_configfile.*FileNotFoundError: \[Errno 2\] No such file or directory: '(.*)'", re.DOTALL
 )
+NO_TARGET = re.compile(r"^MissingRuleException[^\n]*:\nNo rule to produce (.+) \(if you use input")
+LOCKED = re.compile(r"^LockException:\nError: Directory cannot be locked[^\n]*\n(.+)")
+NO_INPUT = re.compile(r"^MissingInputException.*affected files:\n((?: +\S[^\n]*\n?)+)", re.DOTALL)
+INCOMPLETE = re.compile(
+    r"^IncompleteFilesException.*Incomplete files:\n((?:\S[^\n]*\n?)+)", re.DOTALL
+)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_SYSTEM = r"\[Errno ({})\] ([^:'\n]+)(?:: '([^'\n]*)')?"
+_NUMBERS = "|".join(map(str, (*FULL, *UNWRITABLE)))
+NO_WRITING = re.compile(
+    r"^(?:Traceback|\w*Error\b).*" + _SYSTEM.format(_NUMBERS),
+    re.DOTALL,
+)
+NO_FOLDER = re.compile(
+    r"^WorkflowError:\nFailed to create output directory.*" + _SYSTEM.format(r"\d+"), re.DOTALL
+)
+TARGETS = ("all", "first", "data", "check", "pretraining", "finetuning", "bench")
+"""What `workflow/Snakefile` makes by name."""
 CONFIGURATIONS = (".yaml", ".yml", ".json")
 """Endings of configurations; targets that people name have none."""
 SILENT = "Its log has no message: it was killed, perhaps for lack of memory."
@@ -132,11 +153,30 @@ class Console:
         return Text("; ".join(shown), style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def configuration_problem(text: str) -> str | None:
-    """Return what to say about a configuration that does not exist; None: the text is about others.
+def mended(text: str) -> str | None:
+    """Return one message in place of what Snakemake says of a mistake; None: it says it well.
 
-    Snakemake takes all words behind `--configfile` for configurations, and shows a traceback.
+    Parameters
+    ----------
+    text
+        What Snakemake shows: the name of an exception and its words, or a traceback.
     """
+    for explain in (
+        _configuration_problem,
+        _target_problem,
+        _lock_problem,
+        _input_problem,
+        _incomplete_problem,
+        _writing_problem,
+    ):
+        message = explain(text)
+        if message is not None:
+            return str(message)
+    return None
+
+
+def _configuration_problem(text: str) -> Exception | None:
+    """Snakemake takes all words behind `--configfile` for configurations."""
     # Not above: see `LogHandler`.
     from aam.util.errors import problem
 
@@ -145,10 +185,85 @@ def configuration_problem(text: str) -> str | None:
         return None
     name = match[1]
     if Path(name).suffix in CONFIGURATIONS:
-        return str(problem(name, "no such file", "a configuration", "correct the path"))
+        return problem(name, "no such file", "a configuration", "correct the path")
     expected = "a configuration, because --configfile takes every word after it"
     hint = f"if {name} is a target, write -- before it: --configfile FILE -- {name}"
-    return str(problem(name, "no such file", expected, hint))
+    return problem(name, "no such file", expected, hint)
+
+
+def _target_problem(text: str) -> Exception | None:
+    from aam.util.errors import problem
+
+    match = NO_TARGET.search(text)
+    if match is None:
+        return None
+    name = match[1]
+    expected = f"one of {', '.join(TARGETS)}, or the path of a result"
+    path = Path(name)
+    near = difflib.get_close_matches(name, TARGETS, n=1)
+    hint = "the files of all stages are in docs/reference/artifacts.md"
+    if path.is_file() and path.suffix in CONFIGURATIONS:
+        hint = f"a configuration stands first, or has the ending .yaml: rename {name}"
+    elif near:
+        hint = f"did you mean {near[0]}?"
+    elif path.parent.is_dir() and len(path.parts) > 1:
+        there = {one.name for one in path.parent.iterdir()}
+        near = difflib.get_close_matches(path.name, sorted(there), n=1)
+        if near and near[0] != path.name:
+            hint = f"did you mean {path.parent / near[0]}?"
+    return problem("target", f"{name}, which nothing makes", expected, hint)
+
+
+def _lock_problem(text: str) -> Exception | None:
+    from aam.util.errors import problem
+
+    match = LOCKED.search(text)
+    if match is None:
+        return None
+    return problem(
+        match[1],
+        "a lock of another run, or of one that was killed",
+        "no run that makes the same files",
+        "wait for the other run, on other machines, too; if there is none, run the command with "
+        "--unlock, then without",
+    )
+
+
+def _input_problem(text: str) -> Exception | None:
+    from aam.util.errors import problem
+
+    match = NO_INPUT.search(text)
+    if match is None:
+        return None
+    names = ", ".join(map(str.strip, match[1].splitlines()))
+    hint = "correct the path in the configuration, or put the file there"
+    return problem(names, "no such file", "a file of yours, which no job makes", hint)
+
+
+def _incomplete_problem(text: str) -> Exception | None:
+    from aam.util.errors import problem
+
+    match = INCOMPLETE.search(text)
+    if match is None:
+        return None
+    names = ", ".join(map(str.strip, match[1].splitlines()))
+    hint = "run the command with --rerun-incomplete, which makes them again"
+    return problem(names, "files that a killed run may have half written", "whole files", hint)
+
+
+def _writing_problem(text: str) -> Exception | None:
+    """Explain a folder that cannot be written, or a full disk."""
+    from aam.util.errors import problem
+
+    match = NO_WRITING.search(text) or NO_FOLDER.search(text)
+    if match is None:
+        return None
+    number = int(match[1])
+    path = match[3] or "a file of the run"
+    if number in FULL:
+        return problem(path, match[2].lower(), "room on the disk", "free some, then run again")
+    hint = "set results_dir to a folder of your own, or give yourself the right to write there"
+    return problem(path, f"a path that cannot be written ({match[2].lower()})", "a folder", hint)
 
 
 def _tail(path: Path | None) -> str:

@@ -1,6 +1,8 @@
-"""Errors of the configuration in the words of its keys."""
+"""Files of the configuration, and errors of it in the words of its keys."""
 
+import codecs
 import difflib
+import json
 import reprlib
 from collections import Counter
 from pathlib import Path
@@ -11,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from aam.config.sections.base import Section
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.errors import InputError, first_line, first_names, problem, problems
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 200
@@ -26,6 +28,27 @@ MEANT = {
     "Rarefaction": "depth",
 }
 """The key of a section that a value in its place is probably one of, by the section's class."""
+
+CONFIGURATION = "a configuration: keys in YAML, such as `datasets`"
+BINARY = {
+    b"PK\x03\x04": "a zip archive, such as a QIIME 2 artifact or an Excel file",
+    b"\x89HDF": "an HDF5 file, such as a BIOM table",
+    b"\x1f\x8b": "a compressed file",
+}
+"""What a file is by its first bytes."""
+NO_TEXT = {"int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
+NO_TEXT |= {"timestamp": "a date"}
+"""What YAML may read a key as, by the ends of its tags."""
+_IF_TABLE = (
+    "name the configuration; one for a table is written by "
+    "`aam init TABLE METADATA --output mine.yaml`"
+)
+
+_ADD_DATASETS = (
+    "add `datasets: {mine: {table: table.tsv, metadata: metadata.tsv}}`, or let `aam init` write "
+    "the configuration; a file that only changes keys follows the one that it changes: "
+    "aam run mine.yaml changes.yaml"
+)
 
 
 def config_error(error: ValidationError, section: type[Section], prefix: str = "") -> InputError:
@@ -65,6 +88,8 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             actual = "nothing"
             expected = "a value"
             hint = f"add it; {hint}"
+            if location == ["datasets"] and not prefix:
+                hint = _ADD_DATASETS
         elif detail["type"] == "model_type":
             expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
             hint = _as_section(location[-1], detail) or hint
@@ -92,20 +117,139 @@ def _as_section(key: str, detail: ErrorDetails) -> str | None:
     return f"write {key}: {{{inner}: {_SHORT.repr(value)}}}"
 
 
-def refuse_duplicate_keys(path: Path) -> None:
-    """Check that no mapping of a YAML file has a key twice, since one of the two would be lost.
+def read_configuration(path: Path) -> dict[str, Any]:
+    """Read a file of the configuration, YAML or JSON, in which every key stands once.
 
     Parameters
     ----------
     path
-        The file of the configuration.
+        The file, whatever its ending.
+
+    Returns
+    -------
+    dict
+        What it says, not yet validated.
 
     Raises
     ------
     InputError
-        A key occurs twice in a section.
+        The file is not there, is no text in UTF-8 or no YAML, has no keys, or has a key twice in a
+        section, of which one would be lost, or a key that YAML does not read as text.
     """
-    waiting = [yaml.compose(path.read_text(encoding="utf-8"))]
+    text = _read_text(path)
+    keys: Any = _read_json(path, text)
+    if keys is None:
+        keys = _read_yaml(path, text)
+    if "matrix_type" in keys:
+        raise problem(path, "a BIOM table", CONFIGURATION, _IF_TABLE)
+    return keys
+
+
+def _read_text(path: Path) -> str:
+    """Read a file of text; the commonest binary files of a study are named."""
+    if path.is_dir():
+        hint = f"name the file, for instance {path / 'config.yaml'}"
+        raise problem(path, "a folder", CONFIGURATION, hint)
+    if not path.exists():
+        hint = "correct the path, or write a configuration with `aam init`"
+        raise problem(path, "no such file", CONFIGURATION, hint)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        hint = "give yourself the right to read it"
+        raise problem(path, first_line(error), CONFIGURATION, hint) from error
+    for start, kind in BINARY.items():
+        if content.startswith(start):
+            raise problem(path, kind, CONFIGURATION, _IF_TABLE)
+    # Windows' editors call it Unicode; without its mark every other byte of plain text is zero.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:4]:
+        raise problem(path, "text in UTF-16", "text in UTF-8", "save the file as UTF-8")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise problem(
+            f"{path}, line {line}",
+            f"the byte 0x{content[error.start]:02x}, which is not UTF-8",
+            "text in UTF-8",
+            "save the file as UTF-8; if it is a table, write its configuration with `aam init`",
+        ) from error
+    return text
+
+
+def _read_json(path: Path, text: str) -> dict[str, Any] | None:
+    """Read an object of JSON, in which tabs may stand, unlike in YAML; None: the text is none."""
+    duplicates: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        counts = Counter(key for key, _ in pairs)
+        duplicates.extend(key for key, count in counts.items() if count > 1)
+        return dict(pairs)
+
+    try:
+        keys = json.loads(text, object_pairs_hook=unique)
+    except ValueError:
+        return None
+    if duplicates:
+        actual = f"duplicate keys: {first_names(duplicates)}"
+        raise problem(path, actual, "every key once", "remove or rename one of them")
+    return keys if isinstance(keys, dict) else None
+
+
+def _read_yaml(path: Path, text: str) -> dict[str, Any]:
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if not isinstance(node, yaml.MappingNode):
+            raise _without_keys(path, node)
+        _check_keys(path, node)
+        keys: dict[str, Any] = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        raise _yaml_problem(path, text, error) from error
+    except (yaml.YAMLError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        hint = "remove control characters, and correct dates that no calendar has"
+        raise problem(path, first_line(error), "YAML", hint) from error
+    return keys
+
+
+def _without_keys(path: Path, node: yaml.Node | None) -> InputError:
+    """Return the error for a file that is YAML and no mapping."""
+    if node is None:
+        return problem(path, "an empty file, or comments alone", CONFIGURATION, _ADD_DATASETS)
+    is_list = isinstance(node, yaml.SequenceNode)
+    if not is_list and "\t" in str(node.value):
+        return problem(path, "a table or other text", CONFIGURATION, _IF_TABLE)
+    actual = "a list" if is_list else f"the text {_SHORT.repr(node.value)}"
+    return problem(f"{path}, line {node.start_mark.line + 1}", actual, CONFIGURATION, _ADD_DATASETS)
+
+
+def _yaml_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> InputError:
+    """Return the error for what is no YAML, with its line."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return problem(path, "no YAML", "YAML", str(error.problem))
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    where = f"{path}, line {mark.line + 1}"
+    if any("\t" in one.strip() for one in lines[:2]):
+        return problem(path, "a table or other text", CONFIGURATION, _IF_TABLE)
+    if "\t" in line[: mark.column + 1]:
+        return problem(where, "a tab", "spaces", "replace every tab by spaces, two for each level")
+    if line.startswith("---"):
+        hint = "keep one, and name the other file behind it"
+        return problem(where, "a second document behind `---`", "one document", hint)
+    hint = "correct this line or the one above: brackets and quotes that are open, spaces in front"
+    if isinstance(error, yaml.constructor.ConstructorError):
+        hint = "write plain text, numbers, lists and sections"
+    actual = f"{_SHORT.repr(line.strip())} ({error.problem})" if line else f"{error.problem}"
+    return problem(where, actual, "YAML", hint)
+
+
+def _check_keys(path: Path, root: yaml.Node) -> None:
+    """Check that no mapping has a key twice, and that all keys are text."""
+    waiting = [root]
     seen = set[int]()
     while waiting:
         node = waiting.pop()
@@ -116,8 +260,9 @@ def refuse_duplicate_keys(path: Path) -> None:
             waiting += node.value
             continue
         waiting += [value for _, value in node.value]
-        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        duplicates = [key for key, count in keys.items() if count > 1]
+        scalars = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        counts = Counter(key.value for key in scalars)
+        duplicates = [key for key, count in counts.items() if count > 1]
         if duplicates:
             line = node.start_mark.line + 1
             raise problem(
@@ -126,6 +271,15 @@ def refuse_duplicate_keys(path: Path) -> None:
                 "every key once",
                 "remove or rename one of them",
             )
+        for key in scalars:
+            kind = NO_TEXT.get(key.tag.rpartition(":")[2])
+            if kind is not None:
+                raise problem(
+                    f"{path}, line {key.start_mark.line + 1}",
+                    f"the key {key.value or 'nothing'}, which YAML reads as {kind}",
+                    "text",
+                    f'write it in quotes: "{key.value}"',
+                )
 
 
 def _known_keys(section: type[Section], path: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.task import Folds
 from aam.config.starts import Start, architecture_of, chain_of
+from aam.config.user_files import predicted_files
 
 Slice = dict[str, Any]
 CHECKED_PAIRS = 50
@@ -466,7 +467,13 @@ def _division(folds: Folds) -> Slice:
 
 
 def describe(config: Config, dataset: str) -> Slice:
-    """Return what a dataset is called, its tasks, and what the time of its runs depends on."""
+    """Return what a dataset is called, its tasks, and what the time of its runs depends on.
+
+    Returns
+    -------
+    dict
+        Also `predictions`: by the name of a table to predict for its files, `table` and others.
+    """
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     return {
         "dataset": dataset,
@@ -474,12 +481,17 @@ def describe(config: Config, dataset: str) -> Slice:
         "depth": rarefaction.depth,
         "drops_long_branches": rarefaction.long_branches == "drop",
         "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
+        "predictions": {
+            name: {key: str(path) for key, path in files.items()}
+            for name, files in predicted_files(config, dataset).items()
+        },
         "models": {model: pretrain(config, dataset, model) for model in config.models},
         "tasks": {
             name: {
                 **folds(config, name),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
                 "explained": EXPLAINED["samples"] if section.importance else 0,
+                "report_by": section.report_by,
                 "encoders_of": _owner_of_encoders(config, name),
             }
             for name, section in config.tasks.items()

@@ -40,6 +40,30 @@ def user_files(config: Config, section: Dataset | Prediction) -> dict[str, Path]
     return files
 
 
+def predicted_files(config: Config, dataset: str) -> dict[str, dict[str, Path]]:
+    """Return the user's files of the tables that tasks of a dataset are to predict.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Returns
+    -------
+    dict
+        By the name of the table its files by their keys; new samples of a simulated dataset have
+        none.
+    """
+    files = {}
+    for name, section in config.predictions.items():
+        is_of_dataset = any(config.tasks[task].dataset == dataset for task in section.tasks)
+        if is_of_dataset and section.table is not None:
+            files[name] = user_files(config, section)
+    return files
+
+
 def require_files(config: Config) -> None:
     """Check that every file is there which the configuration names, whatever a run would use.
 

@@ -19,7 +19,7 @@ from aam.data.fold_draws import Names, assign_folds, folds_of_labels, held_out_g
 from aam.data.folds import TEST
 from aam.data.metadata import metadata_column
 from aam.data.targets import BeforeRarefaction
-from aam.util.errors import count_names, problem
+from aam.util.errors import count_names, first_few, problem
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,7 @@ def labelled(
     if before is not None and len(before) > len(metadata):
         unrarefied = targets.BeforeRarefaction(before, depth)
     wanted = targets.samples_where(metadata, where, unrarefied)
+    _warn_of_left_out(metadata, wanted, where)
     if unrarefied is not None:
         unrarefied = unrarefied.where(where)
     values = targets.observed_values(
@@ -74,6 +75,26 @@ def labelled(
     if task["logarithm"]:
         targets.require_logarithms(values)
     return wanted, *divide(wanted, values, task, unrarefied)
+
+
+def _warn_of_left_out(
+    metadata: pd.DataFrame, wanted: pd.DataFrame, where: Mapping[str, Sequence[str]]
+) -> None:
+    """Name the values whose samples `where` leaves out: a proposed configuration may have one."""
+    left = metadata.loc[metadata.index.difference(wanted.index)]
+    for column, names in where.items():
+        values = metadata_column(left, column)
+        counts = values[~values.isin(targets.spellings_of(names, values))].value_counts()
+        if len(counts):
+            shown = first_few(f"{value!r} ({count})" for value, count in counts.items())
+            logger.warning(
+                "%d of %d samples are left out, as `where` of the task does not name their value "
+                "of '%s': %s",
+                counts.sum(),
+                len(metadata),
+                column,
+                shown,
+            )
 
 
 def divide(

@@ -201,13 +201,15 @@ def is_unknown(value: str) -> bool:
     return UNKNOWN.fullmatch(value) is not None
 
 
-def missing_among_numbers(counts: Mapping[str, int]) -> list[str]:
+def missing_among_numbers(counts: Mapping[str, int], *, is_declared: bool = False) -> list[str]:
     """Return the values of a column that say that there is none, as its others are numbers.
 
     Parameters
     ----------
     counts
         Number of samples by value, without the words of `MISSING`.
+    is_declared
+        Whether the column is declared to be of numbers; all such values are missing then.
 
     Returns
     -------
@@ -217,6 +219,8 @@ def missing_among_numbers(counts: Mapping[str, int]) -> list[str]:
     """
     words = [v for v in counts if UNKNOWN.fullmatch(v) or DASHES.fullmatch(v)]
     others = [value for value in counts if value not in words]
+    if is_declared:
+        return words
     if not words or not others or are_codes(others) or are_dates(others):
         return []
     text = pd.Series(others, dtype=object).repeat([counts[one] for one in others])

@@ -18,6 +18,8 @@ RIDGE = 2.0
 """Penalty of weights that are not equal, for one group; it is divided by the number of groups."""
 SMOOTH = 0.01
 """Part of the mean error of the best method below which an error counts as its square."""
+TINY = 1e-100
+"""Errors below which squares would be 0: they count in units of the largest."""
 LEAST_PROBABILITY = 1e-3
 """What a smaller probability counts as where its logarithm is taken."""
 
@@ -67,6 +69,9 @@ class Mixture:
         if not classes:
             errors = [observed - value_NC[:, 0] for value_NC in values.values()]
             error_NM = np.stack(errors, axis=1)
+            largest = float(np.abs(error_NM).max())
+            if 0 < largest < TINY:
+                error_NM = error_NM / largest
             weight_N = np.full(len(observed), 1.0 / len(observed))
             loss: _AbsoluteErrors | _LogLosses = _AbsoluteErrors(error_NM, weight_N)
             weight_M = _fit_weights(loss, strength, methods=len(values))
@@ -135,7 +140,7 @@ class _AbsoluteErrors:
         """Return the loss of some weights, and its slope [M]."""
         # The best method sets the scale: one that is far off would hide how the others differ.
         least_error = float((self.weight_N @ np.abs(self.error_NM)).min())
-        smooth = SMOOTH * least_error or 1.0
+        smooth = SMOOTH * least_error if least_error > TINY else 1.0
         mixed_N = self.error_NM @ weight_M
         error_N = np.sqrt(mixed_N**2 + smooth**2)
         slope_M = (self.weight_N * mixed_N / error_N) @ self.error_NM

@@ -6,10 +6,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aam.data.folds import TEST
+from aam.data.importing.metadata import metadata_of
+from aam.data.metadata import metadata_column
+from aam.data.predictions import NEAR_READS
 from aam.data.splits import labelled
-from aam.data.study.sentences import decision_lines, study_sentences, task_sentences
+from aam.data.study.sentences import (
+    decision_lines,
+    study_sentences,
+    task_sentences,
+    with_decisions,
+)
 from aam.data.study.study import Study
 from aam.data.table import FeatureTable
+from aam.data.vocabulary import tokenize, untokenize
+from aam.inference.nearness import check_nearness, find_near, measure_nearness
+from aam.inference.tables import rarefy_views, read_table
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.util.atomic import write_text
 from aam.util.log import duration, has_console
@@ -28,6 +39,7 @@ def describe_study(
     depth: int,
     drops_long_branches: bool = False,
     max_length_bp: int,
+    predictions: Mapping[str, Mapping[str, str]] = {},
     models: Mapping[str, Mapping[str, Any]] = {},
     tasks: Mapping[str, Mapping[str, Any]] = {},
     text_out: Path,
@@ -52,6 +64,9 @@ def describe_study(
         Whether rarefaction leaves out ASVs behind long branches of the given tree.
     max_length_bp
         Length that sequences will be cut to.
+    predictions
+        By the name of a table to predict for the paths of its files: `table`, and `sequences` and
+        `metadata` where given.
     models
         By the name of a model its slice of the configuration, `aam.config.slices.pretrain`.
     tasks
@@ -63,7 +78,8 @@ def describe_study(
     Raises
     ------
     InputError
-        A file has a problem, no sample has enough reads, or a task cannot be learned.
+        A file has a problem, no sample has enough reads, a task cannot be learned, or a table is
+        one of which methods would know nothing.
     """
     study = Study.read(
         table=table,
@@ -80,30 +96,65 @@ def describe_study(
         "models": models,
         "tasks": tasks,
     }
-    text = "\n".join(_sentences(study, plan)) + "\n"
+    text = "\n".join(_sentences(study, plan, predictions)) + "\n"
     write_text(text_out, text)
     # A console shows the file.
     if not has_console():
         print(f"\n{dataset}\n{text}")
 
 
-def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
+def _sentences(
+    study: Study, plan: Mapping[str, Any], predictions: Mapping[str, Mapping[str, str]]
+) -> list[str]:
     """Return what a study has and what its tasks find; `plan` has depth, length, models, tasks."""
     kept = study.at_depth(plan["depth"], drops_long_branches=plan["drops_long_branches"])
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
-    with collect_notes() as notes:
+    with collect_notes() as notes, with_decisions(notes):
+        notes += study.notes
         for name, task in plan["tasks"].items():
             wanted, values, fold, groups = labelled(
                 kept, task, before=study.metadata, depth=plan["depth"]
             )
+            for column in [*task["categories"], *task["report_by"]]:
+                metadata_column(wanted, column)
             samples = int((fold != TEST).sum())
             folds = len({*fold.tolist()} - {TEST})
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
             lines += task_sentences(name, task, wanted, values, groups)
-    lines += decision_lines([*study.notes, *notes])
+        for name, files in predictions.items():
+            lines.append(_describe_predicted(name, files, study, plan))
+    lines += decision_lines(notes)
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
+
+
+def _describe_predicted(
+    name: str, files: Mapping[str, str], study: Study, plan: Mapping[str, Any]
+) -> str:
+    """Return a sentence on a table to predict for, after reading it as its prediction does."""
+    counts, sequences = read_table(files["table"], files.get("sequences"))
+    if "metadata" in files:
+        metadata_of(Path(files["metadata"]), counts.sample_ids)
+    known = [*study.sequences.values()]
+    length_bp = max(map(len, known))
+    seen_asvs = frozenset(untokenize(*tokenize(known, length_bp)))
+    tokens, store = rarefy_views(
+        counts,
+        sequences,
+        depth=plan["depth"],
+        views=1,
+        seed=0,
+        max_length_bp=length_bp,
+        where=files["table"],
+    )
+    is_near_U = find_near(tokens, seen_asvs)
+    nearness = measure_nearness(store, tokens, seen_asvs, is_near_U, plan["depth"])
+    check_nearness(nearness, counts, sequences, seen_asvs, files["table"])
+    return (
+        f"Table {name}, to predict for: {len(nearness)} samples at depth {plan['depth']}; "
+        f"{nearness[NEAR_READS].mean():.0%} of their reads are near those of the study."
+    )
 
 
 def _times(

@@ -6,6 +6,7 @@ from pathlib import Path
 from aam.api import Model
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
 from aam.util.atomic import write_tsv
+from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ def predict_table(
     asvs: Path | None = None,
     threads: int = 1,
     predictions_out: Path,
+    notes_out: Path,
 ) -> None:
     """Predict the samples of a table by the models of a task, which bring their own settings.
 
@@ -38,6 +40,8 @@ def predict_table(
         Cores to use.
     predictions_out
         TSV file to write, with a row per sample.
+    notes_out
+        TSV file to write: what was decided for the user.
 
     Raises
     ------
@@ -45,7 +49,8 @@ def predict_table(
         A file or the folder of models cannot be read, features have no sequence, no sample has
         enough reads, or hardly any read is near an ASV of training.
     """
-    result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
+    with collect_notes() as notes:
+        result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),
@@ -53,3 +58,4 @@ def predict_table(
         100 * result[NEAR_READS].mean(),
     )
     write_tsv(predictions_out, result, index=True, float_format="%.9g")
+    write_notes(notes_out, notes)

@@ -6,12 +6,18 @@ from pathlib import Path
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
 from aam.inference.first_answer import FirstAnswer
 from aam.util.atomic import write_tsv
+from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
 
 
 def predict_by_baselines(
-    *, model: Path, table: Path, sequences: Path | None = None, predictions_out: Path
+    *,
+    model: Path,
+    table: Path,
+    sequences: Path | None = None,
+    predictions_out: Path,
+    notes_out: Path,
 ) -> None:
     """Predict the samples of a table by a task's baselines, which bring their own settings.
 
@@ -25,6 +31,8 @@ def predict_by_baselines(
         FASTA file or `.qza` with the sequences of its features. None: their IDs are the sequences.
     predictions_out
         TSV file to write, with a row per sample.
+    notes_out
+        TSV file to write: what was decided for the user.
 
     Raises
     ------
@@ -32,7 +40,8 @@ def predict_by_baselines(
         A file or the folder cannot be read, features have no sequence, no sample has enough reads,
         or hardly any read is near an ASV of training.
     """
-    result = FirstAnswer.load(model).predict(table, sequences)
+    with collect_notes() as notes:
+        result = FirstAnswer.load(model).predict(table, sequences)
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),
@@ -40,3 +49,4 @@ def predict_by_baselines(
         100 * result[NEAR_READS].mean(),
     )
     write_tsv(predictions_out, result, index=True, float_format="%.9g")
+    write_notes(notes_out, notes)

@@ -241,11 +241,15 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     Returns
     -------
     list of str
-        None where nothing limits the trust in the predictions.
+        None where nothing limits the trust in the predictions, and nothing was decided.
     """
     predictions = {path: read_results(path) for path in paths if path.is_file()}
     cautions = list(_prediction_limits(predictions))
-    return [f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions]
+    notes = [note for path in predictions if (note := path.with_suffix(".notes.tsv")).is_file()]
+    return [
+        *(f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions),
+        *(f"Predictions: {note.text}" for note in _decisions(notes)),
+    ]
 
 
 def _decisions(paths: Sequence[Path]) -> list[Note]:

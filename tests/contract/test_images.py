@@ -15,13 +15,27 @@ def found(pattern: str, name: str) -> list:
 
 def test_both_are_made_alike_of_pinned_versions_and_need_no_root() -> None:
     words, values = zip(*found(r"^([A-Z]+) (.*)", "Dockerfile"), strict=True)
-    base, argument, copied, steps, path, _, user, entry = values
-    assert list(words) == ["FROM", "ARG", "COPY", "RUN", "ENV", "WORKDIR", "USER", "ENTRYPOINT"]
+    base, argument, copied, steps, path, caches, _, user, entry = values
+    assert list(words) == [
+        "FROM",
+        "ARG",
+        "COPY",
+        "RUN",
+        "ENV",
+        "ENV",
+        "WORKDIR",
+        "USER",
+        "ENTRYPOINT",
+    ]
     assert re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+ [1-9]\d*:[1-9]\d*", f"{base} {user}")
     names, index = found(r"^!(.*)", ".dockerignore"), argument.partition("=")[0]
     expected = [f"Bootstrap: docker From: {base} %arguments {argument} %files"]
     expected += [f"{name} /opt/aam/{name}" for name in names]
     expected += [f"%post export {index}={{{{ {index} }}}} {steps} %environment export {path}"]
+    assert caches == "XDG_CACHE_HOME=/tmp/aam-cache MPLCONFIGDIR=/tmp/aam-cache/matplotlib"
+    # A user's own folder: Apptainer shares /tmp with the host.
+    expected += ["export XDG_CACHE_HOME=${XDG_CACHE_HOME:-/tmp/aam-cache-$(id -u)}"]
+    expected += ["export MPLCONFIGDIR=${MPLCONFIGDIR:-$XDG_CACHE_HOME/matplotlib}"]
     expected += ["%runscript exec", *json.loads(entry), '"$@"']
     assert " ".join(found(r"^(?!#) *(.+)", "aam.def")) == " ".join(expected)
 

@@ -20,7 +20,7 @@ from qiime_artifacts import artifact
 from scipy.sparse import csr_array
 
 from aam.config.configuration import load
-from aam.config.messages import refuse_duplicate_keys
+from aam.config.messages import read_configuration
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
 from aam.data.importing.table import load_table
@@ -122,10 +122,10 @@ def test_texts_of_configurations(tmp_path: Path, data: Any) -> None:
         # Snakemake reads it before the workflow does, and says so.
         raw = None
     if isinstance(raw, dict):
-        assert not refused(lambda: (refuse_duplicate_keys(path), load(raw))) or text != YAML
+        assert not refused(lambda: (read_configuration(path), load(raw))) or text != YAML
 
 
 def test_an_alias_of_itself_ends(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("a: &x [*x, {b: 1, b: 2}]\n")
     with pytest.raises(InputError, match="duplicate keys"):
-        refuse_duplicate_keys(tmp_path / "c.yaml")
+        read_configuration(tmp_path / "c.yaml")

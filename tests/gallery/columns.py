@@ -1,5 +1,6 @@
 """Columns of the metadata that people want to predict: how they code classes and numbers."""
 
+import csv
 import datetime
 from collections.abc import Callable
 from pathlib import Path
@@ -82,7 +83,7 @@ def one_rare_class(study: Study, folder: Path) -> None:
 def na_beside_others(study: Study, folder: Path) -> None:
     """Name a continent by its two letters."""
     study.columns["group"] = [
-        ("NA" if i % 4 else "EU") if group == "case" else "AF"
+        ("NA" if i % 8 < 4 else "EU") if group == "case" else "AF"
         for i, group in enumerate(study.columns["group"])
     ]
 
@@ -100,9 +101,9 @@ def predicted_classes(*classes: str) -> Callable[[Ran], None]:
     """Return the assertion that the table of predictions has these classes, as they are written."""
 
     def then(ran: Ran) -> None:
-        text = (ran.results / "first" / "group" / "predictions.tsv").read_text(encoding="utf-8")
-        header, *rows = [line.split("\t") for line in text.splitlines()]
-        observed = {row[header.index("observed")] for row in rows}
+        path = ran.results / "first" / "group" / "predictions.tsv"
+        with path.open(encoding="utf-8", newline="") as handle:
+            observed = {row["observed"] for row in csv.DictReader(handle, dialect="excel-tab")}
         assert observed == set(classes)
 
     return then
@@ -306,6 +307,13 @@ CASES = (
         reading=either(passes=(r"\d,\d{3}",), refused=("load", r"\d,\d{3}")),
     ),
     Case(
+        name="points for thousands and decimal commas",
+        report="rachis#648",
+        twist=new_column("load", lambda i: f"{1 + i}.234,{i % 10}"),
+        columns="load",
+        reading=either(passes=(r"\d\.234,\d",), refused=("load", r"\d\.234,\d")),
+    ),
+    Case(
         name="limits of detection among numbers",
         report="rachis#648",
         twist=new_column("crp", lambda i: "<0.5" if i % 5 == 0 else f"{i / 3:.2f}"),
@@ -369,6 +377,13 @@ CASES = (
         twist=recoded("wild-type", "null"),
         decided=(r"\bnull\b",),
         reading=either(refused=(r"\bnull\b", r"\b20\b", "group")),
+    ),
+    Case(
+        name="controls called not applicable",
+        report="rachis#624",
+        twist=recoded("Crohn", "not applicable"),
+        reading=either(refused=("not applicable", r"\b20\b", "group")),
+        decided=("not applicable",),
     ),
     Case(
         name="a class of one sample",

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 from checkouts import merged
-from gallery.case import Case, Outcome, Ran, Step, Twist, refused
+from gallery.case import Case, Outcome, Ran, Step, Twist, either, refused
 from gallery.study import Study
 
 CHECK = ("check", "FILES", "--cores", "1")
@@ -82,6 +82,33 @@ def after_a_run(name: str, report: str, *facts: str, twist: Twist) -> Case:
     )
 
 
+def late(name: str, *facts: str, **task: Any) -> Case:
+    """Return the case of a task whose column is not there: `check` says so, before any run."""
+    return Case(
+        name=name,
+        report="issue 54",
+        twist=healthy,
+        settings={"tasks": {"group": task}},
+        may_be_late=True,
+        reading=refused(*facts, "group"),
+    )
+
+
+def after(name: str, *steps: Step) -> Case:
+    """Return the case of commands behind `init` and `check` of a healthy study."""
+    return Case(name=name, report="issue 54", twist=healthy, steps=steps)
+
+
+def written(text: str) -> Twist:
+    """Return the twist that writes the second configuration by hand."""
+
+    def twist(study: Study, folder: Path) -> None:
+        (folder / "cheap.yaml").write_text(text)
+
+    return twist
+
+
+UNREADABLE = refused(r"cheap\.yaml", never=("WorkflowError",))
 NEW = {"table": "new.tsv", "tasks": ["group"]}
 CASES = (
     missing("no such table", r"other\.tsv", **dataset(table="other.tsv")),
@@ -145,11 +172,28 @@ CASES = (
         steps=(
             Step(
                 ("run", "FILES", "--cores", "1", "--touch", "--", "first"),
-                refused("touch", never=("works:",)),
+                either(passes=("touch",), refused=("touch",), never=("works:",)),
                 changed(rarefaction={"depth": 300}),
             ),
         ),
     ),
+    late("a column to report by that is not there", "clinic", report_by=["clinic"]),
+    late("a covariate that is not there", "clinic", condition=["clinic"]),
+    late("a column of folds that is not there", "clinic", folds={"groups": "clinic"}),
+    after(
+        "a target that is misspelt",
+        Step(
+            ("run", "FILES", "--cores", "1", "--", "frist"),
+            refused("frist", r"\bfirst\b", never=("MissingRuleException",)),
+        ),
+    ),
+    after(
+        "an empty configuration",
+        Step(CHECK, either(refused=(r"cheap\.yaml",), never=("WorkflowError",)), written("")),
+    ),
+    after("a configuration that is a list", Step(CHECK, UNREADABLE, written("- tasks\n"))),
+    after("tabs in a configuration", Step(CHECK, UNREADABLE, written("tasks:\n\tgroup: {}\n"))),
+    after("a bracket that is not closed", Step(CHECK, UNREADABLE, written("tasks: {group: {\n"))),
     Case(
         name="a key that is misspelt",
         report="issue 54",

@@ -189,12 +189,32 @@ CASES = (
         report="qiime2-docs#39",
         twist=whole_project,
         reading=Outcome(
-            passes=(r"[^`]models: \{\} ", r"case \(20\)", "2,?040"),
+            passes=(r"[^`]models: \{\} ", r"case \(20\)"),
             never=("where: .{0,20}group.*relapse",),
         ),
         kinds={"group": "classification"},
         runs=True,
         first=WORKS,
+    ),
+    Case(
+        name="IDs that pandas made numbers of",
+        report="metacoder#356",
+        twist=renamed("{}", "{}.0"),
+        columns="group",
+        reading=either(
+            passes=(r"case \(20\)", r"control \(20\)"),
+            refused=(r"1\.0", r"metadata\.tsv"),
+            never=("column 'age', as the first",),
+        ),
+    ),
+    Case(
+        name="letters with accents in two forms",
+        report="speedyseq#53",
+        twist=renamed("Zoe\u0308{}", "Zo\u00eb{}"),
+        reading=either(
+            passes=(r"case \(20\)", r"control \(20\)"),
+            refused=(r"metadata\.tsv", "likely|unicode|form|accent"),
+        ),
     ),
     Case(
         name="no sample in common",

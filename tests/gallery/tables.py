@@ -105,6 +105,14 @@ def shared(study: Study) -> str:
     return joined(lines)
 
 
+def long_table(study: Study) -> str:
+    """Return the table with a row per sample and ASV, as phyloseq's `psmelt` has it."""
+    lines = [["OTU", "Sample", "Abundance"]]
+    for name, row in zip(study.features, study.counts, strict=True):
+        lines += [[name, sample, str(n)] for sample, n in zip(study.samples, row, strict=True)]
+    return joined(lines)
+
+
 def count_table(study: Study) -> str:
     """Return the table as mothur's `count_table`, with a column of totals."""
     lines = [["Representative_Sequence", "total", *study.samples]]
@@ -350,6 +358,12 @@ CASES = (
         "picrust2#400",
         table(lambda s: s.transposed(separator=","), "asv.csv"),
         reading=read_or("comma|tab"),
+    ),
+    Case(
+        "a row per sample and ASV",
+        "phyloseq#824",
+        table(long_table),
+        reading=read_or(r"table\.tsv", "long|row (per|for)|Abundance", never=("delete them",)),
     ),
     Case(
         "the sequence table of DADA2",

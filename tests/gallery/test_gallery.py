@@ -79,6 +79,7 @@ class _Walk:
                 self._answer()
             elif self.case.prediction is not None:
                 self._predict()
+            self._go_on()
         self._look_for_tracebacks()
         if self.case.then is not None:
             self.case.then(Ran(self.folder, self.study, self.said, self._page()))
@@ -127,7 +128,7 @@ class _Walk:
         assert kinds.items() >= self.case.kinds.items(), f"init proposed {kinds}"
 
     def _answer(self) -> None:
-        """Make the first answer, and what the case asks for behind it."""
+        """Make the first answer, and predict where the case asks for it."""
         passed = self._first()
         assert passed == (self._results / "first.html").exists(), self.said["first"]
         assert passed or self.case.first.refused is not None, (
@@ -139,14 +140,17 @@ class _Walk:
             _require(self.case.decided, self._page(), "the page")
             if self.case.prediction is not None:
                 self._predict()
-            for number, step in enumerate(self.case.steps):
-                if step.twist is not None:
-                    step.twist(self.study, self.folder)
-                words = chain.from_iterable(
-                    self._files() if word == "FILES" else [word] for word in step.command
-                )
-                passed = self._aam(f"step {number}", *words)
-                self._expect(f"step {number}", step.outcome, passed)
+
+    def _go_on(self) -> None:
+        """Run the commands behind all this."""
+        for number, step in enumerate(self.case.steps):
+            if step.twist is not None:
+                step.twist(self.study, self.folder)
+            words = chain.from_iterable(
+                self._files() if word == "FILES" else [word] for word in step.command
+            )
+            passed = self._aam(f"step {number}", *words)
+            self._expect(f"step {number}", step.outcome, passed)
 
     def _first(self) -> bool:
         return self._aam("first", "run", *self._files(), "--cores", "1", "--", "first")

@@ -142,6 +142,7 @@ def test_a_table_of_the_other_strand_is_refused_and_nothing_written(saved, augme
             model=saved[0],
             table=tmp_path / "new.biom",
             predictions_out=tmp_path / "found.tsv",
+            notes_out=tmp_path / "found.notes.tsv",
         )
     assert not (tmp_path / "found.tsv").exists()
 
@@ -190,7 +191,7 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     monkeypatch.setattr(Model, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
-    predict_table(**inputs, predictions_out=output)
+    predict_table(**inputs, predictions_out=output, notes_out=tmp_path / "notes.tsv")
     found = SampleMetadata.load(str(output))
     assert list(found.ids) == tiny.table.sample_ids
     assert added == set(found.columns) & {"lower", "upper", "likeliest", "prediction_set"}

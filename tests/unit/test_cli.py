@@ -1,5 +1,6 @@
 """The command `aam`: what it writes, what it passes on to Snakemake, and what it refuses."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_run_has_the_settings_of_the_profile_and_all_cores(
 ) -> None:
     first, second = (tmp_path / name for name in ("a.yaml", "b.yaml"))
     for path in (first, second):
-        path.touch()
+        path.write_text("datasets: {}\n")
     given = passed_on(monkeypatch, "run", str(first), str(second), "check", "-n")
     found = parsed(given)
     assert [str(path) for path in found.configfile] == [str(first), str(second)]
@@ -116,7 +117,7 @@ def test_what_stands_behind_the_file_is_snakemakes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: list[str], targets: list[str]
 ) -> None:
     path = tmp_path / "a.yaml"
-    path.touch()
+    path.write_text("datasets: {}\n")
     found = parsed(passed_on(monkeypatch, "run", str(path), *options))
     assert list(found.targets) == targets
     assert found.cores == (3 if "3" in options else parsed(["--cores", "all"]).cores)
@@ -126,8 +127,11 @@ def test_with_a_profile_of_ones_own_nothing_is_laid_over_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.yaml"
-    path.touch()
-    given = passed_on(monkeypatch, "run", str(path), "--workflow-profile", "profiles/mine")
+    path.write_text("datasets: {}\n")
+    profile = tmp_path / "profiles" / "mine"
+    profile.mkdir(parents=True)
+    (profile / "profile.yaml").write_text("cores: 2\n")
+    given = passed_on(monkeypatch, "run", str(path), "--workflow-profile", str(profile))
     assert given[0] == "--configfile"
     assert not {"--cores", "--resources", "--logger"} & set(given)
 
@@ -136,7 +140,7 @@ def test_check_describes_the_study_even_if_nothing_changed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.yaml"
-    path.touch()
+    path.write_text("datasets: {}\n")
     found = parsed(passed_on(monkeypatch, "check", str(path), "-n"))
     assert (list(found.targets), set(found.forcerun)) == (["check"], {"describe"})
     assert found.dryrun
@@ -148,7 +152,7 @@ def test_what_is_not_there_is_one_message(
     with pytest.raises(SystemExit, match=r"^nowhere.yaml: got no such file; .*aam init"):
         main(["run", "nowhere.yaml"])
     path = tmp_path / "a.yaml"
-    path.touch()
+    path.write_text("datasets: {}\n")
     # As a wheel is installed: the package alone.
     monkeypatch.setattr(aam, "__file__", str(tmp_path / "site" / "aam" / "__init__.py"))
     monkeypatch.chdir(tmp_path)
@@ -157,3 +161,177 @@ def test_what_is_not_there_is_one_message(
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"aam {aam.__version__}\n"
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """Return the message with which a command ends before Snakemake starts."""
+    monkeypatch.setattr(snakemake.cli, "main", lambda _: pytest.fail("Snakemake was started"))
+    monkeypatch.syspath_prepend(str(REPOSITORY))
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments])
+    return str(stopped.value)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("datasets: {mine: {table: table.tsv}}\n")
+    return "mine.yaml"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--profile", "nope"], ["--profile: got 'nope'", "default, slurm"]),
+        (["--profile", "slurm"], ["write --workflow-profile slurm"]),
+        (["--workflow-profile", "slrum"], ["got 'slrum'", "did you mean --workflow-profile slurm"]),
+        (["--workflow-p", "elsewhere/mine"], ["got 'elsewhere/mine'", "default, slurm"]),
+        (["--corse", "4"], ["--corse: got an unknown option", "did you mean --cores?"]),
+        (["--cor=4", "--s", "4"], ["ambiguous option"]),
+        (["--config", "a=1", "first"], ["--config: got 'first'", "write a target before"]),
+        (["--resources", "gpu=1", "first"], ["write targets before them"]),
+        (["--cleanup-metadata", "x"], ["--cleanup-metadata: got", "a changed setting is noticed"]),
+        (["--drop-metadata"], ["--drop-metadata: got"]),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, mine: str, options: list[str], words: list[str]
+) -> None:
+    message = refused(monkeypatch, "run", mine, *options)
+    assert [word for word in words if word not in message] == []
+    assert (message.count("Hint:"), message.count("\n")) == (1, 0)
+
+
+def test_an_option_before_the_file_and_a_target_of_check_are_told_where_they_belong(
+    monkeypatch: pytest.MonkeyPatch, mine: str
+) -> None:
+    message = refused(monkeypatch, "run", "--cores", "4", mine)
+    assert message.endswith("Hint: write: aam run mine.yaml --cores 4")
+    message = refused(monkeypatch, "check", mine, "first", "-n")
+    assert message.endswith("Hint: write: aam run mine.yaml first")
+
+
+@pytest.mark.parametrize(
+    ("commands", "word"), [([], "`sbatch`"), (["sbatch"], "`sacct`"), (["sbatch", "sacct"], None)]
+)
+def test_a_cluster_without_its_commands_is_one_message(
+    monkeypatch: pytest.MonkeyPatch,
+    mine: str,
+    tmp_path: Path,
+    commands: list[str],
+    word: str | None,
+) -> None:
+    for name in commands:
+        (tmp_path / name).symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    options = ("--workflow-profile", "slurm")
+    if word is None:
+        assert passed_on(monkeypatch, "run", mine, *options)
+        return
+    message = refused(monkeypatch, "run", mine, *options)
+    assert f"without the command {word}" in message
+    assert "profile.yaml" in message
+    assert passed_on(monkeypatch, "run", mine, *options, "-n"), "a dry run asks no cluster"
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_without_a_home_that_can_be_written_caches_are_in_the_folder_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+    mine: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    variable: str,
+) -> None:
+    for name in ("XDG_CACHE_HOME", "MPLCONFIGDIR", "TRITON_CACHE_DIR"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    # Below a file nobody can write, root included.
+    monkeypatch.setenv(variable, str(tmp_path / mine / "home"))
+    assert passed_on(monkeypatch, "run", mine)
+    own = tmp_path / ".snakemake" / "cache"
+    assert os.environ["XDG_CACHE_HOME"] == str(own)
+    assert Path(os.environ["MPLCONFIGDIR"]).is_relative_to(own)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"Caches are kept in {own}, because {tmp_path / mine / 'home'}")
+    assert passed_on(monkeypatch, "run", mine)
+    assert capsys.readouterr().err == "", "a folder that was taken serves again"
+
+
+def test_what_touching_and_fewer_triggers_mean_is_said(
+    monkeypatch: pytest.MonkeyPatch, mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert passed_on(monkeypatch, "run", mine, "--touch")
+    assert "declared current without being made" in capsys.readouterr().err
+    assert passed_on(monkeypatch, "run", mine, "--rerun-triggers", "mtime")
+    assert "changed settings and code" in capsys.readouterr().err
+    assert passed_on(monkeypatch, "run", mine)
+    assert capsys.readouterr().err == ""
+
+
+DATASETS = "datasets: {mine: {table: table.tsv}}\n"
+
+
+@pytest.mark.parametrize("command", ["check", "run", "crate"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "got a folder"),
+        (b"", "got an empty file"),
+        (b"# nothing yet\n", "got an empty file, or comments alone"),
+        (b"datasets:\n\tmine: 1\n", "line 2: got a tab; expected spaces"),
+        (b"- a\n- b\n", "line 1: got a list"),
+        (DATASETS.encode("utf-16"), "text in UTF-16; expected text in UTF-8"),
+        (DATASETS.encode("utf-16-le"), "text in UTF-16; expected text in UTF-8"),
+        (DATASETS.encode() + "# Größe\n".encode("latin-1"), "line 2: got the byte 0xf6"),
+        (DATASETS.encode() * 2, "duplicate keys in the section from line 1 on: 'datasets'"),
+        (b'{"datasets": {}, "datasets": {}}', "duplicate keys: 'datasets'"),
+        (b"datasets: {a: {table: b}\ntasks: 3\n", "line 2: got 'tasks: 3'"),
+        (DATASETS.encode() + b"---\na: 1\n", "line 2: got a second document"),
+        (b"datasets: {2020: {table: b}}\n", "got the key 2020, which YAML reads as a number"),
+        (b"PK\x03\x04rest", "got a zip archive, such as a QIIME 2 artifact"),
+        (b"\x89HDF\r\n", "got an HDF5 file"),
+        (b"#OTU ID\ts1\nACGT\t3\n", "got a table or other text"),
+        (b'{"format": "BIOM", "matrix_type": "sparse"}', "got a BIOM table"),
+        (b"hello\n", "got the text 'hello'"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_one_message_with_its_line(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+    content: bytes | None,
+    words: str,
+) -> None:
+    path = tmp_path / "given.yaml"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    message = refused(monkeypatch, command, str(path))
+    assert message.startswith(str(path))
+    assert words in message
+    assert (message.count("Hint:"), message.count("\n")) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        DATASETS.replace("\n", "\r\n").encode(),
+        b"\xef\xbb\xbf" + DATASETS.encode(),
+        b'{\n\t"datasets": {"mine": {"table": "table.tsv"}}\n}',
+    ],
+    ids=["Windows", "BOM", "JSON with tabs"],
+)
+def test_other_ways_to_save_a_configuration_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "given.json"
+    path.write_bytes(content)
+    assert passed_on(monkeypatch, "run", str(path))
+
+
+def test_a_configuration_without_datasets_is_told_what_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "changes.yaml"
+    path.write_text("rarefaction: {depth: 100}\n")
+    with pytest.raises(SystemExit, match="aam run mine.yaml changes.yaml"):
+        main(["crate", str(path)])

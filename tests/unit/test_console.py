@@ -1,18 +1,25 @@
 """The console of a run, by the records that Snakemake passes to its logger plugins."""
 
 import logging
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from snakemake.exceptions import (
+    IncompleteFilesException,
+    LockException,
+    MissingRuleException,
+    format_exception_to_string,
+)
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from aam.train.monitoring.reporter import Reporter
 from aam.util.log import CONSOLE, FORMAT
 from snakemake_logger_plugin_aam import LogHandler
-from snakemake_logger_plugin_aam.console import SILENT, Job, configuration_problem
+from snakemake_logger_plugin_aam.console import SILENT, TARGETS, Job, mended
 
 RECORDED = "10:20:30 INFO aam.train: at work\n"
 
@@ -113,11 +120,10 @@ def test_a_job_that_the_user_ends_has_not_failed(
 def test_other_errors_and_warnings_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(capsys)
     run.tell("Workflow has started!", event=LogEvent.WORKFLOW_STARTED)
-    run.tell("LockException:\nError: Directory cannot be locked.", logging.ERROR)
     run.tell("a disk is nearly full", logging.WARNING)
     run.tell("Nothing to be done (all requested files are present and up to date).")
     shown = run.shown
-    for words in ("cannot be locked", "nearly full", "Nothing to be done"):
+    for words in ("nearly full", "Nothing to be done"):
         assert words in shown
 
 
@@ -177,8 +183,47 @@ def test_the_time_left_is_that_of_the_training_itself(
 )
 def test_a_word_that_snakemake_takes_for_a_configuration_is_one_message(name, hint):
     said = f"in load_configfile\nFileNotFoundError: [Errno 2] No such file or directory: '{name}'"
-    problem = configuration_problem(f"Traceback\n{said}")
+    problem = mended(f"Traceback\n{said}")
     assert problem is not None
     assert problem.startswith(f"{name}: got no such file; expected a configuration")
     assert problem.endswith(f"Hint: {hint}")
-    assert configuration_problem("KeyError: 'check'") is None
+    assert mended("KeyError: 'check'") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (MissingRuleException("frist"), "target: got frist, .* did you mean first[?]$"),
+        (LockException(), "^/.*: got a lock of another run.* --unlock, then without$"),
+        (IncompleteFilesException(["a.biom"]), "^a.biom: got files that .* --rerun-incomplete"),
+        (OSError(28, "No space left on device", "r/a"), "^r/a: got no space left on device;"),
+        (
+            PermissionError(13, "Permission denied", "r/a"),
+            "^r/a: got a path that cannot be written",
+        ),
+        (OSError(30, "Read-only file system", "r/a"), "^r/a: got a path that cannot be written"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("settings", [{}, {"dryrun": True}])
+def test_what_snakemake_says_of_a_mistake_is_one_message(
+    capsys: pytest.CaptureFixture[str],
+    said: Exception,
+    message: str,
+    settings: dict[str, bool],
+) -> None:
+    try:
+        raise said
+    except Exception as error:  # noqa: BLE001
+        text = format_exception_to_string(error)
+    run = Run(capsys, **settings)
+    run.tell(text, logging.ERROR, event=LogEvent.ERROR, exception=type(said).__name__)
+    (line,) = run.shown.splitlines()
+    assert re.search(message, line)
+    assert line.count("Hint:") == 1
+
+
+def test_the_targets_that_are_proposed_are_those_of_the_workflow() -> None:
+    workflow = Path(__file__).resolve().parents[2] / "workflow" / "Snakefile"
+    rules = re.findall(r"^rule (\w+):", workflow.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(TARGETS) == sorted(rules)

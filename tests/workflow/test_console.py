@@ -1,6 +1,7 @@
 """All that one sees of `aam`, and of a mistake, in real runs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,28 @@ def test_check_says_it_again_and_a_run_lists_its_jobs(fresh: Checkout) -> None:
     assert "Finished jobid: 0 (Rule: import_metadata)" in log.read_text(encoding="utf-8")
     for options, words in (
         (["--", target], "Nothing to be done"),
+        (["--touch", "--forceall", target], "\nNothing was made: results that exist are now"),
         (["--verbose", "--forceall", target], "Job 0: Reading the metadata of mine\n"),
     ):
         done = fresh.aam("run", config, *options)
         assert done.returncode == 0, done.stdout
         assert words in done.stdout
+
+
+def test_without_a_home_a_study_is_read_all_the_same(fresh: Checkout) -> None:
+    config = study(fresh.root)
+    # Below a file nobody can write, root included.
+    homeless = replace(fresh, environment={"HOME": str(fresh.root / config / "home")})
+    done = homeless.aam("check", config)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(f"Caches are kept in {fresh.root}/.snakemake/cache, because ")
+    assert "Everything: about" in done.stdout
+
+
+def test_a_misspelt_target_names_near_ones(fresh: Checkout) -> None:
+    config = study(fresh.root)
+    for options in ([], ["-n"]):
+        done = fresh.aam("run", config, "frist", *options)
+        assert done.returncode == 1
+        assert done.stdout.endswith("Hint: did you mean first?\n")
+        assert "MissingRuleException" not in done.stdout

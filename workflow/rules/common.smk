@@ -15,10 +15,10 @@ if (REPOSITORY / "aam").is_dir():
 from aam.config import digest, result_paths, slices
 from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
-from aam.config.messages import refuse_duplicate_keys
+from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.names import AAM
-from aam.config.user_files import require_files, user_files
+from aam.config.user_files import predicted_files, require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.digests import claim, user_digests
 from aam.util.errors import InputError
@@ -28,7 +28,7 @@ def loaded(raw):
     """Return the validated configuration, or stop with one message."""
     try:
         for path in workflow.configfiles:
-            refuse_duplicate_keys(Path(path))
+            read_configuration(Path(path))
         found = load(raw)
         # Not in jobs: files may go once they are imported, and every job parses this file again.
         if workflow.is_main_process:

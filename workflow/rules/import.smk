@@ -150,7 +150,7 @@ rule import_taxonomy:
 
 rule describe:
     input:
-        unpack(source_files("table", "sequences", "tree", "metadata", "taxonomy")),
+        unpack(all_source_files),
     output:
         text=result("check.txt"),
     log:
@@ -166,9 +166,7 @@ rule describe:
     params:
         settings=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
         code=script_digest("describe"),
-        content=content_of(
-            source_files("table", "sequences", "tree", "metadata", "taxonomy")
-        ),
+        content=described_content,
     message:
         "Reading the files of {wildcards.dataset}"
     script:

@@ -18,6 +18,7 @@ rule predict:
         digests=result("finetune/{model}/{task}/digests.json"),
     output:
         predictions=result("predict/{model}/{task}/{table}.tsv"),
+        notes=result("predict/{model}/{task}/{table}.notes.tsv"),
     log:
         result("logs/predict/{model}/{task}/{table}.log"),
     benchmark:
@@ -83,6 +84,7 @@ rule predict_super_learner:
         digest=result("finetune/{model}/{task}/super_learner.json"),
     output:
         predictions=result("predict/{model}/{task}/super_learner/{table}.tsv"),
+        notes=result("predict/{model}/{task}/super_learner/{table}.notes.tsv"),
     log:
         result("logs/predict_super_learner/{model}/{task}/{table}.log"),
     benchmark:
@@ -144,6 +146,7 @@ rule predict_first:
         digest=result("first/{task}/super_learner.json"),
     output:
         predictions=result("predict/first/{task}/super_learner/{table}.tsv"),
+        notes=result("predict/first/{task}/super_learner/{table}.notes.tsv"),
     log:
         result("logs/predict_first/{task}/{table}.log"),
     benchmark:

@@ -18,7 +18,10 @@ rule summary:
         ),
         predictions=lambda wildcards: predictions_of(wildcards.dataset),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
-        notes=lambda wildcards: notes_of(wildcards.dataset),
+        notes=lambda wildcards: [
+            *notes_of(wildcards.dataset),
+            *prediction_notes_of(wildcards.dataset),
+        ],
         figures=lambda wildcards: figures_of(wildcards.dataset),
         table=result("inputs/table.biom"),
     output:

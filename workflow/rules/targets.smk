@@ -103,6 +103,13 @@ def predictions_of(dataset):
     ]
 
 
+def prediction_notes_of(dataset):
+    """Return what was decided for the user about the tables to predict for."""
+    return [
+        path.removesuffix(".tsv") + ".notes.tsv" for path in predictions_of(dataset)
+    ]
+
+
 exports = cache(partial(result_paths.exports, CONFIG))
 
 

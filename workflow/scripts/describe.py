@@ -17,6 +17,7 @@ if __name__ == "__main__":
             depth=job.settings["depth"],
             drops_long_branches=job.settings["drops_long_branches"],
             max_length_bp=job.settings["max_length_bp"],
+            predictions=job.settings["predictions"],
             models=job.settings["models"],
             tasks=job.settings["tasks"],
             text_out=job.outputs["text"],

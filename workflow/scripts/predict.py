@@ -14,4 +14,5 @@ if __name__ == "__main__":
             asvs=job.inputs.get("asvs"),
             threads=job.runtime.threads,
             predictions_out=job.outputs["predictions"],
+            notes_out=job.outputs["notes"],
         )

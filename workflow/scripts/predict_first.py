@@ -11,4 +11,5 @@ if __name__ == "__main__":
             table=job.inputs["table"],
             sequences=job.inputs.get("sequences"),
             predictions_out=job.outputs["predictions"],
+            notes_out=job.outputs["notes"],
         )

@@ -26,7 +26,7 @@ from aam.data.importing.delimited import (
 from aam.data.importing.files import lines_of, refuse, report_names
 from aam.data.importing.layout import FEATURE_AXIS, SAMPLE_AXIS, names_rows, simple_name
 from aam.data.importing.sequences import is_sequence
-from aam.util.errors import InputError, count_names, first_names, problem
+from aam.util.errors import InputError, first_names, problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensuslineage"})
 """Simple names of columns that hold no counts, whatever is in them."""
@@ -265,8 +265,8 @@ def _sheet(
     """Sort columns into those of numbers, of lineages and of sequences; others are refused."""
     sheet = Sheet(names[0], row_ids, [], np.zeros((0, len(row_ids))), None, notes)
     columns: list[pd.Series] = []
+    left_out: list[str] = []
     faults = _Faults()
-    skipped: list[str] = []
     for number, name in enumerate(names[1:], start=1):
         if simple_name(name) in LINEAGE_COLUMNS:
             continue
@@ -276,7 +276,7 @@ def _sheet(
             values = pd.to_numeric(text, errors="coerce")
             is_unread = values.isna() & text.str.lower().ne("nan")
             if is_unread.any() and _holds_no_counts(name, text):
-                skipped += [name] if name else []
+                left_out += [name] if name else []
                 continue
             if is_unread.all() and sheet.sequences is None and all(map(is_sequence, text)):
                 sheet.sequences = [*text]
@@ -297,8 +297,8 @@ def _sheet(
             "spread it: tidyr::pivot_wider in R, DataFrame.pivot in pandas",
         )
     refuse(faults.problems(path))
-    if skipped:
-        notes.append(f"{count_names('column', skipped)} of taxa left out")
+    if left_out:
+        notes.append(f"columns that hold no counts are left out, {first_names(left_out, limit=8)}")
     sheet.values = np.array(columns, dtype=np.float64).reshape(len(columns), len(row_ids))
     return sheet
 

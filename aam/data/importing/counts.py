@@ -14,10 +14,13 @@ from aam.data.importing.sequences import match_sequences, read_sequence_file
 from aam.data.importing.table import TableFile, read_table_file, without_empty
 from aam.data.sequences import SAME_SEQUENCE
 from aam.data.table import FeatureTable
-from aam.util.errors import count_names
+from aam.util.errors import count_names, first_few
+from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
 COLUMNS = ("what", "id", "why")
+LEAST_FEATURES = 5
+"""Features from which on two samples with the same reads are copies of one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def import_counts(
     kept, empty = without_empty(file.table)
     sequence_of = match_sequences(kept, where, given, file.sequences)
     merged, same = merge_same_sequences(kept, sequence_of, where)
+    _warn_of_same_reads(merged, where)
     rows = [*file.left_out, *empty.itertuples(index=False, name=None), *same]
     return ReadCounts(
         merged,
@@ -120,6 +124,29 @@ def merge_same_sequences(
     )
     rows = [("feature", name, f"{SAME_SEQUENCE}{kept}") for name, kept in others.items()]
     return table.merge_features(name_of), rows
+
+
+def _warn_of_same_reads(table: FeatureTable, where: Path) -> None:
+    """Warn of samples whose reads are the same, feature by feature: copies, not replicates."""
+    samples_by_reads: dict[bytes, list[str]] = {}
+    counts = table.counts
+    for row, name in enumerate(table.sample_ids):
+        entries = slice(counts.indptr[row], counts.indptr[row + 1])
+        key = counts.indices[entries].tobytes() + counts.data[entries].tobytes()
+        # A sample of one or two features is like others by chance.
+        if entries.stop - entries.start >= LEAST_FEATURES:
+            samples_by_reads.setdefault(key, []).append(name)
+    copies = [names for names in samples_by_reads.values() if len(names) > 1]
+    if copies:
+        shown = first_few(" and ".join(map(repr, names[:3])) for names in copies)
+        logger.warning(
+            "%s: %d samples have the same reads as others, feature by feature: %s. Copies of a "
+            "sample in training and test flatter the scores: keep one of each",
+            where,
+            sum(map(len, copies)) - len(copies),
+            shown,
+            extra=CAUTION,
+        )
 
 
 def read_other_names(left_out: pd.DataFrame) -> dict[str, list[str]]:

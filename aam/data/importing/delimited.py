@@ -68,13 +68,17 @@ def split_line(line: str, separator: str) -> list[str]:
     if '"' not in line:
         return [cell.strip() for cell in line.split(separator)]
     try:
-        (cells,) = csv.reader([line], delimiter=separator, strict=True)
+        # Spaces between a separator and a quote would make the quote a part of the cell.
+        (cells,) = csv.reader(
+            [line.strip(" ")], delimiter=separator, skipinitialspace=True, strict=True
+        )
     except csv.Error as error:
         cells = line.split(separator)
         is_paired = all(cell.count('"') % 2 == 0 for cell in cells)
         if separator != "\t" or not is_paired:
             raise ValueError("a double quote that is not closed, or not doubled") from error
-    return [_unquoted(cell.strip()) for cell in cells]
+        cells = [_unquoted(cell.strip()) for cell in cells]
+    return [cell.strip() for cell in cells]
 
 
 def count_cells(line: str, separator: str) -> int:

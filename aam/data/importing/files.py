@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from aam.data.importing.ids import likely_pairs
 from aam.data.importing.qza import ArtifactKind, is_archive, largest_content, read_artifact
 from aam.util.errors import InputError, first_few, first_names, problem, problems
 
@@ -223,21 +222,6 @@ def lines_of(text: str) -> list[str]:
 def find_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once; empty ones are another problem."""
     return [name for name, count in Counter(names).items() if count > 1 and name]
-
-
-def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
-    """Say which names of one file are probably which of another, empty if none is.
-
-    Parameters
-    ----------
-    names
-        Names that the other file lacks.
-    others
-        Names that it has.
-    """
-    pairs = likely_pairs(names, others)
-    shown = [f"{pair.name!r} is probably {pair.other!r} ({pair.difference})" for pair in pairs]
-    return f"; {first_few(shown, limit=2)}" if shown else ""
 
 
 def report_names(

@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ class LikelyPair:
         return f"'{self.name}' and '{self.other}' ({self.difference})"
 
 
+def _compose(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
 def _strip(name: str) -> str:
     return " ".join(name.split())
 
@@ -47,6 +52,7 @@ def _drop_zeros(name: str) -> str:
 
 
 _CHANGES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("the encoding of accents", _compose),
     ("spaces around it", _strip),
     ("upper and lower case", str.casefold),
     ("spaces, dots, dashes and underscores", _join_by_dashes),
@@ -92,6 +98,21 @@ def likely_pairs(names: Iterable[str], others: Iterable[str]) -> list[LikelyPair
     pair("a longer beginning or end", _extended(ours, theirs))
     pair("lost separators", _alike(_without_dashes(ours), _without_dashes(theirs)))
     return sorted(pairs, key=lambda one: position[one.name])
+
+
+def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
+    """Say which features of a table are probably which of another file, empty if none is.
+
+    Parameters
+    ----------
+    names
+        IDs that the other file lacks.
+    others
+        IDs that it has.
+    """
+    pairs = likely_pairs(names, others)
+    shown = [f"{pair.name!r} is probably {pair.other!r} ({pair.difference})" for pair in pairs]
+    return f"; {first_few(shown, limit=2)}" if shown else ""
 
 
 def _alike(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -171,6 +192,14 @@ def match_samples(path: Path, table_ids: Sequence[str], metadata_ids: Sequence[s
         len(others),
     )
     if not without:
+        if others:
+            logger.warning(
+                "%s: %d of its %d rows are not used, as the table has no such samples: %s",
+                path,
+                len(others),
+                len(metadata_ids),
+                first_names(others, limit=3),
+            )
         return
     pairs = likely_pairs(without, others)
     likely = f"likely the same samples: {first_few(map(str, pairs))}" if pairs else ""

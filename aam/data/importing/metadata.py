@@ -30,7 +30,7 @@ from aam.data.importing.files import (
     refuse,
     report_names,
 )
-from aam.data.importing.ids import match_samples
+from aam.data.importing.ids import likely_pairs, match_samples
 from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.data.values import (
     FEW_NUMBERS,
@@ -59,6 +59,9 @@ ID_EXAMPLES = "sample-id, #SampleID, sample name, Run or the like"
 TYPES = ("categorical", "numeric")
 """What `#q2:types` may say of a column."""
 MOST_COLUMNS = 10_000
+MOST_IDS = 0.5
+"""Share of the samples of a table that a column other than the first has to name, to be taken for
+the IDs in its place."""
 _DIRECTIVES = ("#q2:types", "#q2:missing")
 _TYPES_AS_A_ROW = re.compile(r"(X\.)?#?q2[:.]types", re.IGNORECASE)
 """What is left of `#q2:types` where a program has taken it for a sample."""
@@ -172,14 +175,16 @@ def _with_plain_letters(sheet: _Sheet, frame: pd.DataFrame) -> pd.DataFrame:
         plain[column] = frame[column].map(_plain)
         broken += int(frame[column].map(_has_line_break).sum())
         if plain[column].nunique() < frame[column].nunique():
-            joined.append(str(column))
+            pairs = zip(frame[column], plain[column], strict=True)
+            changed = sorted({(cell, text) for cell, text in pairs if cell != text})
+            joined += [f"{cell!r} as {text!r} in '{column}'" for cell, text in changed]
     if broken:
         where = "1 cell" if broken == 1 else f"{broken} cells"
         sheet.warnings.append(f"line breaks in {where} were read as spaces")
     if joined:
         sheet.warnings.append(
-            f"values of {count_names('column', joined)} that differ in the encoding of letters or "
-            "spaces alone were read as one"
+            "values that differ in the encoding of letters or spaces alone were read as one: "
+            f"{first_few(joined)}"
         )
     return pd.DataFrame(plain, index=frame.index, columns=frame.columns, dtype=object).replace(
         {"": None}
@@ -204,7 +209,7 @@ def _drop_missing(sheet: _Sheet, frame: pd.DataFrame, types: Mapping[str, str]) 
         for word in words:
             missing_words[word] += counts.pop(word)
         if types.get(column) != "categorical":
-            odd = missing_among_numbers(counts)
+            odd = missing_among_numbers(counts, is_declared=types.get(column) == "numeric")
             among_numbers += [f"{word!r} in {_cells(counts[word])} of '{column}'" for word in odd]
             words += odd
         if words:
@@ -364,7 +369,10 @@ def _split(text: str, separator: str, escape: str | None = None) -> list[list[st
 
 
 def _is_comment(first: str) -> bool:
-    return first.startswith("#") and _normal(first) not in COMMENTED_HEADERS
+    if not first.startswith("#") or _normal(first) in COMMENTED_HEADERS:
+        return False
+    # A spreadsheet that failed to compute an ID has no comment there.
+    return MISSING.fullmatch(first) is None
 
 
 def _normal(name: str) -> str:
@@ -429,9 +437,22 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         Its cells.
     sample_ids
         IDs of the table's samples; empty: the names of the columns decide alone.
+
+    Raises
+    ------
+    InputError
+        The first line is one of a sample.
     """
     if not sheet.header or any(len(row) > len(sheet.header) for row in sheet.rows):
         return
+    if sheet.header[0] in sample_ids and not _names_ids(sheet.header[0]):
+        raise problem(
+            path,
+            f"no header: the first line begins with '{sheet.header[0]}', which is a sample of the "
+            "table",
+            "the names of the columns in the first line",
+            "add a line with them, whose first name is 'sample-id'",
+        )
     values = [[row[column] for row in sheet.rows] for column in range(len(sheet.header))]
     shared = [len(sample_ids & {*column}) for column in values]
     position = shared.index(max(shared))
@@ -440,8 +461,11 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         named = [column for column, name in enumerate(sheet.header) if _normal(name) in ID_HEADERS]
         position = named[0] if named else 0
     if position and len({*values[position]}) == len(sheet.rows):
-        # Few chance matches, such as numbers, do not weigh against the name of the first column.
-        if not (_names_ids(sheet.header[0]) and shared[0]):
+        # Numbers are IDs of the table by chance, too: ages of people whose samples are numbered.
+        is_chance = shared[position] < MOST_IDS * len(sample_ids) or any(
+            likely_pairs(sample_ids, values[0])
+        )
+        if not (_names_ids(sheet.header[0]) and (shared[0] or is_chance)):
             _move_to_front(sheet, position, "is numbered" if is_numbered else "has none of them")
     elif shared[0] and not _names_ids(sheet.header[0]):
         sheet.warnings.append(
@@ -487,7 +511,7 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     first = sheet.header[0]
     if not _names_ids(first):
         hint = "put the column with the sample IDs first, and call it 'sample-id'"
-        if len(sheet.header) == 1 and re.search("[,;]", first):
+        if len(sheet.header) == 1 and re.search("[,; ]", first):
             hint = "save it as tab-separated text"
         yield problem(path, f"a header that begins with {first[:40]!r}", expected, hint)
         return

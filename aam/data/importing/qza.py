@@ -34,7 +34,6 @@ LARGEST = 2**32
 """Bytes of a data file: a damaged or hostile archive may claim any number."""
 EXPANSION = 200
 """Bytes of a large data file per byte of its archive: real ones have a tenth of that at most."""
-_PROPERTIES = re.compile(r"\s*% Properties\([^)]*\)")
 _AGAIN = "check the path, or export it again"
 _HINTS = {
     "FeatureTable": "this is a feature table: give it under the key `table`",
@@ -121,8 +120,8 @@ def read_artifact(
             if not isinstance(described, dict) or not isinstance(described.get("type"), str):
                 actual = "an archive with a metadata.yaml without a `type`"
                 raise problem(path, actual, expected, _AGAIN)
-            # Properties say how the data were made; they are the same type without them.
-            given_type = _PROPERTIES.sub("", described["type"])
+            # Properties say more about an artifact, and change nothing of what it holds.
+            given_type = re.sub(r" % Properties\([^)]*\)", "", described["type"])
             if kind is None or given_type != kind.type:
                 hints = [*(kind.hints if kind else {}).items(), *_HINTS.items()]
                 hint = next(text for start, text in hints if given_type.startswith(start))

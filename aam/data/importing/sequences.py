@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aam.data.importing.files import (
-    describe_matches,
     find_duplicates,
     lines_of,
     read_text,
     refuse,
     report_names,
 )
+from aam.data.importing.ids import describe_matches
 from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable

@@ -24,7 +24,7 @@ from aam.data.importing.files import (
     report_names,
 )
 from aam.data.importing.hdf5 import read_hdf5
-from aam.data.importing.layout import LEAST_ENTRIES, Layout, drop_foreign, orient, read_layout
+from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout
 from aam.data.importing.qza import ArtifactKind
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
 from aam.data.importing.values import count_problems
@@ -171,31 +171,8 @@ def read_table_file(
             ", and ".join(notes),
         )
     counts.sort_indices()
-    _warn_of_copies(path, layout.sample_ids, counts)
     table = FeatureTable(layout.sample_ids, layout.feature_ids, counts.astype(np.int64))
     return TableFile(table, by_feature, layout.left_out)
-
-
-def _warn_of_copies(path: Path, sample_ids: list[str], counts: csr_array) -> None:
-    """Name samples that have the reads of another, read for read."""
-    first_of: dict[tuple[bytes, bytes], str] = {}
-    copies: dict[str, str] = {}
-    for name, start, stop in zip(sample_ids, counts.indptr, counts.indptr[1:], strict=False):
-        if stop - start >= LEAST_ENTRIES:
-            row = (counts.indices[start:stop].tobytes(), counts.data[start:stop].tobytes())
-            first = first_of.setdefault(row, name)
-            if first != name:
-                copies[name] = first
-    if copies:
-        name, first = next(iter(copies.items()))
-        logger.warning(
-            "%s: %s the same reads as another sample (%r as %r), which is kept; delete copies of "
-            "one sample from the file, or they count twice",
-            path,
-            count_names("sample", copies) + (" has" if len(copies) == 1 else " have"),
-            name,
-            first,
-        )
 
 
 @dataclass(frozen=True)

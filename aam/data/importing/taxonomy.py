@@ -14,13 +14,13 @@ from aam.data.importing.delimited import (
     trim,
 )
 from aam.data.importing.files import (
-    describe_matches,
     find_duplicates,
     lines_of,
     read_text,
     refuse,
     report_names,
 )
+from aam.data.importing.ids import describe_matches
 from aam.data.importing.layout import names_rows, simple_name
 from aam.data.importing.qza import ArtifactKind
 from aam.util.errors import InputError, count_names, first_names, problem

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aam.data.importing.files import (
-    describe_matches,
     find_duplicates,
     read_text,
     refuse,
     report_names,
 )
+from aam.data.importing.ids import describe_matches
 from aam.data.importing.qza import ArtifactKind, is_archive
 from aam.data.trees.newick import parse_newick, split_root
 from aam.data.trees.rooting import root_by_variance

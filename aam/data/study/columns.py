@@ -52,7 +52,7 @@ UNREAD_HINT = (
 Kind = Literal["number", "classes", "one value", "names", "empty"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column:
     """One metadata column, and what it could be."""
 
@@ -253,7 +253,10 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
         elif task_kind(column) is None:
             if "dates or times" in column.notes:
                 hint = "name another column, or write 'categorical' for it in a line '#q2:types'"
-            errors.append(problem(at, str(column), expected, hint))
+            actual = str(column)
+            if column.kind in ("names", "one value"):
+                actual += f" (such as {first_names(column.counts.index, limit=3)})"
+            errors.append(problem(at, actual, expected, hint))
     if errors:
         raise problems(errors)
     for name in names:

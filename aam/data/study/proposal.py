@@ -29,6 +29,9 @@ MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
 LEAST_NUMBERS = 30
 """Samples with a number that a task needs."""
+MOST_UNGROUPED = 0.2
+"""Share of the samples without a group from which on a task has no groups: leaving them out would
+cost too much."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
@@ -195,6 +198,12 @@ def _draft(column: Column, together: Column | None) -> _Draft:
     wanted: dict[str, list[str]] = {}
     comments = list(column.notes)
     groups = None if together is None else together.values.loc[given.index]
+    if groups is not None and groups.isna().mean() > MOST_UNGROUPED:
+        comments.append(
+            f"no groups: `{groups.name}` has no value in {groups.isna().sum()} of {len(groups)} "
+            "samples; fill it in where samples belong together, or the scores will be too good"
+        )
+        groups = None
     if groups is not None and groups.isna().any():
         without = int(groups.isna().sum())
         comments.append(f"left out: samples without a value in `{groups.name}` ({without})")
@@ -209,7 +218,7 @@ def _draft(column: Column, together: Column | None) -> _Draft:
             comments.append(f"left out: {first_few(left_out)}")
     else:
         k = _folds_of(given, groups, kind)
-    return _Draft(column, kind, k, None if together is None else together.name, wanted, comments)
+    return _Draft(column, kind, k, None if groups is None else str(groups.name), wanted, comments)
 
 
 def _accepted_classes(

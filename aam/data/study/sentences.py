@@ -1,6 +1,7 @@
 """Sentences on a study: what its files hold, what looks wrong, and what may flatter its scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from aam.data.importing.table import NO_READS
 from aam.data.study.columns import GROUP_ID, columns_of, grouping
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.study import Study
-from aam.util.errors import first_few
+from aam.util.errors import InputError, first_few
 from aam.util.notes import Note
 
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -79,6 +80,26 @@ def decision_lines(notes: Sequence[Note]) -> list[str]:
         return []
     ordered = sorted(notes, key=lambda note: not note.is_caution)
     return ["Decided for you:", *(f"  {note.text}" for note in ordered)]
+
+
+@contextmanager
+def with_decisions(notes: Sequence[Note]) -> Iterator[None]:
+    """Add to a refusal what was decided before it, which may be its cause.
+
+    Parameters
+    ----------
+    notes
+        Decisions; the list may grow inside the block.
+
+    Raises
+    ------
+    InputError
+        What was raised inside, with the decisions below it.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError("\n".join([str(error), *decision_lines(notes)])) from error
 
 
 def task_sentences(

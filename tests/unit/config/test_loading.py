@@ -2,11 +2,12 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+import yaml
 
 from aam.batches.dataset import number_of_batches
 from aam.config import result_paths
 from aam.config.configuration import load, resolved
-from aam.config.messages import refuse_duplicate_keys
+from aam.config.messages import read_configuration
 from aam.config.sections.training import Pretraining
 from aam.util.errors import InputError
 
@@ -91,6 +92,40 @@ def test_numbers_written_as_yaml_reads_them() -> None:
     assert config.pretraining.learning_rate == pytest.approx(1e-4)
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("{site: [1, 2.0, 01x]}", {"site": ["1", "2.0", "01x"]}),
+        ("{site: 3}", {"site": "3"}),
+        ("{2019: [2019-05-01]}", {"2019": ["2019-05-01"]}),
+        ("{site: 'yes'}", {"site": "yes"}),
+    ],
+)
+def test_values_that_yaml_reads_as_numbers_and_dates_are_the_text_of_the_metadata(text, where):
+    raw = with_key("tasks.age.where", yaml.safe_load(text))
+    assert load(raw).tasks["age"].where == where
+    ordinal = TASK | {"kind": "ordinal", "classes": [0, 1], "column": 2019, "report_by": [3]}
+    task = load(with_key("tasks.age", ordinal)).tasks["age"]
+    assert (task.classes, task.column, task.report_by) == (["0", "1"], "2019", ["3"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "got"),
+    [
+        ("where", "{smoker: yes}", "got True, as YAML reads yes, on and true without quotes"),
+        ("where", "{smoker: [no, maybe]}", "got False, as YAML reads no, off and false without"),
+        ("where", "{yes: a}", "got True"),
+        ("where", "{site: [~]}", "got nothing, as YAML reads null"),
+        ("where", "{site: 2019-05-01 12:00:00}", "got 2019-05-01 12:00:00, which YAML read as a"),
+        ("column", "yes", "got True"),
+        ("report_by", "[on]", "got True"),
+    ],
+)
+def test_words_that_yaml_reads_as_something_else_are_told_to_be_quoted(key, text, got):
+    raw = with_key(f"tasks.age.{key}", yaml.safe_load(text))
+    assert_one_line(raw, f"configuration key tasks.age.{key}: {got}", "write it in quotes")
+
+
 def test_overrides_resolve_dataset_then_model() -> None:
     config = load(
         {
@@ -165,6 +200,10 @@ FROZEN = {"encoder": "frozen"}
                 ({"column": ["a", "a"]}, "a name twice"),
                 ({"baselines": ["svm_clr", "svm_clr"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
+                (
+                    {"kind": "ordinal", "classes": [True]},
+                    "got True, as YAML reads yes, on and true",
+                ),
                 ({"transform_by": "age"}, "got the target 'age' in `transform_by`"),
             )
         ),
@@ -245,10 +284,10 @@ def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     if message is None:
-        refuse_duplicate_keys(path)
+        read_configuration(path)
         return
     with pytest.raises(InputError, match=message):
-        refuse_duplicate_keys(path)
+        read_configuration(path)
 
 
 def test_without_models_baselines_predict_other_tables() -> None:

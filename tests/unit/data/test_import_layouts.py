@@ -156,7 +156,7 @@ SAID = {
     "samples in rows, no corner": "was read as follows: its rows are samples. If",
     "samples in rows": "was read as follows: its rows are samples. If",
     "samples in rows, wrong corner": "the axes are exchanged: 'ASV1', 'ASV2' and 4 more are called",
-    "ranks": "2 columns ('Kingdom', 'Phylum') of taxa left out. If",
+    "ranks": "columns that hold no counts are left out, 'Kingdom', 'Phylum'. If",
     "mothur": "it is a .shared file of mothur, and its rows are samples",
     "a title": "its first line ('Table of OTUs of 2023') is a title",
     "total": "sample 'Total' is left out, because the values are the sum of the other samples",
@@ -179,7 +179,13 @@ def test_what_was_decided_is_said(tmp_path, fasta, form, caplog):
 
 
 def test_a_plain_table_is_read_without_a_word(tmp_path, fasta, caplog):
-    for form in ("tab", "tab, other corner", "lineages first", "exponents"):
+    for form in (
+        "tab",
+        "tab, other corner",
+        "empty columns and rows",
+        "lineages first",
+        "exponents",
+    ):
         (tmp_path / "table").write_text(FORMS[form])
         import_counts(tmp_path / "table", fasta)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -452,9 +458,3 @@ def test_a_table_in_memory_is_treated_like_one_of_a_file(fasta):
     found = import_counts(table, fasta)
     assert (found.table.sample_ids, found.table.feature_ids) == (["a"], ["ASV2"])
     assert io.StringIO(found.left_out.to_csv(index=False)).read().count("no reads") == 2
-
-
-def test_samples_of_the_same_reads_are_named(tmp_path, fasta, caplog):
-    (tmp_path / "t").write_text(to_text(FRAME.assign(S4=FRAME["S2"])))
-    assert import_counts(tmp_path / "t", fasta).table.sample_ids == SAMPLES
-    assert "sample 'S4' has the same reads as another sample ('S4' as 'S2')" in caplog.text

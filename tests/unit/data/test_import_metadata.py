@@ -296,6 +296,19 @@ def test_a_column_of_the_tables_ids_is_found_whatever_it_is_called(path, caplog)
     assert "as the first one, '#SampleID', has none of them" in caplog.text
 
 
+def test_a_file_without_a_header_is_named_as_one(path):
+    path.write_text("t1\t5\nt2\t6\n")
+    with pytest.raises(InputError, match="no header: the first line begins with 't1', which is a"):
+        metadata_of(path, ["t1", "t2"])
+
+
+def test_words_in_a_column_that_is_declared_numeric_are_missing_and_no_others(path):
+    text = "id\tage\n#q2:types\tnumeric\na\t1\nb\tunknown\nc\t-\n"
+    assert loaded(path, text)["age"].tolist() == ["1", None, None]
+    with pytest.raises(InputError, match="of type numeric with the values '90\\+'; expected"):
+        loaded(path, text + "d\t90+\n")
+
+
 def test_the_types_move_with_the_column_of_ids(path):
     path.write_text("subject\ttube\tage\n#q2:types\tcategorical\tnumeric\np1\tt1\t5\np1\tt2\t6\n")
     types = metadata_of(path, ["t1"]).attrs["q2:types"]

@@ -337,6 +337,10 @@ def test_what_a_run_would_refuse_is_left_out_of_a_task():
     assert "# left out: samples without a value in `patient` (1)" in text
     assert "# left out: 'unknown' (6), 'c' (4), 'd' (1)" in text
     assert "# 'unknown' may stand for a missing value" in text
+    sparse = METADATA.assign(patient=[f"p{i // 2}" if i < 30 else None for i in range(60)])
+    text, tasks = proposed(sparse, ["diagnosis"])
+    assert tasks["diagnosis"].folds.groups is None
+    assert "# no groups: `patient` has no value in 29 of 59 samples" in text
     confounded = METADATA.assign(patient=["a", "b"] * 30, diagnosis=["x", "y"] * 30)
     text, tasks = proposed(confounded)
     assert "diagnosis" not in tasks

@@ -307,3 +307,19 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
     text = path.read_text(encoding="utf-8")
     assert ("are not shown, because the red light" in text) == (p == 0.5)
     assert ("rank correlation" in text) == (p == 0.001)
+
+
+def test_classes_have_their_own_order_and_none_is_left_out_of_a_legend(tmp_path, figures):
+    """The keys of the report are sorted as text; Matplotlib hides labels such as `_b`."""
+    table, report = class_report(3)
+    words = ["2", "_b", "10"]
+    names = dict(zip(report["confusion"]["classes"], words, strict=True))
+    columns = {f"probability:{old}": f"probability:{new}" for old, new in names.items()}
+    table = table.rename(columns=columns)
+    table = table.assign(**{key: table[key].map(names) for key in ("observed", "predicted")})
+    report = {**report, **score_method("classification", table)}
+    written = json.loads(json.dumps(report, sort_keys=True))
+    task.draw(table, written, tmp_path / "classes.svg")
+    _, recall, roc, *_ = figures[0].axes
+    for texts in (recall.get_yticklabels(), roc.get_legend().get_texts()):
+        assert [text.get_text().split()[0] for text in texts] == words

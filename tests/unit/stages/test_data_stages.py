@@ -322,3 +322,35 @@ def test_asvs_behind_long_branches_are_left_out_before_the_draw(files, tmp_path)
     assert found[0].feature_ids == found[1].feature_ids
     assert np.array_equal(found[0].counts.toarray(), found[1].counts.toarray())
     assert junk not in found[0].feature_ids
+
+
+def test_a_table_to_predict_for_is_checked_before_anything_is_trained(tmp_path):
+    rng = np.random.default_rng(3)
+    sequences = ["".join(rng.choice(list("ACGT"), 60)) for _ in range(12)]
+    counts = csr_array(rng.poisson(9, (6, 12)).astype(np.int64) + 1)
+    ids = [f"s{i}" for i in range(6)]
+    complement = str.maketrans("ACGT", "TGCA")
+    turned = [text.translate(complement)[::-1] for text in sequences]
+    for name, features in (("mine", sequences), ("new", sequences), ("turned", turned)):
+        write_biom(tmp_path / f"{name}.biom", FeatureTable(ids, features, counts), {})
+    raw = {
+        "data_dir": str(tmp_path),
+        "datasets": {"mine": {"table": "mine.biom"}},
+        "rarefaction": {"depth": 20},
+        "models": {},
+        "tasks": {"t": {"dataset": "mine", "column": "a", "kind": "regression", "folds": {"k": 2}}},
+        "predictions": {"others": {"table": "new.biom", "tasks": ["t"]}},
+    }
+    settings = slices.describe(load(raw), "mine")
+    assert settings["predictions"] == {"others": {"table": str(tmp_path / "new.biom")}}
+    outputs = {"text": tmp_path / "check.txt"}
+    for name, is_refused in (("new", False), ("turned", True)):
+        files = {"others": {"table": str(tmp_path / f"{name}.biom")}}
+        asked = {**settings, "tasks": {}, "predictions": files}
+        if is_refused:
+            with pytest.raises(InputError, match=r"turned\.biom: got 6 samples .*everse"):
+                call(describe_study, asked, {"table": tmp_path / "mine.biom"}, outputs)
+        else:
+            call(describe_study, asked, {"table": tmp_path / "mine.biom"}, outputs)
+    text = outputs["text"].read_text()
+    assert "Table others, to predict for: 6 samples at depth 20; 100% of their reads" in text

@@ -51,7 +51,12 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     assert moved == {task == "age"}
 
     predicted = tmp_path / "new.tsv"
-    predict_table(model=tuned["model"], table=other.files["table.biom"], predictions_out=predicted)
+    predict_table(
+        model=tuned["model"],
+        table=other.files["table.biom"],
+        predictions_out=predicted,
+        notes_out=predicted.with_suffix(".notes.tsv"),
+    )
     found = pd.read_csv(predicted, sep="\t", dtype={"sample-id": str})
     assert found["sample-id"].tolist() == other.tiny.table.sample_ids
     assert found.drop(columns="in_training").notna().all(axis=None)

@@ -120,7 +120,11 @@ def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     inputs = {"model": kept, "table": tmp_path / "table.biom"}
     inputs["sequences"] = study.paths["sequences"]
     outputs = {"predictions": tmp_path / "found.tsv"}
-    predict_by_baselines(**inputs, predictions_out=outputs["predictions"])
+    predict_by_baselines(
+        **inputs,
+        predictions_out=outputs["predictions"],
+        notes_out=outputs["predictions"].with_suffix(".notes.tsv"),
+    )
     written = pd.read_csv(outputs["predictions"], sep="\t", dtype={"sample-id": str})
     expected = aam.load(kept).predict(study.table, study.paths["sequences"])
     assert [*written.columns] == ["sample-id", *expected.columns]
@@ -201,12 +205,16 @@ def test_a_table_of_the_other_strand_is_refused_and_nothing_written(study, kept,
     files = {"model": kept, "table": tmp_path / "new.biom", "sequences": tmp_path / "turned.fasta"}
     message = rf"{tmp_path}/new\.biom: got 5 samples in which 0 % of the reads .*other strand"
     with pytest.raises(InputError, match=message):
-        predict_by_baselines(**files, predictions_out=tmp_path / "found.tsv")
+        predict_by_baselines(
+            **files, predictions_out=tmp_path / "found.tsv", notes_out=tmp_path / "found.notes.tsv"
+        )
     assert not (tmp_path / "found.tsv").exists()
     # What the hint says leads to the predictions.
     back = {name: reverse_complement(text) for name, text in turned.items()}
     write_fasta(tmp_path / "turned.fasta", back)
-    predict_by_baselines(**files, predictions_out=tmp_path / "found.tsv")
+    predict_by_baselines(
+        **files, predictions_out=tmp_path / "found.tsv", notes_out=tmp_path / "found.notes.tsv"
+    )
     assert (tmp_path / "found.tsv").exists()
 
 
