@@ -61,7 +61,7 @@ def linear(task: Problem, embedding_ND: NDArray[np.float64], loss: str) -> Predi
     scaled_ND = (embedding_ND - train_TD.mean(axis=0)) / scale
     if not task.regression:
         logistic = LogisticRegression(C=LOGISTIC_COST, class_weight="balanced", max_iter=500)
-        return fit_predict(task, logistic, scaled_ND)
+        return fit_predict(task.encode(), logistic, scaled_ND)
     if loss == "squares":
         return fit_predict(task, RidgeCV(PENALTIES), scaled_ND)
     chosen = search(task, SVR(kernel="linear", epsilon=0.0), {"C": COSTS}, leave_parts_out(task))

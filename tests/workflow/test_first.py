@@ -46,7 +46,6 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
     results = checkout.root / "results" / "demo"
     assert "open results/demo/report.html" in done.stdout
     # The lights of the predictions stand below the answer.
-    print(done.stdout[-1500:])
     assert "Predictions, light: caution. " in done.stdout
     for name in ("first.html", "report.html"):
         page = (results / name).read_text(encoding="utf-8")

@@ -126,6 +126,7 @@ def described(headline: str, predictions: pd.DataFrame) -> dict:
         "structure": {"column": "host", "groups": 4, "independent": False, "stated": True},
         "guessing": {"score": 6.0, "difference": -5.0, "corrected_t_p": 0.0123},
         "confounders": [],
+        "far_values": None,
         "draws": None,
         "start": "pretrained",
         "start_directory": None,
