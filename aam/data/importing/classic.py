@@ -276,7 +276,7 @@ def _sheet(
             values = pd.to_numeric(text, errors="coerce")
             is_unread = values.isna() & text.str.lower().ne("nan")
             if is_unread.any() and _holds_no_counts(name, text):
-                left_out.append(name)
+                left_out += [name] if name else []
                 continue
             if is_unread.all() and sheet.sequences is None and all(map(is_sequence, text)):
                 sheet.sequences = [*text]

@@ -156,6 +156,7 @@ SAID = {
     "samples in rows, no corner": "was read as follows: its rows are samples. If",
     "samples in rows": "was read as follows: its rows are samples. If",
     "samples in rows, wrong corner": "the axes are exchanged: 'ASV1', 'ASV2' and 4 more are called",
+    "ranks": "columns that hold no counts are left out, 'Kingdom', 'Phylum'. If",
     "mothur": "it is a .shared file of mothur, and its rows are samples",
     "a title": "its first line ('Table of OTUs of 2023') is a title",
     "total": "sample 'Total' is left out, because the values are the sum of the other samples",
@@ -178,7 +179,13 @@ def test_what_was_decided_is_said(tmp_path, fasta, form, caplog):
 
 
 def test_a_plain_table_is_read_without_a_word(tmp_path, fasta, caplog):
-    for form in ("tab", "tab, other corner", "lineages first", "exponents"):
+    for form in (
+        "tab",
+        "tab, other corner",
+        "empty columns and rows",
+        "lineages first",
+        "exponents",
+    ):
         (tmp_path / "table").write_text(FORMS[form])
         import_counts(tmp_path / "table", fasta)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -23,6 +23,8 @@ def test_every_artifact_is_read_whatever_the_name_of_the_file(tmp_path):
     assert found.counts.toarray().tolist() == [[3, 4]]
     fasta = artifact(path, "FeatureData[Sequence]", "dna-sequences.fasta", ">a x\nacg\nT\n")
     assert load_sequences(fasta) == {"a": "ACGT"}
+    kind = "FeatureTable[Frequency % Properties('phylogenetic')]"
+    assert load_table(artifact(path, kind, "feature-table.biom", content)).sample_ids == ["01"]
     # A tree of this type is rooted, even with many children at the root.
     found = load_tree(artifact(path, "Phylogeny[Rooted]", "tree.nwk", "(a:1,b:1,c:1);"))
     assert [tip.name for tip in found.tips()] == ["a", "b", "c"]
