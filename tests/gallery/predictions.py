@@ -163,12 +163,25 @@ CASES = (
         "dada2#126",
         other_strand,
         either(passes=("reverse|strand|orient",), refused=("reverse|strand|orient",)),
+        reading=either(refused=(r"new\.tsv", "reverse|strand|orient")),
     ),
-    predicted("another region", "siamcat#30", other_region, MEANINGLESS),
+    predicted(
+        "another region",
+        "siamcat#30",
+        other_region,
+        MEANINGLESS,
+        reading=either(refused=(r"new\.tsv", "region")),
+    ),
     predicted(
         "half of the ASVs from another region", "siamcat#30", other_half, Outcome(passes=TOLD)
     ),
-    predicted("reads with their primers", "siamcat#30", longer, MEANINGLESS),
+    predicted(
+        "reads with their primers",
+        "siamcat#30",
+        longer,
+        MEANINGLESS,
+        reading=either(refused=(r"new\.tsv", "primer")),
+    ),
     predicted("reads that are shorter", "dada2#708", shorter, Outcome(passes=())),
     predicted(
         "a table turned by 90 degrees",

@@ -18,6 +18,7 @@ from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
 from aam.unifrac.products import Products
 
+KEYS = ("table", "sequences", "dropped", "tree", "metadata", "notes")
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 REFERENCE = DATA / "unifrac-reference"
 TABLES = {
@@ -37,7 +38,7 @@ pytestmark = [
 def test_every_real_dataset_is_imported(tmp_path, name, samples, features, column, labelled):
     source = DATA / name
     given = {"table": source / "table.biom"}
-    out = {key: tmp_path / key for key in ("table", "sequences", "dropped", "tree", "metadata")}
+    out = {key: tmp_path / key for key in KEYS}
     for stage, inputs in (
         (import_table, given),
         (import_tree, {**out, "tree": source / "tree.nwk"}),
