@@ -69,9 +69,13 @@ def summary_page(
 
 
 def closing_lines(
-    page: Path, tasks: Sequence[Mapping[str, Any]], left_over: Sequence[str] = ()
+    page: Path,
+    tasks: Sequence[Mapping[str, Any]],
+    *,
+    cautions: Sequence[str] = (),
+    left_over: Sequence[str] = (),
 ) -> list[str]:
-    """Return the answer to the first task, its first light, and where the page is.
+    """Return the answer to the first task, its lights, and where the page is.
 
     Parameters
     ----------
@@ -79,6 +83,8 @@ def closing_lines(
         The page of results, in the folder of the dataset.
     tasks
         Contents of `metrics.json`, those of the first task first.
+    cautions
+        What limits the trust in all tasks because of the files.
     left_over
         Folders of tasks that the configuration no longer has.
     """
@@ -98,6 +104,7 @@ def closing_lines(
     return [
         f"{dataset}, {first['task']}: {write_short_answer(first, verdict)}",
         f"Light: {light.light}. {light.text}",
+        *(f"Light: caution. {text}" for text in cautions),
         f"Page{every}: open {page} in a browser",
         *unasked,
     ]

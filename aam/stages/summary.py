@@ -209,7 +209,13 @@ class _Records:
         return {**self.encoder_files, **self.task_files}
 
 
-def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str] = ()) -> str:
+def closing_summary(
+    page: Path,
+    scores: Sequence[Path],
+    *,
+    notes: Sequence[Path] = (),
+    left_over: Sequence[str] = (),
+) -> str:
     """Return what a run ends with, in a few lines.
 
     Parameters
@@ -219,6 +225,8 @@ def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str]
     scores
         `metrics.json` of each task on the page, those of the first task first. Others in that
         folder are of tasks that nobody asked for.
+    notes
+        TSV files of what was decided for the user, of which the cautions are named.
     left_over
         Folders of such tasks, below the folder of the dataset.
 
@@ -227,7 +235,9 @@ def closing_summary(page: Path, scores: Sequence[Path], left_over: Sequence[str]
     str
         The lines.
     """
-    return "\n".join(closing_lines(page, [read_json(path) for path in scores], left_over))
+    cautions = [note.text for note in _decisions(notes) if note.is_caution]
+    reports = [read_json(path) for path in scores]
+    return "\n".join(closing_lines(page, reports, cautions=cautions, left_over=left_over))
 
 
 def closing_predictions(paths: Sequence[Path]) -> list[str]:

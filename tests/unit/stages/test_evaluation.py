@@ -422,13 +422,19 @@ def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(resul
     # What an earlier configuration called a task.
     shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
     left_over = ["finetune/base/years"]
-    lines = summary.closing_summary(results / "report.html", scores, left_over).splitlines()
+    notes = results / "inputs" / "notes" / "metadata.tsv"
+    write_notes(notes, [Note("Tabs were found."), Note("No metadata for 'S01'.", is_caution=True)])
+    lines = summary.closing_summary(
+        results / "report.html", scores, notes=[notes], left_over=left_over
+    ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
-    assert "all 2 tasks" in lines[2]
-    assert "finetune/base/years" in lines[3]
+    assert lines[2] == "Light: caution. No metadata for 'S01'."
+    assert "all 2 tasks" in lines[3]
+    assert "finetune/base/years" in lines[4]
+    assert len(lines) == 5, "what was decided without harm stands on the page"
     (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
     assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
-    said = summary.closing_summary(results / "report.html", [], left_over)
+    said = summary.closing_summary(results / "report.html", [], left_over=left_over)
     assert "Works" not in said
 
 
