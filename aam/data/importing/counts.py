@@ -4,7 +4,7 @@ What has no reads is left out, and features of the same sequence become one.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +43,6 @@ class ReadCounts:
 def import_counts(
     table: Path | FeatureTable,
     sequences: Path | None = None,
-    *,
-    sample_ids: Collection[str] | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
@@ -55,9 +53,6 @@ def import_counts(
     sequences
         FASTA file or `.qza` of the sequences. None: the feature IDs are the sequences, or a column
         of the table has them.
-    sample_ids
-        Samples that other files name, where they are known. They decide which axis of the table
-        holds the samples only where the sequences leave that open.
 
     Raises
     ------
@@ -70,7 +65,7 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given, sample_ids=sample_ids)
+        file = read_table_file(table, sequences=given)
     kept, empty = without_empty(file.table)
     sequence_of = match_sequences(kept, where, given, file.sequences)
     merged, same = merge_same_sequences(kept, sequence_of, where)

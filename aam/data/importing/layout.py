@@ -102,13 +102,12 @@ def orient(
     path: Path,
     layout: Layout,
     has_sequence: Callable[[Sequence[str]], int],
-    sample_ids: Collection[str] | None,
 ) -> Layout:
     """Return a table with its samples in rows.
 
     The axis whose IDs are sequences, or have one in the file of the sequences, holds the features.
-    If that can be said of both, the IDs of the metadata decide, then the table itself: its format,
-    or the name of its first column.
+    If that can be said of both, the table itself decides: its format, or the name of its first
+    column.
 
     Parameters
     ----------
@@ -118,30 +117,15 @@ def orient(
         The table as its file has it.
     has_sequence
         Returns how many of some IDs have a sequence.
-    sample_ids
-        IDs of samples that other files name; None: they are not known.
 
     Raises
     ------
     InputError
-        The table could be either, or its IDs contradict those of the metadata.
+        The table could be either.
     """
     axes = (layout.sample_ids, layout.feature_ids)
     sequenced = _likelier(has_sequence(axes[1]), axes[1], has_sequence(axes[0]), axes[0])
-    named = None
-    if sample_ids is not None:
-        known = frozenset(sample_ids)
-        found = [sum(name in known for name in axis) for axis in axes]
-        named = _likelier(found[0], axes[0], found[1], axes[1])
-    if sequenced is not None and named is not None and sequenced != named:
-        raise _either(
-            path,
-            axes,
-            "by the sequences one is right, by the sample metadata the other",
-            "give the sequences and the metadata of this table",
-        )
-    decided = sequenced if sequenced is not None else named
-    is_open = decided is None and not layout.states_axes and all(axes)
+    is_open = sequenced is None and not layout.states_axes and all(axes)
     if is_open and all(has_sequence(axis) == len(axis) for axis in axes):
         raise _either(
             path,
@@ -150,15 +134,14 @@ def orient(
             "call the first column '#OTU ID' if each row is a feature, 'sample-id' if it is a "
             "sample",
         )
-    if decided is not False:
+    if sequenced is not False:
         return layout
     if layout.states_axes:
         logger.warning(
-            "%s: the axes are exchanged: %s are called samples there, but %s; if that is wrong, "
-            "give the sequences and the metadata of this table",
+            "%s: the axes are exchanged: %s are called samples there, but they have sequences; if "
+            "that is wrong, give the sequences of this table",
             path,
             first_names(axes[0], limit=2),
-            "they have sequences" if sequenced is not None else "the metadata have the features",
         )
     return layout.turned()
 

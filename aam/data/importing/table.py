@@ -4,7 +4,7 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,7 +74,6 @@ def load_table(
     path: Path,
     *,
     sequences: SequenceFile | None = None,
-    sample_ids: Collection[str] | None = None,
 ) -> FeatureTable:
     """Read a feature table in any of the formats that users have, and check it.
 
@@ -82,7 +81,7 @@ def load_table(
 
     Parameters
     ----------
-    path, sequences, sample_ids
+    path, sequences
         As for `read_table_file`.
 
     Raises
@@ -90,14 +89,13 @@ def load_table(
     InputError
         The file is no table of whole counts; all its problems are named at once.
     """
-    return read_table_file(path, sequences=sequences, sample_ids=sample_ids).table
+    return read_table_file(path, sequences=sequences).table
 
 
 def read_table_file(
     path: Path,
     *,
     sequences: SequenceFile | None = None,
-    sample_ids: Collection[str] | None = None,
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -110,8 +108,6 @@ def read_table_file(
         says which. Each may be compressed by gzip.
     sequences
         The sequences of the features, where a file has them.
-    sample_ids
-        Samples that other files name, where they are known.
 
     Raises
     ------
@@ -148,7 +144,7 @@ def read_table_file(
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     layout.counts.eliminate_zeros()
     known = _Known(sequences, by_feature)
-    oriented = orient(path, layout, known.count, sample_ids)
+    oriented = orient(path, layout, known.count)
     is_exchanged = oriented.sample_ids is not layout.sample_ids
     if is_text and sheet.row_ids == oriented.sample_ids:
         # A table whose axes contradict its first column was warned of.
