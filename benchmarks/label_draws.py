@@ -15,6 +15,7 @@ import math
 import re
 import shutil
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -478,19 +479,32 @@ def _lost_values(
             if cell and not is_told and (listed is None or cell in listed):
                 yield f"{name!r}: {cell!r} is left out, and nobody is told"
         elif task.kind == "regression":
-            if not is_told and float(observed[name]) != _number(cell):
+            # Decimal commas and percent signs are told of a column, not of each cell.
+            is_told = is_told or repr(study.target) in warnings or f"'{study.target}'" in warnings
+            is_plain = _number(cell) == _number(cell, is_plain=True)
+            if float(observed[name]) != _number(cell) or not (is_plain or is_told):
                 yield f"{name!r}: {cell!r} became {observed[name]!r}"
         elif observed[name] != cell and not is_told:
             yield f"{name!r}: {cell!r} became {observed[name]!r}"
-        if name in groups and study.groups and groups[name] != study.metadata[study.groups][row]:
-            yield f"{name!r}: group {study.metadata[study.groups][row]!r} became {groups[name]!r}"
+        if name in groups and study.groups:
+            group = study.metadata[study.groups][row]
+            if groups[name] != group and _visible(groups[name]) != _visible(group):
+                yield f"{name!r}: group {group!r} became {groups[name]!r}"
 
 
-def _number(cell: str) -> float:
+def _number(cell: str, *, is_plain: bool = False) -> float:
+    """Return the number in a cell, NaN where it is none; a plain one has neither comma nor sign."""
+    text = cell if is_plain else cell.replace("%", "").replace(",", ".")
     try:
-        return float(cell)
+        return float(text)
     except ValueError:
         return float("nan")
+
+
+def _visible(text: str) -> str:
+    """Return what a reader sees of a name: one form of each letter, no signs without width."""
+    composed = unicodedata.normalize("NFC", text.replace("\u200b", "").replace("\ufeff", ""))
+    return " ".join(composed.split())
 
 
 def _changed_names(study: Study, files: Mapping[str, Path], config: Config) -> Iterator[str]:
