@@ -362,10 +362,15 @@ def _split(text: str, separator: str, escape: str | None = None) -> list[list[st
         escapechar=escape,
     )
     try:
-        lines = [[cell.strip(_AROUND) for cell in line] for line in reader]
+        lines = [[cell.strip() for cell in line] for line in reader]
     except csv.Error as error:
         raise csv.Error(f"line {reader.line_num}: {error}") from error
-    return [cells for cells in lines if any(cells)]
+    # Signs without width stay in values until `_with_plain_letters` can say that it joins two.
+    if lines:
+        lines[0] = [cell.strip(_AROUND) for cell in lines[0]]
+    for cells in lines[1:]:
+        cells[:1] = [cell.strip(_AROUND) for cell in cells[:1]]
+    return [cells for cells in lines if any(cell.strip(_AROUND) for cell in cells)]
 
 
 def _is_comment(first: str) -> bool:

@@ -367,3 +367,11 @@ def test_the_separator_changes_no_value(tmp_path_factory, cells, separator):
             writer.writerows([f"s{row}", cell, "z"] for row, cell in enumerate(cells))
         found.append(load_metadata(folder / str(number)))
     assert found[0].equals(found[1])
+
+
+def test_values_that_differ_in_a_sign_without_width_are_joined_with_a_word(tmp_path, caplog):
+    path = tmp_path / "m.tsv"
+    path.write_text("sample-id\tsite\n\u200bs1\ta\u200b\ns2\ta\ns3\tb\n", encoding="utf-8")
+    found = load_metadata(path)
+    assert found["site"].to_dict() == {"s1": "a", "s2": "a", "s3": "b"}
+    assert r"'a\u200b' as 'a' in 'site'" in caplog.text
