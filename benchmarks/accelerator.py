@@ -49,9 +49,9 @@ from aam.bench.variants import (
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
-from aam.runtime.run_options import RunOptions
 from aam.util.atomic import read_json
 from aam.util.errors import problem
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 OPTION = "option"

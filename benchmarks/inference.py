@@ -43,7 +43,7 @@ from aam.report.labels import format_quantity
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
-from aam.train.monitoring.memory import peak_mb
+from aam.train.memory.meter import peak_mb
 from aam.util.seeds import generator
 
 logger = logging.getLogger(__name__)

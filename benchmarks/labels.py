@@ -32,10 +32,10 @@ from aam.data.folds import read_folds
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import branches, read_tree
+from aam.distances.store import read_distances
 from aam.learners.baselines.inner import leave_parts_out, search
 from aam.learners.baselines.problem import Prediction, Problem, fit_predict
 from aam.learners.baselines.registry import suitable_baselines
-from aam.unifrac.store import read_distances
 from aam.util.seeds import generator
 
 NUMBERS = (10, 25, 50, 100)

@@ -29,10 +29,10 @@ from aam.config.metrics import METRICS
 from aam.evaluate.scores import HEADLINE, accuracy_table
 from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
 from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
+from aam.util.run_options import RunOptions
 from benchmarks.accelerator import inputs_of, laid_together
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]

@@ -30,7 +30,6 @@ from aam.bench.tables import markdown_table
 from aam.config import slices
 from aam.config.configuration import load
 from aam.distributed.devices import Devices
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.preparation import prepare
@@ -40,6 +39,7 @@ from aam.tasks.pretrain.validation import HeldOut
 from aam.train import optimizer as optimizers
 from aam.train.checkpoint import Checkpoints
 from aam.util.atomic import write_tsv
+from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 from benchmarks.accelerator import inputs_of, laid_together
 

@@ -25,7 +25,7 @@ from aam.data.importing.table import load_table
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.trees.infer import build_tree
-from aam.unifrac.engines import choose
+from aam.distances.engines import choose
 from aam.util.seeds import generator
 
 STUDY = "mackerel"

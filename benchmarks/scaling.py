@@ -25,8 +25,8 @@ from aam.config.configuration import load
 from aam.data.samples import SampleStore, write_samples
 from aam.data.tokens import TokenStore
 from aam.report.labels import format_quantity
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.settings import PretrainSettings
+from aam.util.run_options import RunOptions
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
 

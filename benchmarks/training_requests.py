@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from aam.bench import measurements
-from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
@@ -19,6 +18,7 @@ from aam.train.progress import TimeIsUp
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import file_digest, provenance
+from aam.util.run_options import RunOptions
 from benchmarks import predicted
 
 CHECKPOINT_EVERY_S = 20.0

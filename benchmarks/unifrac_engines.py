@@ -20,9 +20,9 @@ import numpy as np
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom, write_biom
+from aam.distances.engines import Setting
+from aam.distances.store import read_distances, read_faith_pd
 from aam.stages.unifrac import compute_distances
-from aam.unifrac.engines import Setting
-from aam.unifrac.store import read_distances, read_faith_pd
 
 ENGINES: tuple[Setting, ...] = ("unifrac", "ssu", "products", "scikit-bio")
 

@@ -10,9 +10,9 @@ import pandas as pd
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
 from aam.data.trees.branches import branches, read_tree
+from aam.distances.in_batch import BatchDistances
+from aam.distances.store import write_distances
 from aam.stages.baselines import fit_baselines
-from aam.unifrac.in_batch import BatchDistances
-from aam.unifrac.store import write_distances
 
 DEPTH, VIEWS, HELD_OUT = 60, 2, 5
 RAREFACTION = {"depth": DEPTH, "seed": 0, "views": VIEWS}

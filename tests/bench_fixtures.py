@@ -7,7 +7,7 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.samples import write_samples
 from aam.data.tokens import write_tokens
-from aam.unifrac.store import write_distances, write_faith_pd
+from aam.distances.store import write_distances, write_faith_pd
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.asv_encoders import AsvBdh, AsvEncoder
-from aam.nn.bdh import BASE, Bdh
-from aam.nn.recurrent import BiLstm
+from aam.model.layers.bdh import BASE, Bdh
+from aam.model.layers.recurrent import BiLstm
 
 
 def reference_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:

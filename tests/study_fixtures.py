@@ -12,9 +12,9 @@ from aam.data.samples import write_samples
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.data.tokens import write_tokens
-from aam.runtime.run_options import RunOptions
-from aam.unifrac.store import write_distances, write_faith_pd
+from aam.distances.store import write_distances, write_faith_pd
 from aam.util.provenance import provenance
+from aam.util.run_options import RunOptions
 
 METRICS = ["unweighted", "faith_pd"]
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")

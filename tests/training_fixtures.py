@@ -15,13 +15,13 @@ from aam.distributed.devices import Devices
 from aam.inference.outputs import Outputs, decode_outputs, raw_outputs
 from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.settings import TargetColumns
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.options import step_options
+from aam.util.run_options import RunOptions
 
 LABELLED = np.array([17, 0, 3, 4, 19, 8, 9, 11, 14])
 FOLD = (0, 1, 2, 0, 1, 2, 0, 1, 2)

@@ -11,11 +11,11 @@ from skbio import TreeNode
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
+from aam.distances import engines
+from aam.distances.engines import ScikitBio
+from aam.distances.package import UnifracPackage, import_fault
+from aam.distances.ssu import Ssu
 from aam.simulate.birth_death import birth_death_tree
-from aam.unifrac import engines
-from aam.unifrac.engines import ScikitBio
-from aam.unifrac.package import UnifracPackage, import_fault
-from aam.unifrac.ssu import Ssu
 
 SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]

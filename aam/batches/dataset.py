@@ -25,8 +25,8 @@ from aam.batches.subsampling import Subsampling
 from aam.config.metrics import FAITH_PD
 from aam.data.samples import SampleStore, places_of
 from aam.data.tokens import TokenStore
+from aam.distances.in_batch import BatchDistances
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
-from aam.unifrac.in_batch import BatchDistances
 from aam.util.seeds import generator, seed_of
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.metrics import FAITH_PD
-from aam.unifrac.store import distance_rows, read_faith_pd
+from aam.distances.store import distance_rows, read_faith_pd
 from aam.util.errors import count_names, problem
 
 DISTANCES_AT_ONCE = 1 << 20

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from aam.config.sections.training import Pretraining
 from aam.data.samples import SampleStore
-from aam.unifrac.in_batch import BatchDistances
+from aam.distances.in_batch import BatchDistances
 from aam.util.seeds import generator
 
 

@@ -26,10 +26,10 @@ from aam.bench.variants import (
 )
 from aam.config.sections.training import Pretraining
 from aam.report.labels import format_quantity
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.util.atomic import write_json, write_text, write_tsv
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 COLUMNS = [

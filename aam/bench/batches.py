@@ -15,7 +15,7 @@ from aam.batches.dataset import BatchDataset
 from aam.data.vocabulary import PAD
 from aam.distributed.shards import join_blocks
 from aam.model.batch import AsvBlock, Batch, Masked
-from aam.train.micro_batches import MicroBatches
+from aam.train.memory.micro_batches import MicroBatches
 from aam.util.errors import problem
 
 ASVS_PER_CHUNK = 256

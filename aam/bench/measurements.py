@@ -21,7 +21,7 @@ from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import Prepared, prepare
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import is_compiled
-from aam.train.monitoring.memory import peak_mb
+from aam.train.memory.meter import peak_mb
 from aam.train.options import StepOptions, set_up
 from aam.train.step import batches, learning_rate, train_step
 from aam.util.errors import problem

@@ -16,9 +16,9 @@ NEUTRAL = frozenset(
         "aam.train.monitoring.reporter",
         "aam.train.monitoring.tensorboard",
         "aam.train.monitoring.watch",
-        "aam.runtime.entry",
+        "aam.stages.job",
         "aam.distributed.launch",
-        "aam.runtime.run_options",
+        "aam.util.run_options",
     }
 )
 """Modules that report what happens and never change a result, and the version."""

@@ -136,7 +136,7 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     return section.partitions if can_share and section.partitions != "auto" else 1
 
 
-def augment(config: Config, dataset: str) -> Slice:
+def store_samples(config: Config, dataset: str) -> Slice:
     """Return the settings of the sample store."""
     section = resolved(config, "augmentation", dataset=dataset)
     return {**section.plain(), "seed": AUGMENTATION_SEED}

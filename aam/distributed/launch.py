@@ -30,11 +30,11 @@ from torch.distributed.launcher import LaunchConfig, elastic_launch
 
 from aam.config.digest import PACKAGE_ROOT
 from aam.distributed.world import World, check_granted
-from aam.runtime.run_options import RunOptions
 from aam.util import log
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem
 from aam.util.machine import end_with
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 JOB = "job.pickle"

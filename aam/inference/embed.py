@@ -21,8 +21,8 @@ from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.build import build_encoder
 from aam.model.encoder import Encoder
+from aam.model.layers.attention import AttentionBackend
 from aam.model.store import AGAIN, load_config, rebuilt
-from aam.nn.attention import AttentionBackend
 from aam.util.manifest import fitting
 
 TOKENS_ON_CPU = 1 << 13

@@ -19,10 +19,10 @@ from aam.data.importing.sequences import load_sequences
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees.branches import branches, read_tree
+from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
 from aam.reference_tree.bases import encode
 from aam.reference_tree.nearest import KnownSequences
-from aam.unifrac.in_batch import BatchDistances
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.augment.views import Augmentation, build_store
+from aam.data.augmentation import Augmentation, build_store
 from aam.data.importing.counts import import_counts
 from aam.data.importing.table import NO_READS
 from aam.data.rarefaction import rarefy

@@ -16,12 +16,12 @@ from torch.nn.functional import embedding, pad
 
 from aam.data.vocabulary import VOCABULARY_SIZE
 from aam.model.batch import Masked
-from aam.nn.attention import AttentionBackend, arithmetic, rotary_tables
-from aam.nn.bdh import Bdh, neuron_tables, normalize
-from aam.nn.block import Block
-from aam.nn.layer import Layer, LayerStack
-from aam.nn.pooling import AttentionPooling
-from aam.nn.recurrent import BiLstm
+from aam.model.layers.attention import AttentionBackend, arithmetic, rotary_tables
+from aam.model.layers.bdh import Bdh, neuron_tables, normalize
+from aam.model.layers.block import Block
+from aam.model.layers.layer import Layer, LayerStack
+from aam.model.layers.pooling import AttentionPooling
+from aam.model.layers.recurrent import BiLstm
 
 BDH_NEURONS = 4
 """Neurons of all heads of a BDH layer, as a multiple of the width."""

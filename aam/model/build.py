@@ -5,8 +5,8 @@ from torch import nn
 
 from aam.model.asv_encoders import Architecture
 from aam.model.encoder import Encoder
-from aam.nn.attention import AttentionBackend
-from aam.nn.layer import Layer
+from aam.model.layers.attention import AttentionBackend
+from aam.model.layers.layer import Layer
 
 
 def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) -> Encoder:

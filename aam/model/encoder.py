@@ -14,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 from aam.model.asv_encoders import ENCODERS, Architecture
 from aam.model.batch import Batch, SampleBlock
-from aam.nn.attention import AttentionBackend, arithmetic, key_mask
-from aam.nn.block import Block
-from aam.nn.layer import LayerStack
-from aam.nn.pooling import AttentionPooling
+from aam.model.layers.attention import AttentionBackend, arithmetic, key_mask
+from aam.model.layers.block import Block
+from aam.model.layers.layer import LayerStack
+from aam.model.layers.pooling import AttentionPooling
 
 Recompute = Literal["nothing", "layers", "micro-batches"]
 """What the backward pass computes a second time instead of keeping its activations: nothing, the

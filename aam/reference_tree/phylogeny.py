@@ -19,9 +19,9 @@ from aam.data.importing.sequences import feature_sequences, load_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
+from aam.distances.engines import Engine, Sparse, choose
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.tree import ReferenceTree
-from aam.unifrac.engines import Engine, Sparse, choose
 from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
 

@@ -6,8 +6,8 @@ from aam.bench.ablation import run_ablation
 from aam.bench.subprocess_runner import SubprocessRunner
 from aam.bench.tables import about_run
 from aam.bench.variants import SpeedSettings
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
+from aam.util.run_options import RunOptions
 
 
 def measure_speed(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from aam.data.predictions import PROBABILITY, class_names
-from aam.unifrac.store import distance_rows, read_faith_pd
+from aam.distances.store import distance_rows, read_faith_pd
 from aam.util.qiime2 import write_artifact
 
 COMPONENTS = 10

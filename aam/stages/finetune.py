@@ -12,7 +12,6 @@ from aam.config.digest import code_digest
 from aam.data.predictions import write_predictions
 from aam.data.table import read_biom
 from aam.inference.bundle import SHARED, write_bundle
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.cross_validation import CrossValidation, Finished
 from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import Models, divide_models, processes, train_in_processes
@@ -28,6 +27,7 @@ from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.parquet import write_table
 from aam.util.provenance import file_digest, settings_digest
+from aam.util.run_options import RunOptions
 
 WHICH_MODEL = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
 """Columns of the curves that say which model they are of."""

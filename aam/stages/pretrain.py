@@ -6,7 +6,6 @@ from pathlib import Path
 from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.distributed import launch
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
@@ -16,6 +15,7 @@ from aam.train.checkpoint import Checkpoints
 from aam.train.history import write_history
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
+from aam.util.run_options import RunOptions
 
 
 def pretrain_encoder(

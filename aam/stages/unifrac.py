@@ -9,9 +9,9 @@ from pathlib import Path
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import branches
-from aam.unifrac import check, parts, store
-from aam.unifrac.engines import Engine, ScikitBio, Setting, Sparse, choose
-from aam.unifrac.stripes import Joined, StripeMatrix
+from aam.distances import check, parts, store
+from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose
+from aam.distances.stripes import Joined, StripeMatrix
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)

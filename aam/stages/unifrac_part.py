@@ -7,9 +7,9 @@ from pathlib import Path
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
-from aam.unifrac.engines import Setting, choose_for_jobs
-from aam.unifrac.parts import write_part
-from aam.unifrac.stripes import job_stripes
+from aam.distances.engines import Setting, choose_for_jobs
+from aam.distances.parts import write_part
+from aam.distances.stripes import job_stripes
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def compute_part(
     part, parts
         Number of the job, from 0, and how many jobs share the matrix.
     engine
-        What computes the distances (`aam.unifrac.engines.choose_for_jobs`).
+        What computes the distances (`aam.distances.engines.choose_for_jobs`).
     threads
         Cores to use.
     work

@@ -22,7 +22,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from aam.distributed import sharded
 from aam.distributed.devices import Devices
 from aam.train.host_copy import HostCopy
-from aam.train.monitoring.memory import MB, is_out_of_memory
+from aam.train.memory.meter import MB, is_out_of_memory
 from aam.util.atomic import atomic_path, remove
 from aam.util.errors import InputError, first_line, problem
 from aam.util.manifest import check_manifest

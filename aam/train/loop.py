@@ -12,17 +12,17 @@ from aam.batches.dataset import BatchDataset
 from aam.config.sections.training import Training
 from aam.distributed.devices import Devices
 from aam.model.batch import Batch
-from aam.runtime.run_options import RunOptions
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import CACHE
 from aam.train.early_stopping import EarlyStopping, Validation
+from aam.train.memory.step_memory import StepMemory
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback
 from aam.train.options import StepOptions, report, set_up
 from aam.train.precision import PrecisionChoice
 from aam.train.progress import Progress, Saver, TimeIsUp
 from aam.train.step import WorkerDied, batches, learning_rate, train_step
-from aam.train.step_memory import StepMemory
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 LOG_POINTS = 200

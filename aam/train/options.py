@@ -13,7 +13,7 @@ from aam.config.sections.training import Training
 from aam.distributed.devices import AUTO, Devices
 from aam.distributed.hardware import hardware_name, has_tf32
 from aam.model.encoder import Recompute
-from aam.nn.attention import AttentionBackend, available_backend
+from aam.model.layers.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
 from aam.train.optimizer import make_optimizer
 

@@ -15,10 +15,10 @@ from aam.batches.dataset import BatchDataset
 from aam.distributed.devices import AUTO, Devices
 from aam.distributed.hardware import hardware_name
 from aam.distributed.shards import local_shard
-from aam.train.memory_search import fit_to_memory
-from aam.train.micro_batches import MicroBatches
-from aam.train.step_measurement import measure_step
-from aam.train.step_memory import StepMemory
+from aam.train.memory.micro_batches import MicroBatches
+from aam.train.memory.search import fit_to_memory
+from aam.train.memory.step_measurement import measure_step
+from aam.train.memory.step_memory import StepMemory
 from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)

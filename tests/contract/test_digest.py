@@ -98,7 +98,7 @@ def test_the_digest_of_a_script_covers_its_logic_and_what_it_imports(
     edit(script, '"""', '"""Other words. ')
     edit(script, "    with", "    # why\n    with")
     edit(package / "stages" / "rarefy.py", '"""', '"""Other words. ')
-    edit(package / "runtime" / "entry.py", "MARGIN_S = 180.0", "MARGIN_S = 181.0")
+    edit(package / "stages" / "job.py", "MARGIN_S = 180.0", "MARGIN_S = 181.0")
     assert digest.script_digest(script) == before
     edit(script, 'job.settings["seed"]', 'job.settings["seed"] + 1')
     edited = digest.script_digest(script)

@@ -12,11 +12,11 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
+from aam.distances.products import Products
 from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
-from aam.unifrac.products import Products
 
 KEYS = ("table", "sequences", "dropped", "tree", "metadata", "notes")
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 GPU_RULES = {"pretrain", "finetune", "explain", "predict", "predict_super_learner"}
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),
-    *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "augment"),
+    *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "store_samples"),
     *("folds", "baselines", "first_answer", "score", "super_learner", "benchmark_accuracy"),
 }
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from aam.augment.views import Augmentation, build_store
+from aam.data.augmentation import Augmentation, build_store
 from aam.data.rarefaction import rarefy
 from aam.data.samples import SampleStore
 from aam.data.table import FeatureTable

@@ -47,7 +47,7 @@ OF_A_TASK = times(2, TRAINED) + TABLES
 PRETRAINED = times(2, OF_A_MODEL) + TABLES
 FINETUNED = times(4, TRAINED) + times(2, PREDICTED) + TABLES
 AFTER_SAMPLES = PRETRAINED + times(2, TRAINED)
-OF_READS = Counter(augment=1, baselines=2) + FIRSTS + AFTER_SAMPLES
+OF_READS = Counter(store_samples=1, baselines=2) + FIRSTS + AFTER_SAMPLES
 """Folds are of the samples of view 0, baselines see the reads and distances of all views."""
 AFTER_RAREFYING = Counter(unifrac=2, folds=2) + OF_READS
 # Distances reach the score of `site` by the baselines alone.
@@ -63,7 +63,7 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     # The page of first answers says how long the networks take.
     "tokens": (
         {"tokens": {"max_length_bp": 30}},
-        Counter(tokenize=1, augment=1) + AFTER_SAMPLES + FIRST_PAGE,
+        Counter(tokenize=1, store_samples=1) + AFTER_SAMPLES + FIRST_PAGE,
     ),
     "unifrac": ({"unifrac": {"engine": "scikit-bio"}}, AFTER_DISTANCES),
     # Snakemake compares the names of input files; see the test of jobs below.
@@ -71,7 +71,10 @@ ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
         {"unifrac": {"partitions": 3}},
         Counter(unifrac_part=6) + AFTER_DISTANCES,
     ),
-    "augmentation": ({"augmentation": {"asv_dropout": 0.1}}, Counter(augment=1) + AFTER_SAMPLES),
+    "augmentation": (
+        {"augmentation": {"asv_dropout": 0.1}},
+        Counter(store_samples=1) + AFTER_SAMPLES,
+    ),
     "models, one of two": (
         {"models": {"other": {"width": 32}}},
         OF_A_MODEL + TRAINED + TABLES + FIRST_PAGE,
@@ -170,7 +173,7 @@ def edited(path: Path) -> Iterator[None]:
 
 LOGIC: dict[str, Counter[str]] = {
     "stages/rarefy.py": Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
-    "stages/tokenize.py": Counter(tokenize=1, augment=1) + AFTER_SAMPLES,
+    "stages/tokenize.py": Counter(tokenize=1, store_samples=1) + AFTER_SAMPLES,
     "stages/folds.py": Counter(folds=2, baselines=2) + FIRSTS + FINETUNED,
     "stages/baselines.py": Counter(baselines=2)
     + FIRSTS

@@ -13,7 +13,7 @@ if (REPOSITORY / "aam").is_dir() and sys.path[0] != str(REPOSITORY):
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), others]))
 
-from aam.runtime.entry import run_job
+from aam.stages.job import run_job
 from aam.util.log import has_console
 
 __all__ = ["run_job"]

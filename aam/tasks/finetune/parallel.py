@@ -17,11 +17,11 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.distributed.world import release_device
-from aam.runtime.run_options import RunOptions
-from aam.train.monitoring.memory import host_budget_mb
+from aam.train.memory.meter import host_budget_mb
 from aam.util import log
 from aam.util.errors import InputError
 from aam.util.machine import end_with
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.distributed.devices import AUTO, Devices
 from aam.model.store import load_config
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
 from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import threads_of_a_model
@@ -26,6 +25,7 @@ from aam.tasks.finetune.settings import FinetuneSettings, TargetColumns
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
 from aam.util.provenance import settings_digest
+from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 
 Part = tuple[NDArray[np.intp], NDArray[np.intp]]

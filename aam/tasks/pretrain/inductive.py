@@ -8,7 +8,6 @@ from typing import Any
 from aam.distributed.devices import Devices
 from aam.inference.asv_cache import module_digest
 from aam.model.store import is_whole, load_config
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import PeakFlops, save, scores
@@ -17,6 +16,7 @@ from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.precision import PrecisionChoice
 from aam.util.atomic import read_json, write_json
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from aam.model.heads import (
     pairwise_error,
 )
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.micro_batches import MicroBatches
+from aam.train.memory.micro_batches import MicroBatches
 from aam.util.seeds import seed_of
 
 ASVS_AT_ONCE = 512

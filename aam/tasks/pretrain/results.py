@@ -22,7 +22,7 @@ from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
-from aam.train.monitoring.memory import peak_mb
+from aam.train.memory.meter import peak_mb
 from aam.train.progress import Progress
 from aam.util.parquet import write_table
 

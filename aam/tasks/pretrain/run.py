@@ -6,15 +6,15 @@ from aam.config.sections.execution import Optimization
 from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.inference_device import KERNELS
 from aam.distributed.world import World
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
-from aam.train.monitoring.memory import host_budget_mb
+from aam.train.memory.meter import host_budget_mb
 from aam.train.options import step_options
 from aam.train.progress import Progress
+from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 ROOM_MB = 4096.0

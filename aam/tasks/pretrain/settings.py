@@ -7,9 +7,9 @@ from typing import Any
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
+from aam.distances.in_batch import BatchDistances
 from aam.model.asv_encoders import Architecture
 from aam.train.options import StepOptions, step_options
-from aam.unifrac.in_batch import BatchDistances
 
 
 @dataclass(frozen=True)

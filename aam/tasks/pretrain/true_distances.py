@@ -16,10 +16,10 @@ from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.samples import SampleStore
 from aam.data.tokens import TokenStore
 from aam.data.trees.branches import check_lengths
+from aam.distances.in_batch import BatchDistances
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.batch_norm import select_evenly
-from aam.train.monitoring.memory import MB, held_mb, host_budget_mb
-from aam.unifrac.in_batch import BatchDistances
+from aam.train.memory.meter import MB, held_mb, host_budget_mb
 
 DISTANCES_FRACTION = 0.5
 """Fraction of the memory left that distances may take; the rest is for the steps."""

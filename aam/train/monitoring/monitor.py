@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from pynvml import NVMLError
 
-from aam.train.monitoring.memory import MB, held_mb, peak_mb, recover, total_mb
+from aam.train.memory.meter import MB, held_mb, peak_mb, recover, total_mb
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

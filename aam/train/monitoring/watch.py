@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
-from aam.runtime.run_options import RunOptions
 from aam.train.monitoring.monitor import Monitor
 from aam.train.monitoring.profiling import profile_steps
 from aam.train.monitoring.reporter import Reporter
 from aam.train.monitoring.tensorboard import CurveWriter
+from aam.util.run_options import RunOptions
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from aam.batches.collate import entries_of
 from aam.batches.dataset import BatchDataset, EmbeddingDataset
 from aam.batches.masking import Masker
 from aam.data.trees.newick import write_newick
+from aam.distances.in_batch import BatchDistances
 from aam.model.predictor import EMBEDDING
-from aam.unifrac.in_batch import BatchDistances
 
 TRAINING = np.array([0, 2, 3, 5, 6, 7, 9, 11, 12, 15, 18])
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from aam.batches import distances
 from aam.batches.distances import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD
-from aam.unifrac import store
-from aam.unifrac.store import write_distances, write_faith_pd
+from aam.distances import store
+from aam.distances.store import write_distances, write_faith_pd
 from aam.util.errors import InputError
 
 METRICS = ["unweighted", FAITH_PD, "weighted"]

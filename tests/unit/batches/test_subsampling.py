@@ -11,7 +11,7 @@ from aam.batches.masking import Masker
 from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.trees.newick import write_newick
-from aam.unifrac.in_batch import BatchDistances
+from aam.distances.in_batch import BatchDistances
 
 METRICS = ["unweighted", "weighted_normalized", "bray_curtis", "faith_pd"]
 

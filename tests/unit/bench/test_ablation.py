@@ -14,9 +14,9 @@ from aam.bench.timing import StepTimes
 from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, SpeedSettings, variants
 from aam.distributed import devices
 from aam.model.batch import Batch
-from aam.runtime.run_options import RunOptions
 from aam.stages.benchmark_speed import measure_speed
 from aam.tasks.pretrain.inputs import PretrainInputs
+from aam.util.run_options import RunOptions
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()

@@ -4,8 +4,8 @@ from matplotlib.image import imread
 
 from aam.bench.ablation import run_ablation
 from aam.config.figures import PLOTS
-from aam.runtime.run_options import RunOptions
 from aam.stages.plot import draw_figures
+from aam.util.run_options import RunOptions
 
 LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.train.progress import TimeIsUp
 from aam.util.errors import InputError
+from aam.util.run_options import RunOptions
 from benchmarks import gpu, kept, kept_tests, predicted, training_requests
 from benchmarks.kept import KeptResults
 from benchmarks.predicted import GPUS, Work

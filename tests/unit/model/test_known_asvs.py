@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from aam.augment.views import Augmentation, build_store
+from aam.data.augmentation import Augmentation, build_store
 from aam.data.table import FeatureTable
 from aam.data.tokens import TokenStore
 from aam.data.vocabulary import tokenize

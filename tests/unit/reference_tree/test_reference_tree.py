@@ -12,6 +12,8 @@ import aam
 from aam.config.references import REFERENCES, TREE
 from aam.data.table import FeatureTable
 from aam.data.trees.newick import parse_newick
+from aam.distances import engines
+from aam.distances.engines import ScikitBio
 from aam.reference_tree.bases import (
     UNKNOWN,
     decode,
@@ -25,8 +27,6 @@ from aam.reference_tree.phylogeny import ReferencePhylogeny
 from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
-from aam.unifrac import engines
-from aam.unifrac.engines import ScikitBio
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.manifest import MANIFEST, digests_in

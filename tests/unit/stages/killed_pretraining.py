@@ -17,11 +17,11 @@ import torch
 
 import aam.model.store
 import aam.train.loop
-from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.provenance import provenance
+from aam.util.run_options import RunOptions
 
 OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch.distributed as dist
 
 from aam.distributed import launch
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune.parallel import train_in_processes
 from aam.util.errors import InputError
+from aam.util.run_options import RunOptions
 
 
 class Special(InputError):

@@ -26,13 +26,13 @@ from aam.data.tokens import TokenStore
 from aam.data.trees.newick import read_newick
 from aam.report.page.sentences.left_out import describe_left_out
 from aam.stages import import_tree, rarefaction_curve
-from aam.stages.augment import store_samples
 from aam.stages.describe import describe_study
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_taxonomy import import_taxonomy
 from aam.stages.rarefaction_curve import compute_rarefaction_curves
 from aam.stages.rarefy import rarefy_table
+from aam.stages.store_samples import store_samples
 from aam.stages.tokenize import tokenize_asvs
 from aam.util.errors import InputError
 from aam.util.scikit_bio import TreeNode
@@ -257,7 +257,7 @@ def prepare(folder: Path) -> dict[str, Path]:
     call(tokenize_asvs, slices.tokenize(CONFIG, "d"), inputs, files)
     inputs = {name: files[name] for name in ("table", "tokens")}
     inputs["views"] = [files[view] for view in views]
-    call(store_samples, slices.augment(CONFIG, "d"), inputs, files)
+    call(store_samples, slices.store_samples(CONFIG, "d"), inputs, files)
     return files
 
 

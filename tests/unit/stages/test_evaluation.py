@@ -18,6 +18,7 @@ from stage_calls import as_outputs
 from aam.config.figures import PLOTS
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
+from aam.distances.store import write_distances
 from aam.evaluate.coverage import report_intervals
 from aam.evaluate.target_report import score_method
 from aam.learners import conformal
@@ -26,7 +27,6 @@ from aam.stages import summary
 from aam.stages.baselines import fit_baselines
 from aam.stages.benchmark_accuracy import gather_accuracy
 from aam.stages.plot import draw_figures
-from aam.unifrac.store import write_distances
 from aam.util.atomic import write_json
 from aam.util.notes import Note, write_notes
 

@@ -12,8 +12,8 @@ import yaml
 from aam.config.configuration import load
 from aam.config.result_paths import exports
 from aam.data.importing.qza import ArtifactKind, read_artifact
+from aam.distances.store import read_distances, write_faith_pd
 from aam.stages.export_qza import export_artifact
-from aam.unifrac.store import read_distances, write_faith_pd
 from aam.util.provenance import provenance
 from aam.util.qiime2 import LAYOUTS
 

@@ -17,7 +17,6 @@ from aam.data.table import FeatureTable
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
-from aam.runtime.run_options import RunOptions
 from aam.stages import explain
 from aam.stages.finetune import finetune_task
 from aam.tasks.finetune.inputs import FinetuneInputs
@@ -25,6 +24,7 @@ from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
+from aam.util.run_options import RunOptions
 
 LEVELS = [f"probability:{name}" for name in ("low", "mid", "high")]
 SITES = [f"probability:{name}" for name in ("gut", "skin")]

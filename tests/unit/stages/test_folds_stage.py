@@ -9,10 +9,10 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
 from aam.data.table import FeatureTable, write_biom
+from aam.distances.store import write_distances
 from aam.learners.baselines import problem
 from aam.stages.baselines import fit_baselines
 from aam.stages.folds import divide_into_folds
-from aam.unifrac.store import write_distances
 from aam.util.errors import InputError
 
 SAMPLES = 60

@@ -16,13 +16,13 @@ from stage_calls import as_outputs
 from aam.config.sections.execution import Runtime
 from aam.distributed import launch
 from aam.distributed.world import World
-from aam.runtime.run_options import RunOptions
 from aam.stages import pretrain
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import provenance
+from aam.util.run_options import RunOptions
 
 PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
 SAID = '{"message": {"message": "InputError: a.biom: odd"}}'

@@ -11,10 +11,10 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.predictions import read_predictions
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import parallel
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
+from aam.util.run_options import RunOptions
 
 
 @pytest.fixture(autouse=True)

@@ -15,17 +15,17 @@ from stage_calls import as_outputs
 
 from aam.data.folds import TEST, read_folds
 from aam.data.samples import places_of, write_samples
+from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
-from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import inductive
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json
 from aam.util.provenance import provenance
+from aam.util.run_options import RunOptions
 
 UNLABELLED = "002"
 """A sample without a target, of a host in fold 0."""

@@ -20,7 +20,6 @@ from aam.data.trees.newick import write_newick
 from aam.data.vocabulary import tokenize
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
-from aam.runtime.run_options import RunOptions
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
@@ -28,6 +27,7 @@ from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.manifest import write_manifest
 from aam.util.provenance import provenance
+from aam.util.run_options import RunOptions
 
 
 @pytest.fixture(scope="module")

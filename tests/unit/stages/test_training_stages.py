@@ -17,12 +17,12 @@ from unifrac_cases import random_tree
 from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.trees.newick import write_newick
+from aam.distances.in_batch import BatchDistances
+from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
 from aam.tasks.pretrain import true_distances
 from aam.train.loop import TimeIsUp
-from aam.unifrac.in_batch import BatchDistances
-from aam.unifrac.store import write_distances, write_faith_pd
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.manifest import write_manifest

@@ -11,10 +11,10 @@ from aam.inference.asv_cache import module_digest
 from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
-from aam.runtime.run_options import RunOptions
 from aam.tasks.finetune import cross_validation, recipes, train_fold
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.util.atomic import write_json
+from aam.util.run_options import RunOptions
 
 FOLD = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2])
 WITH_TEST = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])

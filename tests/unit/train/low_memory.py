@@ -14,7 +14,8 @@ from together import start, train
 from torch.multiprocessing import ProcessExitedException
 
 from aam.distributed.world import World
-from aam.train import loop, memory_search, step_measurement
+from aam.train import loop
+from aam.train.memory import search, step_measurement
 
 HELD, BUDGET = 100.0, 145.0
 
@@ -26,7 +27,7 @@ def process(rank, number, folder):
     def made_up(model, batch, devices):
         seconds, _ = measure(model, batch, devices)
         keeps = model.module.encoder.keeps_blocks
-        taken = memory_search.size(batch) if keeps else max(memory_search.block_sizes(batch))
+        taken = search.size(batch) if keeps else max(search.block_sizes(batch))
         return step_measurement.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
 
     def failing(*inputs, **more):
@@ -34,7 +35,7 @@ def process(rank, number, folder):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return step(*inputs, **more)
 
-    memory_search.memory.held_mb = lambda device: HELD
+    search.meter.held_mb = lambda device: HELD
     step_measurement.measure_step = made_up
     for name in ("ddp", "fsdp", "fails") if number > 1 else ("alone",):
         loop.train_step = failing if name == "fails" else step

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from aam.nn.attention import rotary_tables
-from aam.nn.bdh import Bdh, neuron_tables, normalize
-from aam.nn.block import Block
-from aam.nn.recurrent import BiLstm
+from aam.model.layers.attention import rotary_tables
+from aam.model.layers.bdh import Bdh, neuron_tables, normalize
+from aam.model.layers.block import Block
+from aam.model.layers.recurrent import BiLstm
 from aam.train import compilation
 from aam.train.compilation import compile_blocks, graphs_compiled
 

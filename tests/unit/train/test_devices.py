@@ -15,8 +15,8 @@ from aam.distributed.hardware import has_fast_bf16, has_tf32
 from aam.distributed.inference_device import KERNELS
 from aam.distributed.world import claim_accelerator
 from aam.model.batch import TARGET, Batch
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.run import pretraining_devices
+from aam.util.run_options import RunOptions
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -19,11 +19,11 @@ import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from aam.batches.distances import load_matrices
+from aam.distances import store
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints, NotSaved
 from aam.train.loop import WORKERS_LOST, TimeIsUp, WorkerDied
 from aam.train.monitoring import monitor
-from aam.unifrac import store
 from aam.util.errors import InputError
 
 STEPS = 10

@@ -11,7 +11,7 @@ from aam.distributed.shards import cut_shard
 from aam.model.batch import Batch
 from aam.model.build import set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.micro_batches import MicroBatches
+from aam.train.memory.micro_batches import MicroBatches
 
 LIMITS = st.none() | st.integers(1, 40)
 

@@ -11,9 +11,9 @@ from aam.distributed.devices import Devices
 from aam.distributed.hardware import hardware_name, has_tf32
 from aam.train import precision
 from aam.train.loop import TimeIsUp
-from aam.train.micro_batches import MicroBatches
+from aam.train.memory.micro_batches import MicroBatches
+from aam.train.memory.step_measurement import StepMeasurement, measure_step
 from aam.train.precision import PrecisionChoice, choose_faster, precision_of_encoder
-from aam.train.step_measurement import StepMeasurement, measure_step
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -260,7 +260,7 @@ def test_a_kernel_of_attention_that_the_machine_lacks_is_recorded_and_said_once(
 ):
     """By one warning, however many models a process trains."""
     monkeypatch.setattr(
-        "aam.nn.attention._has_kernel", lambda kernel, device: kernel == SDPBackend.MATH
+        "aam.model.layers.attention._has_kernel", lambda kernel, device: kernel == SDPBackend.MATH
     )
     options._warn_about_attention.cache_clear()
     for _ in range(2):

@@ -18,12 +18,12 @@ from aam.distributed import devices as devices_module
 from aam.distributed.devices import MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.distributed.inference_device import KERNELS
 from aam.model.build import set_dropout
-from aam.train import memory_search, step_measurement
-from aam.train.memory_search import block_sizes, fit_to_memory, heaviest_step, size
-from aam.train.micro_batches import FEWEST_ASVS, MicroBatches
+from aam.train.memory import search, step_measurement
+from aam.train.memory.micro_batches import FEWEST_ASVS, MicroBatches
+from aam.train.memory.search import block_sizes, fit_to_memory, heaviest_step, size
+from aam.train.memory.step_measurement import StepMeasurement, measure_step
+from aam.train.memory.step_memory import StepMemory
 from aam.train.optimizer import make_optimizer
-from aam.train.step_measurement import StepMeasurement, measure_step
-from aam.train.step_memory import StepMemory
 from aam.util.errors import InputError
 
 GB, HELD, INF = 1024.0, 100.0, float("inf")
@@ -38,7 +38,7 @@ CUDA, CPU = (
 )
 
 
-def search(model, dataset, devices, limit_gb=None, recompute="nothing"):
+def fit_with(model, dataset, devices, limit_gb=None, recompute="nothing"):
     return fit_to_memory(model, dataset, devices, limit_gb, recompute, threshold=0.8)
 
 
@@ -53,7 +53,7 @@ def sizes(batch):
 def recoveries(monkeypatch):
     """Count the recoveries, each of which takes its time in a process full of tests."""
     calls = []
-    monkeypatch.setattr(memory_search.memory, "recover", lambda: calls.append(True))
+    monkeypatch.setattr(search.meter, "recover", lambda: calls.append(True))
     return calls
 
 
@@ -131,7 +131,7 @@ def machine(monkeypatch) -> Machine:
     machine = Machine()
     machine.batches = []
     monkeypatch.setattr(step_measurement, "measure_step", machine.measure)
-    monkeypatch.setattr(memory_search.memory, "held_mb", lambda device: HELD)
+    monkeypatch.setattr(search.meter, "held_mb", lambda device: HELD)
     return machine
 
 
@@ -139,7 +139,7 @@ def machine(monkeypatch) -> Machine:
 def test_a_batch_that_fits_is_left_as_it_is(model, dataset, devices, caplog, recompute):
     """By real steps, of which one line tells."""
     caplog.set_level(logging.INFO)
-    fit = search(model, dataset, devices, recompute=recompute)
+    fit = fit_with(model, dataset, devices, recompute=recompute)
     assert str(fit).startswith("one micro-batch")
     assert fit.recompute == recompute
     assert model.encoder.asv.keeps_layers == (recompute == "nothing")
@@ -157,7 +157,7 @@ def test_the_kernels_of_other_batches_are_a_part_of_the_memory(
     for kernels in (KERNELS, MORE_KERNELS):
         for precision in ("fp32", "bf16"):
             devices = Devices(precision, 1, kernels=kernels)
-            fits[kernels, precision] = search(model, dataset, devices)
+            fits[kernels, precision] = fit_with(model, dataset, devices)
     expected = fits[KERNELS, "fp32"]
     assert fits[KERNELS, "bf16"] == fits[MORE_KERNELS, "fp32"] == expected
     more = fits[MORE_KERNELS, "bf16"]
@@ -171,7 +171,7 @@ def test_room_for_a_larger_batch_is_said(
     machine, model, new_feed, devices, caplog, batch_size, fits
 ):
     with caplog.at_level(logging.INFO):
-        search(model, new_feed(batch_size=batch_size), devices, 1.0)
+        fit_with(model, new_feed(batch_size=batch_size), devices, 1.0)
     assert ("batches of 20 samples would fit" in caplog.text) == fits
 
 
@@ -186,7 +186,7 @@ def test_micro_batches_are_found_that_fit(
     batch, machine.part_factor = dataset[0], part_factor
     room, machine.most = 0.1 * HELD + fraction * MB * size(batch), HELD + most * MB * size(batch)
     caplog.set_level(logging.INFO)
-    fit = search(model, dataset, devices, (HELD + room) / GB)
+    fit = fit_with(model, dataset, devices, (HELD + room) / GB)
     assert fit.recompute == "micro-batches"
     assert not model.encoder.keeps_blocks
     assert HELD < fit.measured_mb <= min(HELD + room, machine.most)
@@ -198,12 +198,12 @@ def test_micro_batches_are_found_that_fit(
 
 def test_where_the_smallest_do_not_fit_the_user_is_told(machine, model, dataset, devices):
     with pytest.raises(InputError, match="100 MB of them held.*at most 90 MB.*max_memory_gb"):
-        search(model, dataset, devices, 90 / GB)
+        fit_with(model, dataset, devices, 90 / GB)
     assert machine.batches[-1] == (15, 1)
     assert sizes(dataset[0]) not in machine.batches, "a system would end a process that takes it"
     machine.most = 50.0
     with pytest.raises(InputError, match="more than there is"):
-        search(model, dataset, devices, 1.0)
+        fit_with(model, dataset, devices, 1.0)
 
 
 def test_processes_choose_the_same_micro_batches_and_learn_as_one(tmp_path):

@@ -2,8 +2,8 @@ import psutil
 import pytest
 import torch
 
-from aam.train.monitoring import memory
-from aam.train.monitoring.memory import (
+from aam.train.memory import meter
+from aam.train.memory.meter import (
     MB,
     PeakMemory,
     budget_mb,
@@ -42,20 +42,20 @@ def test_what_a_failed_step_has_left_is_let_go_of():
 
     before_mb = held_mb(CPU)
     Knot()
-    memory.recover()
+    meter.recover()
     assert held_mb(CPU) < before_mb + 32
 
 
 def test_the_budget_is_the_limit_or_most_of_what_is_free(monkeypatch):
     assert host_budget_mb(1.5) == 1536
-    monkeypatch.setattr(memory, "cgroup_limits", list)
+    monkeypatch.setattr(meter, "cgroup_limits", list)
     assert 0 < host_budget_mb(None) < psutil.virtual_memory().total / MB
-    monkeypatch.setattr(memory, "cgroup_limits", lambda: [10**18, 200 * MB])
+    monkeypatch.setattr(meter, "cgroup_limits", lambda: [10**18, 200 * MB])
     assert host_budget_mb(None) == pytest.approx(180)
 
 
 def test_the_threshold_is_a_fraction_of_what_an_accelerator_has_free(monkeypatch):
-    monkeypatch.setattr(memory, "cgroup_limits", lambda: [200 * MB])
+    monkeypatch.setattr(meter, "cgroup_limits", lambda: [200 * MB])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (300 * MB, 900 * MB))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 100 * MB)
     assert budget_mb(None, torch.device("cuda"), threshold=0.5) == 200
@@ -90,4 +90,4 @@ def test_limits_of_control_groups_are_found(tmp_path, groups, files, limits):
         if text is not None:
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-    assert set(memory.cgroup_limits(tmp_path)) == limits
+    assert set(meter.cgroup_limits(tmp_path)) == limits

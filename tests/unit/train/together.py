@@ -33,16 +33,16 @@ from aam.distributed.devices import Devices
 from aam.distributed.world import World
 from aam.model.asv_encoders import Architecture
 from aam.model.build import build_encoder
-from aam.runtime.run_options import RunOptions
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import precision
 from aam.train.checkpoint import Checkpoints
 from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
+from aam.train.memory.step_measurement import StepMeasurement, measure_step
 from aam.train.options import step_options
-from aam.train.step_measurement import StepMeasurement, measure_step
 from aam.util.errors import InputError
+from aam.util.run_options import RunOptions
 
 SAMPLES, HELD_OUT = 19, 5
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))

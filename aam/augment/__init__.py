@@ -1,1 +1,0 @@
-"""Augmentation operations and the view builder."""

@@ -1,1 +1,0 @@
-"""How a stage is run."""

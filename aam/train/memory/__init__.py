@@ -1,0 +1,1 @@
+"""How batches are divided, so that every step fits into the memory."""

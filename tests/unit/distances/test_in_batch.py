@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unifrac_cases import ENGINES, SPARSE_METRICS, compute, random_case, table_of, tree_of
+
+from aam.config.metrics import FAITH_PD, METRICS
+from aam.data.trees.newick import write_newick
+from aam.distances.engines import Sparse
+from aam.distances.in_batch import BatchDistances
+
+
+@pytest.fixture(scope="module")
+def tree_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("tree") / "tree.nwk"
+
+
+def of_case(seed, alpha, path, metrics):
+    table, tree = random_case(seed)
+    write_newick(path, tree)
+    return BatchDistances.from_tree(metrics, path, table.feature_ids, alpha), table, tree
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), alpha=st.sampled_from([0.0, 0.3, 1.0]))
+def test_the_distances_of_a_batch_are_those_of_the_stage(tree_file, engine, seed, alpha):
+    exact, table, tree = of_case(seed, alpha, tree_file, list(METRICS))
+    found = exact(table.counts)
+    assert list(found) == list(METRICS)
+    for metric, values in found.items():
+        own = Sparse() if metric in SPARSE_METRICS else engine
+        expected = compute(own, table, tree, metric, alpha)
+        tolerance = 1e-6 * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(values.squeeze(), expected.squeeze(), atol=tolerance)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), metric=st.sampled_from(list(METRICS)))
+def test_neither_other_rows_nor_other_metrics_nor_the_order_matter(tree_file, seed, metric):
+    exact, table, _ = of_case(seed, 0.5, tree_file, list(METRICS))
+    whole = exact(table.counts)[metric]
+    rows = np.random.default_rng(seed).permutation(len(table.sample_ids))[:3]
+    exact = BatchDistances.from_tree([metric], tree_file, table.feature_ids, 0.5)
+    alone = exact(table.counts[rows])
+    expected = whole[rows] if metric == FAITH_PD else whole[np.ix_(rows, rows)]
+    np.testing.assert_allclose(alone[metric], expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_sample_on_branches_of_length_0_alone_has_distances_that_are_numbers(tree_file):
+    write_newick(tree_file, tree_of("((flat:0,too:0):0,(b:1,c:1):1);"))
+    metrics = [name for name, facts in METRICS.items() if facts.phylogenetic]
+    exact = BatchDistances.from_tree(metrics, tree_file, ["flat", "too", "b", "c"], 0.5)
+    reads_of_flat_ones = [3, 2, 0, 0]
+    reads_of_b = [0, 0, 4, 0]
+    reads_of_all = [1, 0, 1, 1]
+    found = exact(table_of([reads_of_flat_ones, reads_of_b, reads_of_all]).counts)
+    for values in found.values():
+        assert np.isfinite(values).all()
+    expected = [[0, 1, 1], [1, 0, 1 / 3], [1, 1 / 3, 0]]
+    np.testing.assert_allclose(found["unweighted"], expected)

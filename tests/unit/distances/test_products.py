@@ -1,0 +1,94 @@
+"""Unweighted UniFrac as products of matrices."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unifrac_cases import compute, random_case, table_of, tree_of
+
+from aam.distances import products
+from aam.distances.engines import ScikitBio
+from aam.distances.products import Products, whole_units
+
+SEEDS = st.integers(0, 10**6)
+
+
+def distances(case, **options):
+    return compute(Products(**options), *case, "unweighted")
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=SEEDS, samples=st.integers(2, 70))
+def test_they_are_those_of_scikit_bio(seed, samples):
+    case = random_case(seed, samples)
+    expected = compute(ScikitBio(), *case, "unweighted")
+    # Distances are kept as float32.
+    assert np.allclose(distances(case), expected, rtol=0, atol=1e-7)
+
+
+@settings(max_examples=4, deadline=None)
+@given(seed=SEEDS)
+def test_no_bit_depends_on_how_the_work_is_divided(seed):
+    case = random_case(seed, 45)
+    expected = distances(case)
+    divisions = [
+        {"ROWS": 16, "COLUMNS": 9},
+        {"COMMON": 0.0},
+        {"COMMON": 0.5},
+        {"COMMON": 1.1},
+    ]
+    for division in divisions:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            for name, value in division.items():
+                monkeypatch.setattr(products, name, value)
+            assert np.array_equal(distances(case, threads=2), expected), division
+    three_steps = 8 * 4 * 45
+    assert np.array_equal(distances(case, memory_bytes=three_steps), expected)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_no_bit_depends_on_the_order_of_samples_and_features(seed):
+    table, tree = random_case(seed, 20)
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(table.sample_ids))
+    columns = rng.permutation(len(table.feature_ids))
+    names = [table.feature_ids[column] for column in columns]
+    shuffled = table_of(table.counts.toarray()[np.ix_(rows, columns)], names)
+    expected = distances((table, tree))[np.ix_(rows, rows)]
+    assert np.array_equal(distances((shuffled, tree)), expected)
+
+
+def test_samples_of_the_same_features_are_at_distance_zero():
+    table, tree = random_case(11, 30)
+    twice = table_of(np.repeat(table.counts.toarray(), 2, axis=0), table.feature_ids)
+    twice.counts.data[::3] += 5
+    found = distances((twice, tree))
+    assert not found[np.arange(0, 60, 2), np.arange(1, 60, 2)].any()
+    assert np.array_equal(found[::2, ::2], distances((table, tree)))
+
+
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**-3, 2.0**900])
+def test_the_unit_of_the_branch_lengths_changes_no_bit(factor):
+    table, tree = random_case(4, 12)
+    scaled = tree.copy()
+    for node in scaled.traverse(include_self=False):
+        node.length *= factor
+    assert np.array_equal(distances((table, scaled)), distances((table, tree)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40))
+def test_lengths_in_whole_units_keep_their_ratios_and_add_up_exactly(lengths):
+    units_E = whole_units(np.array(lengths))
+    assert np.array_equal(units_E, np.rint(units_E))
+    assert units_E.sum() <= 2.0**51 + len(lengths)
+    if sum(lengths) > 0:
+        found = units_E / units_E.sum()
+        assert np.allclose(found, np.array(lengths) / sum(lengths), rtol=0, atol=1e-13)
+
+
+def test_samples_that_share_nothing_or_only_branches_without_length():
+    tree = tree_of("((A:1,B:2):0,(C:1,D:0):0.5);")
+    found = distances((table_of([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]], "ABCD"), tree))
+    assert found.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
