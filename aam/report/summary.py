@@ -32,9 +32,9 @@ def summary_page(
     dataset
         Name of the dataset.
     pretraining
-        Contents of `metrics.json` of each pretrained model, by name.
+        Contents of `scores.json` of each pretrained model, by name.
     tasks
-        Contents of `metrics.json` of each task and model.
+        Contents of `scores.json` of each task and model.
     limits
         Cautions that concern all tasks.
     dropped
@@ -82,7 +82,7 @@ def closing_lines(
     page
         The page of results, in the folder of the dataset.
     tasks
-        Contents of `metrics.json`, those of the first task first.
+        Contents of `scores.json`, those of the first task first.
     cautions
         What limits the trust in all tasks because of the files.
     left_over

@@ -24,7 +24,7 @@ LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
 FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "fold_draws", "splits", "targets")}
 FOLDS |= {"aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
-SCORES = {"aam.evaluate.metrics", "aam.learners.conformal", "aam.evaluate.task_report"}
+SCORES = {"aam.evaluate.score_functions", "aam.learners.conformal", "aam.evaluate.task_report"}
 TASKS = {"aam.config.sections.finetuning", "aam.config.sections.task", "aam.config.losses"}
 
 

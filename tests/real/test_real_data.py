@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aam.evaluate.target_report import score_predictions
 from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
@@ -13,7 +14,6 @@ from aam.data.table import read_biom
 from aam.data.trees.branches import read_tree
 from aam.data.trees.newick import read_newick
 from aam.distances.products import Products
-from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aam.evaluate.scores import HEADLINE
-from aam.evaluate.structure import LEAST_UNITS
+from aam.evaluate.scores import HEADLINE, LEAST_UNITS
 from aam.report.labels import choose_decimals, row_label
 from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
 from aam.report.page.sentences import scores as sentences
@@ -17,7 +16,7 @@ def has_score_interval(report: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     report
-        The content of a `metrics.json`, of one target.
+        The content of a `scores.json`, of one target.
     """
     name = HEADLINE[report["kind"]]
     return any(part["bootstrap"][name] is not None for part in (report, leading_scores(report)))

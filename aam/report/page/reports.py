@@ -1,14 +1,15 @@
 """What the page reads from the report of a task: whose scores come first, and their names.
 
-A report is the content of a `metrics.json` of one target, as `label_reports` returns it.
+A report is the content of a `scores.json` of one target, as `label_reports` returns it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aam.config.names import name_models
-from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, split_targets
+from aam.evaluate.scores import HEADLINE, SUPER_LEARNER
 from aam.report.labels import name_and_unit
+from aam.report.page.mappings import split_targets
 
 
 def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -17,13 +18,13 @@ def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Parameters
     ----------
     reports
-        Contents of `metrics.json`: all that a page shows, since the names of models depend on how
+        Contents of `scores.json`: all that a page shows, since the names of models depend on how
         many there are.
 
     Returns
     -------
     list of dict
-        What `aam.evaluate.scores.split_targets` returns, with the key `display_name`: "AAM",
+        What `split_targets` returns, with the key `display_name`: "AAM",
         "AAM (NAME)", or the baseline that stands in for a model.
     """
     networks = name_models(report["model"] for report in reports if not is_baseline(report))
@@ -54,7 +55,7 @@ def is_baseline(report: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     report
-        The content of a `metrics.json`.
+        The content of a `scores.json`.
     """
     return bool(report.get("is_baseline", False))
 

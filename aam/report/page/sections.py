@@ -40,7 +40,7 @@ class TaskFiles:
     """What was written of one model's fine-tuning to one task."""
 
     report: Mapping[str, Any]
-    """Content of `metrics.json`."""
+    """Content of `scores.json`."""
     intervals: pd.DataFrame
     importance: pd.DataFrame | None
     """None: the configuration does not ask for it, or a baseline stands in for a model."""

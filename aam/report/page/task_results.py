@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.evaluate.scores import accuracy_table
+from aam.report.page.mappings import accuracy_rows
 from aam.report.page.reports import label_reports
 from aam.report.page.verdicts import Verdict, judge_all
 
@@ -21,7 +21,7 @@ class TaskResults:
     verdicts: Sequence[Verdict]
     """The verdict on each report, corrected for all tasks."""
     scores: pd.DataFrame
-    """Its rows of the `accuracy_table`."""
+    """Its rows of the `accuracy_rows`."""
 
 
 def group_by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]:
@@ -30,12 +30,12 @@ def group_by_task(reports: Sequence[Mapping[str, Any]]) -> Iterator[TaskResults]
     Parameters
     ----------
     reports
-        Contents of `metrics.json`: all that a page shows, since verdicts are corrected for their
+        Contents of `scores.json`: all that a page shows, since verdicts are corrected for their
         number.
     """
     labelled = label_reports(reports)
     verdicts = judge_all(labelled)
-    for task, rows in accuracy_table(reports).groupby("task", sort=False):
+    for task, rows in accuracy_rows(reports).groupby("task", sort=False):
         members = [number for number, report in enumerate(labelled) if report["task"] == task]
         yield TaskResults(
             name=str(task),

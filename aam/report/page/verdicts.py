@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aam.evaluate.multiple_tests import Comparison, correct_p_values
-from aam.evaluate.scores import is_better
+from aam.evaluate.scores import correct_p_values, is_better
 from aam.report.page.reports import leading_scores
 
 Outcome = Literal["works", "doubtful", "does not work"]
@@ -64,10 +63,7 @@ def judge_all(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         All that the page shows, one per model and target: p-values are corrected for their number.
     """
     guesses = [leading_scores(report)["guessing"] for report in reports]
-    comparisons: dict[str, Comparison] = {}
-    for number, guess in enumerate(guesses):
-        comparisons[str(number)] = {"corrected_t_p": guess["corrected_t_p"]}
-    corrected = [comparison["holm_p"] for comparison in correct_p_values(comparisons).values()]
+    corrected = correct_p_values([guess["corrected_t_p"] for guess in guesses])
     tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
     result = []
     for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
@@ -83,7 +79,7 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     report
-        The content of a `metrics.json`, of one target.
+        The content of a `scores.json`, of one target.
     """
     guess = leading_scores(report)["guessing"]
     p = guess["corrected_t_p"]
