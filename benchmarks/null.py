@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aam.bench.tables import markdown_table
 from aam.config.baselines import CONSTANTS
 from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import Comparison, Guessing, TaskReport, Training
+from aam.evaluate.task_report import Comparison, Guessing, NetworkTraining, TaskReport
 from aam.evaluate.task_scores import Networks, report_task
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -111,7 +111,7 @@ def claims(task: Problem) -> dict[str, Any]:
         predictions=own,
         nested=nested[is_nested].drop(columns="baseline"),
         recipes=own.assign(recipe=MODEL, weight=1.0),
-        training=Training(
+        training=NetworkTraining(
             recipe=MODEL,
             start="scratch",
             labels=1.0,

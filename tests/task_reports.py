@@ -15,17 +15,17 @@ from aam.evaluate.task_report import (
     Comparison,
     Guessing,
     MethodReport,
+    NetworkTraining,
     Recipe,
     Role,
     Structure,
     TargetReport,
     TaskReport,
-    Training,
 )
 from aam.learners.conformal import cross_intervals
 
 STRUCTURE = Structure(column="host", groups=4, independent=False, stated=True)
-TRAINING = Training(
+TRAINING = NetworkTraining(
     recipe="auto",
     start="pretrained",
     labels=1.0,

@@ -14,7 +14,7 @@ from aam.evaluate.task_report import (
     Coverage,
     CoverageOfTest,
     FoldScore,
-    Recalibration,
+    RecalibrationFacts,
     ReliabilityBin,
     SampleScores,
 )
@@ -121,7 +121,7 @@ def _score_numbers(predictions: pd.DataFrame) -> dict[str, float | None]:
 
 def score_with_calibration(
     kind: str, predictions: pd.DataFrame, labels: Mapping[str, pd.Series] = {}
-) -> tuple[SampleScores, SampleScores | None, Recalibration | None]:
+) -> tuple[SampleScores, SampleScores | None, RecalibrationFacts | None]:
     """Score what a method predicts of one target, calibrated probabilities and test samples too.
 
     Parameters
@@ -140,7 +140,7 @@ def score_with_calibration(
         Those of fold 0 and above.
     test : SampleScores or None
         Those of fold -1; None: it has no samples.
-    recalibration : Recalibration or None
+    recalibration : RecalibrationFacts or None
         What all scored rows together calibrate probabilities by; None: numbers are predicted.
     """
     is_test = predictions["fold"].to_numpy() < 0
@@ -161,7 +161,7 @@ def score_with_calibration(
     return (
         score_rows(~is_test),
         score_rows(is_test) if is_test.any() else None,
-        Recalibration(**recalibration),
+        RecalibrationFacts(**recalibration),
     )
 
 

@@ -151,7 +151,7 @@ class SampleScores(ReportPart):
     """As `per_class` and `confusion`, of classes alone."""
 
 
-class Recalibration(ReportPart):
+class RecalibrationFacts(ReportPart):
     """What calibrates the probabilities of classes, learned from all scored samples."""
 
     slope: float
@@ -183,7 +183,7 @@ class Recipe(ReportPart):
     """Its mean weight over the folds."""
 
 
-class Training(ReportPart):
+class NetworkTraining(ReportPart):
     """How the networks of a model were trained."""
 
     recipe: str
@@ -246,9 +246,9 @@ class MethodReport(SampleScores):
     """95 % interval of the headline score."""
     comparisons: dict[str, Comparison] = {}
     """Networks and the super learner against each baseline that learns."""
-    recalibration: Recalibration | None = None
+    recalibration: RecalibrationFacts | None = None
     """None where numbers are predicted."""
-    training: Training | None = None
+    training: NetworkTraining | None = None
     """Of networks."""
     mixing: Mixing | None = None
     """Of the super learner."""

@@ -41,12 +41,12 @@ from aam.evaluate.task_report import (
     Draws,
     MethodReport,
     Mixing,
+    NetworkTraining,
     Recipe,
     Role,
     Structure,
     TargetReport,
     TaskReport,
-    Training,
     Unnested,
     WithoutNetworks,
 )
@@ -89,7 +89,7 @@ class Networks:
     predictions: pd.DataFrame
     nested: pd.DataFrame
     recipes: pd.DataFrame
-    training: Training
+    training: NetworkTraining
 
 
 def report_task(
@@ -166,7 +166,7 @@ class _Network:
 
     name: str
     learner: Learner
-    training: Training
+    training: NetworkTraining
 
 
 def _split_networks(task: ScoredTask, networks: Networks) -> dict[str, _Network]:

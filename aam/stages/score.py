@@ -9,7 +9,7 @@ from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import Training
+from aam.evaluate.task_report import NetworkTraining
 from aam.evaluate.task_scores import Networks, report_task
 
 
@@ -23,7 +23,7 @@ def score_task(
     folds: Path,
     metadata: Path,
     task: ScoredTask,
-    training: Training | None = None,
+    training: NetworkTraining | None = None,
     scores_out: Path,
     intervals_out: Path,
     provenance: Mapping[str, str] = {},

@@ -3,7 +3,7 @@
 from stage_job import run_job
 
 from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import Training
+from aam.evaluate.task_report import NetworkTraining
 from aam.stages.score import score_task
 from aam.util.provenance import provenance
 
@@ -19,7 +19,7 @@ if __name__ == "__main__":
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
             task=ScoredTask.read(job.settings),
-            training=None if training is None else Training.model_validate(training),
+            training=None if training is None else NetworkTraining.model_validate(training),
             scores_out=job.outputs["scores"],
             intervals_out=job.outputs["intervals"],
             provenance=provenance(job.settings, job.inputs),

@@ -16,7 +16,13 @@ from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate import task_scores
 from aam.evaluate.bootstrap import bootstrap_interval
 from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import Structure, TargetReport, TaskReport, Training, accuracy_table
+from aam.evaluate.task_report import (
+    NetworkTraining,
+    Structure,
+    TargetReport,
+    TaskReport,
+    accuracy_table,
+)
 from aam.stages.score import score_task
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
@@ -33,7 +39,7 @@ SETTINGS: dict[str, Any] = {
     "bounds": [None, None],
     "report_by": [],
 }
-TRAINING = Training(
+TRAINING = NetworkTraining(
     recipe="full",
     start="pretrained",
     labels=1.0,
