@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from aam.bench import roofline
-from aam.distributed.devices import Devices
-from aam.distributed.hardware import has_fast_bf16
+from aam.distributed.devices import Devices, has_fast_bf16
 from aam.train.compilation import compile_blocks
 
 

@@ -85,7 +85,7 @@ def test_a_run_whose_compilation_fails_goes_on_uncompiled(
     weights, progress = train(compile="default", runtime={"work": work})
     assert weights == whole
     assert caplog.text.count("training goes on uncompiled: no room") == 1
-    optimization = progress.report["optimization"]
+    optimization = progress.facts["optimization"]
     assert (optimization["compile"], optimization["lacking"]) == ("off", ["compile: default"])
     assert not (work / compilation.CACHE).exists()
 
