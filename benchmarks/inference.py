@@ -118,8 +118,9 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
 def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.DataFrame:
     """Measure the anonymous memory of one validation, each in a process of its own.
 
-    The distances are a mapped file, left empty: all are zero. Each study has `STATISTICS_SAMPLES` training
-    samples in addition to the held-out ones, from which the statistics of the heads are taken.
+    The distances are a mapped file, left empty: all are zero. Each study has `STATISTICS_SAMPLES`
+    training samples in addition to the held-out ones, from which the statistics of the heads are
+    taken.
     """
     rows = []
     for number in numbers:

@@ -125,7 +125,7 @@ def _warn_about_attention(backend: AttentionBackend, device: torch.device) -> No
 def describe_setup(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
     """Return the options as a machine carries them out.
 
-    A compilation may fail in the first steps, so that the description is complete after these alone.
+    A compilation may fail in the first steps: only after them is the description complete.
 
     Parameters
     ----------

@@ -105,7 +105,8 @@ class PrecisionChoice:
         Parameters
         ----------
         optimization
-            What `aam.train.options.describe_setup` has returned for it; empty where it was not trained.
+            What `aam.train.options.describe_setup` has returned for it; empty where it was not
+            trained.
         """
         if optimization and not self.devices.is_chosen:
             self.restore({"precision": optimization["precision"], "seconds": {}})
