@@ -36,7 +36,7 @@ from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
+from aam.model.encoder import build_encoder
 from aam.model.heads import STATISTICS_SAMPLES
 from aam.model.store import save_model
 from aam.report.labels import format_quantity

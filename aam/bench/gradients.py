@@ -23,7 +23,7 @@ from aam.config.configuration import Config
 from aam.config.metrics import FAITH_PD
 from aam.data.target import Target
 from aam.model.batch import TARGET, AsvBlock, Batch, Masked, SampleBlock, map_tensors
-from aam.model.build import build_encoder, set_dropout
+from aam.model.encoder import build_encoder, set_dropout
 from aam.model.predictor import Predictor
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.settings import PretrainSettings

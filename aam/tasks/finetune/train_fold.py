@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.model.heads import recalibrate_batch_norm, select_evenly
 from aam.model.predictor import Predictor
 from aam.model.store import is_whole, load_config, load_weights

@@ -9,7 +9,7 @@ import torch
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import fit
 from aam.train.memory import step_memory

@@ -11,8 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from aam.model.layers.attention import rotary_tables
 from aam.model.layers.bdh import Bdh, neuron_tables, normalize
-from aam.model.layers.block import Block
-from aam.model.layers.recurrent import BiLstm
+from aam.model.layers.blocks import BiLstm, Block
 from aam.train import compilation
 from aam.train.compilation import compile_blocks, graphs_compiled
 

@@ -17,7 +17,7 @@ from aam.config.sections.training import Pretraining
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.distributed.inference_device import KERNELS
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.train.memory import meter
 from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.train.memory.micro_batches import FEWEST_ASVS, MicroBatches

@@ -32,7 +32,7 @@ from aam.distributed import devices as devices_module
 from aam.distributed.devices import Devices
 from aam.distributed.processes import World
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
+from aam.model.encoder import build_encoder
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import precision
