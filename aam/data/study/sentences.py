@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.data.confounding import is_technical, predictive_columns
+from aam.data.confounding import predictive_columns
 from aam.data.importing.table import NO_READS
-from aam.data.study.columns import GROUP_ID, columns_of, grouping
+from aam.data.roles import is_technical, names_units
+from aam.data.study.columns import columns_of, grouping
+from aam.data.study.proposal import proposed_depth
 from aam.data.study.read_starts import sequence_sentences
 from aam.data.study.study import Study
-from aam.util.errors import InputError, first_few
+from aam.util.errors import InputError, first_few, first_names
 from aam.util.notes import Note
 
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -44,7 +46,10 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     if study.taxa is not None:
         share = sum(map(bool, study.taxa.values())) / len(study.taxa)
         yield f"{share:.0%} of the ASVs have a taxon."
-    depth = study.proposed_depth
+    blanks = study.blanks
+    if blanks:
+        yield describe_blanks(blanks)
+    depth = proposed_depth(study.reads_that_matter())
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
@@ -66,6 +71,14 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
             f"Columns on how samples were processed: {first_few(technical)}. Check whether the "
             "classes differ in these, as a model would learn them instead."
         )
+
+
+def describe_blanks(blanks: Sequence[str]) -> str:
+    """Return which samples are blanks by their names, and what follows from it."""
+    return (
+        f"{len(blanks)} samples are blanks by their names ({first_names(blanks)}): they do not "
+        "count for the proposed depth. Leave them out of tasks with `where`."
+    )
 
 
 def decision_lines(notes: Sequence[Note]) -> list[str]:
@@ -151,7 +164,7 @@ def task_sentences(
                     f"Task {name}: `{column}` predicts {what} {how}, without any reads. A model "
                     f"may learn `{column}` instead, and no score can tell the two apart."
                 )
-            elif GROUP_ID.search(column) and groups is None:
+            elif names_units(column) and groups is None:
                 yield (
                     f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
                     "or the scores will be too good."

@@ -1,18 +1,19 @@
 """A study as every command and stage sees it: read once from the user's files, at one depth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from aam.data.importing.counts import import_counts
 from aam.data.importing.metadata import metadata_of
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.rarefaction import too_deep
-from aam.data.study.proposal import proposed_depth
+from aam.data.roles import is_blank, says_kind_of_sample
 from aam.data.study.read_starts import warn_of_odd_reads
 from aam.data.table import FeatureTable
 from aam.data.trees.rooting import outlier_branches, warn_of_long_branches
@@ -100,11 +101,34 @@ class Study:
         )
 
     @property
-    def proposed_depth(self) -> int:
-        """A rarefaction depth that suits the samples with metadata, or all where none has any."""
-        rows = np.flatnonzero(self.metadata.notna().any(axis=1))
+    def blanks(self) -> list[str]:
+        """IDs of samples that are blanks, by their ID or by what the metadata call them."""
+        is_blank_N = np.array([is_blank(name) for name in self.metadata.index], bool)
+        for name in map(str, self.metadata):
+            if says_kind_of_sample(name):
+                values = self.metadata[name]
+                called = [value for value in values.dropna().unique() if is_blank(value)]
+                is_blank_N |= values.isin(called).to_numpy()
+        return list(self.metadata.index[is_blank_N])
+
+    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+        """Return the reads of the samples that a rarefaction depth should keep.
+
+        Parameters
+        ----------
+        columns
+            Columns to predict; none: all columns count.
+
+        Returns
+        -------
+        numpy.ndarray
+            Reads of the samples with a value in one of the columns that are no blanks; of all
+            samples where there are no such samples.
+        """
+        values = self.metadata[list(columns)] if columns else self.metadata
+        matters = values.notna().any(axis=1).to_numpy() & ~self.metadata.index.isin(self.blanks)
         reads = self.table.reads
-        return proposed_depth(reads[rows] if len(rows) else reads)
+        return reads[matters] if matters.any() else reads
 
     def at_depth(self, depth: int, *, drops_long_branches: bool = False) -> pd.DataFrame:
         """Return the metadata of the samples that rarefaction keeps: what tasks are made of.

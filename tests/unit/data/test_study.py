@@ -192,7 +192,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
     text = configuration(files, columns_of(METADATA), 1200)
     tasks = load(yaml.safe_load(text)).tasks
-    assert list(tasks) == ["age", "diagnosis"]
+    assert list(tasks) == ["diagnosis", "age"]
     assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
     assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
     of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9)
@@ -206,7 +206,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
-    assert list(proposed) == ["age", "sex", "score", "diagnosis"]
+    assert list(proposed) == ["diagnosis", "age", "score", "sex"]
 
 
 def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows():
