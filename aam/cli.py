@@ -25,8 +25,8 @@ from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import (
     configuration,
-    dataset_name,
     depth_sentences,
+    plain_name,
     proposed_depth,
 )
 from aam.data.study.sentences import decision_lines, describe_blanks, with_decisions
@@ -144,7 +144,8 @@ def _init(given: argparse.Namespace) -> None:
             depth,
             targets,
             about_depth=about_depth,
-            dataset=dataset_name(given.table),
+            # Results of studies with files of their own lie in folders of their own.
+            dataset=plain_name(given.output.stem, otherwise="mine"),
         )
     write_text(given.output, proposed)
     print(

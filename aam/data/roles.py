@@ -22,12 +22,14 @@ _PERSONS = frozenset(
     "persons people donor donors volunteer volunteers host hosts animal animals mouse mice rat "
     "rats monkey monkeys macaque baboon chimp chimpanzee pig piglet cow calf cattle sheep goat "
     "horse dog cat chicken bird fish bat infant infants baby babies child children toddler twin "
-    "mother maternal pid iid ind".split()
+    "mother maternal pid iid ind patienten proband probanden tier tiere maus paciente pacientes "
+    "sujet sujeto individu individuo souris".split()
 )
 """What a sample can be of: one being, sampled several times."""
 _HOMES = frozenset(
     "family families household households home homes house houses cage cages litter pen pens tank "
-    "tanks herd flock farm farms colony dam couple pair pedigree fid hive nest aquarium".split()
+    "tanks herd flock farm farms colony dam couple pair pedigree fid hive nest aquarium familie "
+    "haushalt famille foyer familia hogar".split()
 )
 """What several beings, or samples without a being, share."""
 _PLACES = frozenset("site sites plot plots station cube location block pond lake tree core".split())
@@ -50,11 +52,11 @@ _TECHNICAL = re.compile(
 _TECHNICAL_WORDS = frozenset(
     "well wells tube tubes robot tool lot plating mastermix linker flowcell kit kits operator "
     "technician machine seq sequencer protocol pcr adapter multiplex pool amplicon dna rna "
-    "aliquot freezer box shipment reads nonchim denoised nanodrop qubit".split()
+    "aliquot freezer box shipment read reads nonchim denoised nanodrop qubit".split()
 )
 """Words of such columns wherever they stand in a name."""
 _ARCHIVE_WORDS = frozenset(
-    "bases mbases bytes mbytes spots avgspotlen insertsize insertsizel loaddate assay consent "
+    "bases mbases bytes mbytes spot spots insert load assay consent "
     "datastore filetype provider biosample bioproject accession sra ena submission taxid taxon "
     "scientific organism latitude longitude lat lon elevation altitude title description url doi "
     "pubmed email comment comments note notes filename path timestamp date year specimen remaining "
@@ -64,21 +66,25 @@ _ARCHIVE_WORDS = frozenset(
 _NO_TARGETS = frozenset({"month", "day", "year", "host common name", "host scientific name"})
 """Whole names of such columns."""
 
-_FINDINGS = (
-    "disease diagnosis dx status case condition phenotype outcome response responder survival "
-    "severity stage relapse remission infection infected cancer tumor tumour carcinoma adenoma "
-    "diabetes diabetic ibd crohn crohns colitis autism asthma allergy eczema obese obesity "
-    "depression parkinson alzheimer health healthy affected symptom symptoms flare cirrhosis "
-    "hypertension",
-    "treatment treated arm intervention drug medication antibiotic antibiotics diet dose group "
-    "genotype strain exposure exposed delivery birth feeding smoker smoking vaccine probiotic "
-    "randomization cohort",
-    "site body tissue organ habitat environment env biome soil material location compartment "
-    "sample type substrate crop season",
-    "age day days week weeks month months time pmi ph temperature temp depth moisture salinity "
-    "bmi weight nitrogen carbon oxygen score",
+_FINDINGS = tuple(
+    frozenset(words.split())
+    for words in (
+        "disease diagnosis diagnose diagnostic dx krankheit maladie enfermedad status case "
+        "condition phenotype outcome response responder survival severity stage relapse "
+        "remission infection infected cancer tumor tumour carcinoma adenoma diabetes diabetic "
+        "ibd crohn crohns colitis autism asthma allergy eczema obese obesity depression "
+        "parkinson alzheimer health healthy affected symptom symptoms flare cirrhosis "
+        "hypertension",
+        "site body tissue organ habitat environment env biome soil material location "
+        "compartment sample type substrate crop season",
+        "treatment treated arm intervention drug medication antibiotic antibiotics diet dose "
+        "group gruppe groupe grupo genotype strain exposure exposed delivery birth feeding "
+        "smoker smoking vaccine probiotic randomization cohort",
+        "age alter edad day days week weeks month months time pmi ph temperature temp depth "
+        "moisture salinity bmi weight nitrogen carbon oxygen score",
+    )
 )
-"""Words of what people study, the most likely first: health, treatments, places, quantities."""
+"""Words of what people study, the most likely first: health, places, treatments, quantities."""
 
 _CONTROL_WORDS = re.compile(
     r"(healthy|normal|disease\w*|ill|sick|un?affected|cases?|controls?|ctrl|patients?|hc|treated"
@@ -117,9 +123,11 @@ def is_technical(name: str) -> bool:
 
 
 def is_of_archive(name: str) -> bool:
-    """Return whether an archive fills in a column: sizes of files, accessions, places, dates."""
+    """Return whether an archive fills in a column: IDs of samples, sizes of files, dates."""
     words = words_of(name)
-    return not _ARCHIVE_WORDS.isdisjoint(words) or " ".join(words) in _NO_TARGETS
+    names_samples = bool(words) and set(words) - _ID <= _NEVER_UNITS
+    is_known = not _ARCHIVE_WORDS.isdisjoint(words) or " ".join(words) in _NO_TARGETS
+    return is_known or names_samples
 
 
 def is_id(name: str) -> bool:
@@ -152,9 +160,9 @@ def unit_rank(name: str) -> int | None:
         return None
     if not kinds.isdisjoint(words):
         return 1
-    if core and core[-1] in _PLACES and len(core) == 1:
-        return 2
-    return 3 if is_id(name) and not is_of_archive(name) else None
+    if is_id(name):
+        return None if is_of_archive(name) else 3
+    return 2 if len(core) == 1 and core[0] in _PLACES else None
 
 
 def names_units(name: str) -> bool:
@@ -172,7 +180,7 @@ def finding_rank(name: str) -> int:
     """
     words = {*words_of(name), name.casefold()}
     for rank, known in enumerate(_FINDINGS):
-        if not words.isdisjoint(known.split()):
+        if not words.isdisjoint(known):
             return rank
     return len(_FINDINGS)
 

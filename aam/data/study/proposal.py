@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from aam.data.roles import finding_rank, is_id, is_of_archive, is_technical, names_units
+from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
 from aam.data.splits import divide
 from aam.data.study.columns import (
     FOLDS,
@@ -44,13 +43,6 @@ MANY_LABELS = 1000
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
 ACTIVE = 2
 """Tasks of a new configuration that are not comments, where no columns are named."""
-NO_NAME = re.compile(
-    "((feature|otu|asv|sv|count|abundance|frequency|rarefied|filtered|merged|final|my)[_-]?)*"
-    "(tables?|counts?|data|otus?|asvs?|features?|seqtab|biom|nochim|reads|files?|inputs?|tmp"
-    "|downloads?|home|root|desktop|documents|results?|output|mine)[0-9_-]*",
-    re.IGNORECASE,
-)
-"""Names of tables and folders that say nothing of a study."""
 LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
@@ -99,24 +91,18 @@ def depth_sentences(reads_N: NDArray[np.int64], depth: int) -> Iterator[str]:
         )
 
 
-def dataset_name(table: Path) -> str:
-    """Return a name for a study: that of its table, or of the folder where the table has none.
+def plain_name(name: str, otherwise: str) -> str:
+    """Return a name in letters that a configuration allows.
 
     Parameters
     ----------
-    table
-        The user's table.
-
-    Returns
-    -------
-    str
-        Letters that a configuration allows; "mine" where neither has any.
+    name
+        Any text.
+    otherwise
+        What is returned where nothing of it is left.
     """
-    for name in (table.name.partition(".")[0], table.resolve().parent.name):
-        letters = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")[:LONGEST_NAME]
-        if letters and not NO_NAME.fullmatch(letters):
-            return letters
-    return "mine"
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
+    return letters[:LONGEST_NAME] or otherwise
 
 
 def configuration(
@@ -211,6 +197,9 @@ def _suits(column: Column) -> bool:
     """Return whether a column is proposed without being asked for."""
     name = column.name
     if is_technical(name) or is_of_archive(name) or is_id(name) or unit_columns([column]):
+        return False
+    # Where nearly every sample has a value of its own, numbers of patients are still no numbers.
+    if names_units(name) and not are_states(map(str, column.counts.index)):
         return False
     if column.kind == "number":
         return column.counts.sum() - column.unread.sum() >= LEAST_NUMBERS
@@ -378,8 +367,7 @@ def _comments_on_groups(columns: list[Column], together: Column | None) -> Itera
 
 def _task_name(column: Column, taken: Collection[str]) -> str:
     """Return a name for the task of a column that a configuration allows and no other task has."""
-    letters = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name)
-    base = letters.strip("_-")[:LONGEST_NAME] or "target"
+    base = plain_name(column.name, otherwise="target")
     name = base
     number = 1
     # Some file systems do not tell folders apart whose names differ in case.
