@@ -21,7 +21,7 @@ TRAINING = {
     *(f"benchmark_{name}" for name in ("speed", "models")),
 }
 LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
-FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "fold_draws", "splits", "targets")}
+FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "targets")}
 FOLDS |= {"aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
 SCORES = {"aam.evaluate.metrics", "aam.learners.conformal", "aam.evaluate.task_report"}
