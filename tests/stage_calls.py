@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aam.config.sections.base import Slice
+from aam.config.sections.base import StageSettings
 from aam.util.provenance import provenance
 
 
@@ -16,13 +16,13 @@ def as_outputs(paths: Mapping[str, Path]) -> dict[str, Path]:
 
 def call(
     stage: Callable[..., None],
-    settings: Slice | Mapping[str, Any],
+    settings: StageSettings | Mapping[str, Any],
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Path],
     **options: Any,
 ) -> None:
     """Call a stage with those of the arguments that it takes, and with the provenance of all."""
-    plain = settings.plain() if isinstance(settings, Slice) else settings
+    plain = settings.plain() if isinstance(settings, StageSettings) else settings
     arguments = {**dict(settings), **inputs, **as_outputs(outputs), **options}
     names = inspect.signature(stage).parameters
     if "provenance" in names:

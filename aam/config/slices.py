@@ -31,28 +31,28 @@ EXPLAINED = {"samples": 64, "checked": 8, "removed": 24}
 and how many ASVs of each of these."""
 
 
-def simulate(config: Config, dataset: str) -> data.Simulate:
+def simulate(config: Config, dataset: str) -> data.SimulateSettings:
     """Return the settings of a simulated dataset, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
-    return data.Simulate(**simulation.plain(), hosts=hosts, newcomers=NEWCOMERS)
+    return data.SimulateSettings(**simulation.plain(), hosts=hosts, newcomers=NEWCOMERS)
 
 
-def import_tree(config: Config, dataset: str) -> data.ImportTree:
+def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
     """Return where the root of a dataset's tree lies, and without a file what may stand for it."""
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
-        return data.ImportTree(root=section.root)
+        return data.ImportTreeSettings(root=section.root)
     names = [section.reference] if section.reference is not None else sorted(REFERENCES)
-    return data.ImportTree(
+    return data.ImportTreeSettings(
         root=section.root,
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},
     )
 
 
-def rarefy(config: Config, dataset: str, view: int) -> data.Rarefy:
+def rarefy(config: Config, dataset: str, view: int) -> data.RarefySettings:
     """Return the settings of one draw.
 
     Parameters
@@ -61,15 +61,17 @@ def rarefy(config: Config, dataset: str, view: int) -> data.Rarefy:
         Number of the draw, from 0.
     """
     section = resolved(config, "rarefaction", dataset=dataset)
-    return data.Rarefy(depth=section.depth, seed=section.seed, view=view)
+    return data.RarefySettings(depth=section.depth, seed=section.seed, view=view)
 
 
-def tokenize(config: Config, dataset: str) -> data.Tokenize:
+def tokenize(config: Config, dataset: str) -> data.TokenizeSettings:
     """Return the settings of the token cache."""
-    return data.Tokenize(max_length_bp=resolved(config, "tokens", dataset=dataset).max_length_bp)
+    return data.TokenizeSettings(
+        max_length_bp=resolved(config, "tokens", dataset=dataset).max_length_bp
+    )
 
 
-def unifrac(config: Config, dataset: str, metric: str) -> data.Unifrac:
+def unifrac(config: Config, dataset: str, metric: str) -> data.UnifracSettings:
     """Return the settings of one metric.
 
     Parameters
@@ -79,7 +81,7 @@ def unifrac(config: Config, dataset: str, metric: str) -> data.Unifrac:
     """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
-    return data.Unifrac(
+    return data.UnifracSettings(
         metric=metric,
         engine=section.engine if facts.phylogenetic else "auto",
         **{key: getattr(section, key) for key in facts.parameters},
@@ -89,7 +91,7 @@ def unifrac(config: Config, dataset: str, metric: str) -> data.Unifrac:
 
 def unifrac_part(
     config: Config, dataset: str, metric: str, part: int, parts: int
-) -> data.UnifracPart:
+) -> data.UnifracPartSettings:
     """Return the settings of one of several jobs that share a metric.
 
     Parameters
@@ -102,7 +104,7 @@ def unifrac_part(
         Number of jobs, as `unifrac_jobs` returns it.
     """
     section = resolved(config, "unifrac", dataset=dataset)
-    return data.UnifracPart(
+    return data.UnifracPartSettings(
         metric=metric,
         engine=section.engine,
         **{key: getattr(section, key) for key in METRICS[metric].parameters},
@@ -125,10 +127,10 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     return section.partitions if can_share and section.partitions != "auto" else 1
 
 
-def store_samples(config: Config, dataset: str) -> data.StoreSamples:
+def store_samples(config: Config, dataset: str) -> data.StoreSamplesSettings:
     """Return the settings of the sample store."""
     section = resolved(config, "augmentation", dataset=dataset)
-    return data.StoreSamples(**section.plain(), seed=AUGMENTATION_SEED)
+    return data.StoreSamplesSettings(**section.plain(), seed=AUGMENTATION_SEED)
 
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
@@ -211,11 +213,11 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
     }
 
 
-def folds(config: Config, task: str) -> tasks.Folds:
+def folds(config: Config, task: str) -> tasks.FoldsSettings:
     """Return what a task predicts, its folds, and its columns of categories."""
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
-    return tasks.Folds(
+    return tasks.FoldsSettings(
         columns=section.columns,
         where=_listed_values(section.where),
         kind=section.kind,
@@ -233,10 +235,10 @@ def _listed_values(where: Mapping[str, str | list[str]]) -> dict[str, list[str]]
     }
 
 
-def baselines(config: Config, task: str) -> tasks.Baselines:
+def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
     """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
     section = config.tasks[task]
-    return tasks.Baselines(
+    return tasks.BaselinesSettings(
         kind=section.kind,
         classes=section.classes,
         bounds=section.bounds,
@@ -269,7 +271,7 @@ def baselines_owner(config: Config, task: str) -> str:
 def _first_alike(
     config: Config,
     task: str,
-    *further: Callable[[Config, str], tasks.Baselines],
+    *further: Callable[[Config, str], tasks.BaselinesSettings],
     **changes: Any,
 ) -> str:
     """Return the first task with the same dataset, folds and further slices as a task.
@@ -383,9 +385,9 @@ def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
     }
 
 
-def explain(config: Config, task: str) -> tasks.Explain:
+def explain(config: Config, task: str) -> tasks.ExplainSettings:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
-    return tasks.Explain(**EXPLAINED, seed=config.tasks[task].folds.seed)
+    return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
 
 
 def plot_rarefaction(config: Config, dataset: str) -> Slice:

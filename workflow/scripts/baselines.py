@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.tasks import Baselines
+from aam.config.settings.tasks import BaselinesSettings
 from aam.stages.baselines import fit_baselines
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Baselines) as job:
+    with run_job(snakemake, BaselinesSettings) as job:
         fit_baselines(
             folds=job.inputs["folds"],
             views=job.inputs["views"],

@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.tasks import Explain
+from aam.config.settings.tasks import ExplainSettings
 from aam.stages.explain import explain_task
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Explain) as job:
+    with run_job(snakemake, ExplainSettings) as job:
         explain_task(
             model=job.inputs["model"],
             folds=job.inputs["folds"],

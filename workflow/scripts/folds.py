@@ -2,11 +2,11 @@
 
 from stage_job import run_job
 
-from aam.config.settings.tasks import Folds
+from aam.config.settings.tasks import FoldsSettings
 from aam.stages.folds import divide_into_folds
 
 if __name__ == "__main__":
-    with run_job(snakemake, Folds) as job:
+    with run_job(snakemake, FoldsSettings) as job:
         divide_into_folds(
             metadata=job.inputs["metadata"],
             table=job.inputs["table"],

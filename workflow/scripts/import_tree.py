@@ -2,11 +2,11 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import ImportTree
+from aam.config.settings.data import ImportTreeSettings
 from aam.stages.import_tree import import_tree
 
 if __name__ == "__main__":
-    with run_job(snakemake, ImportTree) as job:
+    with run_job(snakemake, ImportTreeSettings) as job:
         import_tree(
             table=job.inputs["table"],
             sequences=job.inputs["sequences"],

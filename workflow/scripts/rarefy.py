@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import Rarefy
+from aam.config.settings.data import RarefySettings
 from aam.stages.rarefy import rarefy_table
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Rarefy) as job:
+    with run_job(snakemake, RarefySettings) as job:
         rarefy_table(
             table=job.inputs["table"],
             tree=job.inputs.get("tree"),

@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import Simulate
+from aam.config.settings.data import SimulateSettings
 from aam.stages.simulate import simulate_study
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Simulate) as job:
+    with run_job(snakemake, SimulateSettings) as job:
         simulate_study(
             samples=job.settings.samples,
             features=job.settings.features,

@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import StoreSamples
+from aam.config.settings.data import StoreSamplesSettings
 from aam.stages.store_samples import store_samples
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, StoreSamples) as job:
+    with run_job(snakemake, StoreSamplesSettings) as job:
         store_samples(
             tokens=job.inputs["tokens"],
             views=job.inputs["views"],

@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import Tokenize
+from aam.config.settings.data import TokenizeSettings
 from aam.stages.tokenize import tokenize_asvs
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Tokenize) as job:
+    with run_job(snakemake, TokenizeSettings) as job:
         tokenize_asvs(
             table=job.inputs["table"],
             sequences=job.inputs["sequences"],

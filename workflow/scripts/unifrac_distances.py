@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import Unifrac
+from aam.config.settings.data import UnifracSettings
 from aam.stages.unifrac import compute_distances
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, Unifrac) as job:
+    with run_job(snakemake, UnifracSettings) as job:
         # The parts are made of the same files.
         made_from = {name: path for name, path in job.inputs.items() if name != "parts"}
         compute_distances(

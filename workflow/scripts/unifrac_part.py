@@ -2,12 +2,12 @@
 
 from stage_job import run_job
 
-from aam.config.settings.data import UnifracPart
+from aam.config.settings.data import UnifracPartSettings
 from aam.stages.unifrac_part import compute_part
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake, UnifracPart) as job:
+    with run_job(snakemake, UnifracPartSettings) as job:
         compute_part(
             table=job.inputs["table"],
             tree=job.inputs["tree"],

@@ -17,7 +17,7 @@ class Section(BaseModel):
         return self.model_dump(mode="json")
 
 
-class Slice(Section):
+class StageSettings(Section):
     """What one stage gets of the configuration: whatever changes it makes the stage stale.
 
     Snakemake compares the text of `plain`. A field without a value that has a default is left out

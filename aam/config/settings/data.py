@@ -6,10 +6,10 @@ results would be stale with it.
 
 from typing import Literal
 
-from aam.config.sections.base import Slice
+from aam.config.sections.base import StageSettings
 
 
-class Simulate(Slice):
+class SimulateSettings(StageSettings):
     """A simulated dataset."""
 
     samples: int
@@ -26,7 +26,7 @@ class Simulate(Slice):
     """Samples of a second study, with ASVs that the first one lacks."""
 
 
-class ImportTree(Slice):
+class ImportTreeSettings(StageSettings):
     """Where the root of a tree lies, and without a file of the user what stands for it."""
 
     root: Literal["given", "min_variance"]
@@ -37,7 +37,7 @@ class ImportTree(Slice):
     """Digests of the reference trees that can be taken, by their names."""
 
 
-class Rarefy(Slice):
+class RarefySettings(StageSettings):
     """One draw of reads.
 
     The number of views is no part of it, so that more views leave the first ones fresh.
@@ -51,23 +51,23 @@ class Rarefy(Slice):
     """Number of the draw, from 0."""
 
 
-class Tokenize(Slice):
+class TokenizeSettings(StageSettings):
     """The token cache."""
 
     max_length_bp: int
     """Longer sequences are cut to this length."""
 
 
-Engine = Literal["auto", "unifrac", "ssu", "products", "scikit-bio"]
+EngineName = Literal["auto", "unifrac", "ssu", "products", "scikit-bio"]
 """The values of `unifrac.engine`."""
 
 
-class Unifrac(Slice):
+class UnifracSettings(StageSettings):
     """One metric of a table; the list of metrics is no part of it."""
 
     metric: str
     """A key of `aam.config.metrics.METRICS`."""
-    engine: Engine = "auto"
+    engine: EngineName = "auto"
     """What computes it; auto also where there is no choice."""
     alpha: float | None = None
     """Exponent of generalized UniFrac, which alone has one."""
@@ -75,12 +75,12 @@ class Unifrac(Slice):
     """Pairs of samples that another engine computes again."""
 
 
-class UnifracPart(Slice):
+class UnifracPartSettings(StageSettings):
     """The share of one of several jobs in a metric on the tree."""
 
     metric: str
     """A key of `aam.config.metrics.METRICS`."""
-    engine: Engine
+    engine: EngineName
     """What computes it."""
     alpha: float | None = None
     """Exponent of generalized UniFrac, which alone has one."""
@@ -90,7 +90,7 @@ class UnifracPart(Slice):
     """Number of jobs."""
 
 
-class StoreSamples(Slice):
+class StoreSamplesSettings(StageSettings):
     """The augmented rows of the sample store."""
 
     asv_dropout: float

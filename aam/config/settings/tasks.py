@@ -3,13 +3,13 @@
 from typing import Any, Literal
 
 from aam.config.sections import task as section
-from aam.config.sections.base import Slice
+from aam.config.sections.base import StageSettings
 
 Kind = Literal["regression", "classification", "ordinal"]
 Bounds = tuple[float | None, float | None]
 
 
-class Folds(Slice):
+class FoldsSettings(StageSettings):
     """What a task predicts, and how its samples are divided."""
 
     columns: list[str]
@@ -28,7 +28,7 @@ class Folds(Slice):
     """Ask for numbers above -1."""
 
 
-class Baselines(Slice):
+class BaselinesSettings(StageSettings):
     """What baselines predict, and which ones."""
 
     kind: Kind
@@ -43,7 +43,7 @@ class Baselines(Slice):
     """Seed of the methods that draw."""
 
 
-class Explain(Slice):
+class ExplainSettings(StageSettings):
     """How many samples and ASVs are looked at to explain predictions."""
 
     samples: int
@@ -56,7 +56,7 @@ class Explain(Slice):
     """Seed of the choice."""
 
 
-class Structure(Slice):
+class SampleGroups(StageSettings):
     """What is known of samples that belong together."""
 
     column: str | None
@@ -65,7 +65,7 @@ class Structure(Slice):
     """Whether the user said so, or that every sample is of its own."""
 
 
-class First(Slice):
+class FirstSettings(StageSettings):
     """What a task predicts, and by what its scores are reported, whatever predicted it."""
 
     kind: Kind
@@ -78,13 +78,13 @@ class First(Slice):
     """Least and largest number that can be predicted; None: no bound."""
     report_by: list[str]
     """Metadata columns by whose values scores are reported, too."""
-    structure: Structure
+    structure: SampleGroups
     """What is known of samples that belong together."""
     names: dict[str, str]
     """What `dataset` and `task` are called and, where one is scored, the `model`."""
 
 
-class Score(First):
+class ScoreSettings(FirstSettings):
     """What the scores of a model on a task are reported by: nothing that was trained."""
 
     recipe: str
@@ -100,7 +100,7 @@ class Score(First):
     samples; None: it started from weights that were drawn here."""
 
 
-class SuperLearner(Baselines):
+class SuperLearnerSettings(BaselinesSettings):
     """What baselines predict for another table, and how that is rarefied."""
 
     names: dict[str, str]

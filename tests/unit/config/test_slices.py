@@ -7,7 +7,7 @@ from checkouts import merged
 
 from aam.config import slices
 from aam.config.configuration import Config, load
-from aam.config.sections.base import Slice
+from aam.config.sections.base import StageSettings
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 3}}
 BASE: dict[str, Any] = {
@@ -52,7 +52,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         "benchmark": slices.benchmark(config, "demo", "a"),
     }
     for name, cut in found.items():
-        if isinstance(cut, Slice):
+        if isinstance(cut, StageSettings):
             assert type(cut).model_validate(cut.plain()) == cut, "scripts read what rules give"
             found[name] = cut.plain()
     return found
