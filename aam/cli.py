@@ -25,8 +25,7 @@ from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import configuration
-from aam.data.study.sentences import decision_lines, with_decisions
-from aam.data.study.study import Study
+from aam.data.study.study import Study, decision_lines, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem

@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
-from aam.data.tokens import TokenStore
-from aam.data.trees.branches import branches
+from aam.data.stores import TokenStore
+from aam.data.trees import branches
 from aam.learners.baselines.log_ratios import centred_log_ratios, clade_logs
 from aam.learners.baselines.pairwise import support_vectors
 from aam.learners.baselines.problem import Problem, prevalent_reads

@@ -28,8 +28,7 @@ from torch import nn
 
 from aam.batches.masking import Masker
 from aam.config.sections.model import ModelSettings
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore, write_tokens
+from aam.data.stores import SampleStore, TokenStore, write_samples, write_tokens
 from aam.distributed.devices import Devices
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest

@@ -27,7 +27,7 @@ from aam.config.baselines import CONSTANTS
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.table import write_biom
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.evaluate.scores import HEADLINE
 from aam.report.labels import row_label
 from aam.stages.first import PREFERRED

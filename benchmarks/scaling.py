@@ -17,8 +17,7 @@ import pandas as pd
 
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore, write_samples
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.run_options import RunOptions
