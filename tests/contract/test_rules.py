@@ -25,6 +25,8 @@ COMPUTING = {
     "benchmark_speed",
 }
 """Rules that ask for a GPU."""
+STAGES = ("aam.stages.", "benchmarks.speed.ablation")
+"""Modules that hold the function of a rule."""
 
 
 def directives(body: str) -> dict[str, str]:
@@ -106,7 +108,7 @@ def test_a_script_calls_one_function_of_a_stage_with_arguments_that_it_has(scrip
     assert script.stem not in IMPORTED | sys.stdlib_module_names, "it would be imported instead"
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert imports[0].module == "stage_job", "the package of the checkout goes first"
-    (stage,) = [node for node in imports if (node.module or "").startswith("aam.stages.")]
+    (stage,) = [node for node in imports if (node.module or "").startswith(STAGES)]
     function = getattr(import_module(str(stage.module)), stage.names[0].name)
     (call,) = [
         node
