@@ -28,7 +28,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from aam.bench.tables import markdown_table
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
 from aam.data.stores import TokenStore
@@ -42,6 +41,7 @@ from aam.learners.baselines.problem import Problem, prevalent_reads
 from aam.reference_tree.tree import ReferenceTree, place_sequences
 from aam.util.atomic import write_tsv
 from benchmarks.labels import keep_labels, read_problem, score
+from benchmarks.speed.tables import markdown_table
 
 TASKS = {
     "mackerel/mackerel_day_0": "regression",
