@@ -24,7 +24,6 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from aam.bench.tables import markdown_table
 from aam.config.baselines import CONSTANTS
 from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.task_report import Comparison, Guessing, NetworkTraining, TaskReport
@@ -34,6 +33,7 @@ from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut
+from benchmarks.speed.tables import markdown_table
 
 STUDIES = {
     "mackerel/mackerel_site_0": "classification",

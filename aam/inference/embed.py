@@ -14,13 +14,11 @@ from pydantic import TypeAdapter
 from torch.nn.functional import pad
 
 from aam.batches.collate import asv_blocks, bucket
-from aam.data.samples import SampleStore, places_of
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.distributed.inference_device import InferenceDevice
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
-from aam.model.build import build_encoder
-from aam.model.encoder import Encoder
+from aam.model.encoder import Encoder, build_encoder
 from aam.model.layers.attention import AttentionBackend
 from aam.model.store import AGAIN, load_config, rebuilt
 from aam.util.manifest import fitting

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.distributed import launch
 from aam.tasks.pretrain.inputs import PretrainInputs
@@ -12,7 +11,7 @@ from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pai
 from aam.tasks.pretrain.run import pretraining_devices, train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
-from aam.train.history import write_history
+from aam.train.progress import write_history
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
 from aam.util.run_options import RunOptions
@@ -86,7 +85,7 @@ def pretrain_encoder(
     processes = devices.world.devices
     prepared = prepare(settings, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
     progress = train(settings, prepared, devices, checkpoints, runtime, "pretraining")
-    report = scores(prepared, progress, devices, peak_flops)
+    report = scores(prepared, progress, devices)
     if devices.rank > 0:
         return
     # The other processes have returned: from here on the first one computes by itself. Embeddings

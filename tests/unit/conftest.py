@@ -12,10 +12,9 @@ from scipy.spatial.distance import cdist
 
 from aam.data.augmentation import Augmentation, build_store
 from aam.data.rarefaction import rarefy
-from aam.data.samples import SampleStore
+from aam.data.sequences import tokenize
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
 
 DEPTH = 60
 
@@ -117,7 +116,7 @@ SMALL = {
 @pytest.fixture(scope="session")
 def new_encoder(one_thread: None) -> Callable[..., object]:
     from aam.model.asv_encoders import Architecture
-    from aam.model.build import build_encoder
+    from aam.model.encoder import build_encoder
 
     def build(max_length_bp: int, seed: int = 0, **changes: object):
         shape = Architecture(**{**SMALL, **changes}, max_length_bp=max_length_bp)

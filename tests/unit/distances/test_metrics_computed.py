@@ -22,13 +22,12 @@ from unifrac_cases import (
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions, read_tree
+from aam.data.trees import branch_fractions, read_tree
 from aam.distances import engines
 from aam.distances.engines import ScikitBio, Sparse
 from aam.distances.formulas import FORMULAS
-from aam.distances.package import NOT_INSTALLED, UnifracPackage, import_fault
+from aam.distances.packages import NOT_INSTALLED, Ssu, UnifracPackage, import_fault
 from aam.distances.products import Products
-from aam.distances.ssu import Ssu
 from aam.util.errors import InputError
 
 EACH = pytest.mark.parametrize("engine", ENGINES)

@@ -28,7 +28,7 @@ from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
-from aam.reference_tree.bases import reverse_complement
+from aam.reference_tree.nearest import reverse_complement
 from aam.stages.first_super_learner import keep_baselines
 from aam.stages.predict_first import predict_by_baselines
 from aam.stages.score import score_task
