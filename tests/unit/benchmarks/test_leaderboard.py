@@ -85,7 +85,7 @@ def results(tmp_path):
         ("ecam", report("days_1", "regression", 80, 50, 100)),
         ("mackerel", report("site", "classification", 0.7, 0.6, 0.5)),
     ):
-        path = tmp_path / dataset / "finetune/base" / made["task"] / "scores.json"
+        path = tmp_path / dataset / "finetune/base" / made.task / "scores.json"
         made.write(path)
     return tmp_path
 

@@ -124,7 +124,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
         "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |",
         "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |",
         "\n- device: none\n",
-        "\n- task age: encoder frozen, pretrained\n",
+        "\n- task age: recipe auto, pretrained\n",
     ):
         assert words in page
     assert (folder / "models_curves.tsv").is_file()
