@@ -395,8 +395,6 @@ def augmented_rows(
     """
     rows = np.flatnonzero(store.row_view < 0)
     is_allowed = np.isin(store.parents, samples)
-    # A mixed row with a held-out parent would show training a part of a sample that it is scored
-    # on.
     is_kept = np.zeros(len(rows), bool)
     for number, row in enumerate(rows):
         start, stop = store.parent_offsets[row : row + 2]

@@ -290,8 +290,6 @@ def members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> 
     columns
         Metadata columns each value of which lies in one fold; none: the labelled samples alone.
     """
-    # Samples without a label are not trained on as such, but an encoder sees their reads: they may
-    # be of the same person as a labelled one.
     fold_of_sample = fold.reindex(metadata.index)
     for column in columns:
         shared = metadata_column(metadata, column)

@@ -55,8 +55,7 @@ class Scale:
             Numbers of the training samples; for ``log`` and ``log_zscore`` all are above -1.
         """
         if transform == "quantile":
-            # Normal scores need neither center nor spread: they have mean 0 and variance 1 as they
-            # are.
+            # Normal scores are standard normal by construction: center and spread stay 0 and 1.
             return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
         if transform not in ("zscore", "log_zscore"):

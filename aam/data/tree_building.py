@@ -153,8 +153,8 @@ def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
     mean_square_E = (squares_E + count_outside_E * length_E**2) / tips
     mean_square_slope_E = 2 * (sum_below_E - sum_outside_E - shift_E) / tips
     has_both_sides_E = (count_below_E > 0) & (count_outside_E > 0)
-    # The slope of the variance is 0 there. With tips on both sides the divisor is positive; else
-    # any position is as good, and the variance is infinite below.
+    # The slope of the variance is 0 there. With tips on both sides the divisor is positive; the
+    # other branches are ruled out below.
     vertex_E = np.divide(
         2 * mean_E * mean_slope_E - mean_square_slope_E,
         2 * (1 - mean_slope_E**2),
@@ -266,8 +266,8 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
         fasta.write_text("".join(f">{i}\n{text}\n" for i, text in enumerate(distinct)))
         # `--threadit 0` keeps MAFFT from refining in parallel, where the result depends on timing.
         options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]
-        # FastTree has no option for threads: `_output` allows it one by the environment.
         alignment.write_text(_output([mafft, *options, str(fasta)]))
+        # FastTree has no option for threads: `_output` allows it one by the environment.
         return parse_newick(_output([fasttree, "-nt", "-gtr", "-quiet", str(alignment)]))
 
 

@@ -121,7 +121,6 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     assert not missing, f"{path} lacks {count_names('feature', missing)} of the table"
     if len(tips) > len(feature_ids):
         tree = tree.shear(feature_ids, prune=False)
-    # The root's own length lies above all features, so that no two samples differ by it.
     tree.length = None
     return tree
 

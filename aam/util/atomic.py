@@ -29,8 +29,7 @@ def atomic_path(final: Path) -> Iterator[Path]:
         writers choose their format by the suffix.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
-    # The number of the process keeps two writers apart. The name is hidden from globs, and in the
-    # same folder, because only there a rename is atomic.
+    # The number of the process keeps two writers apart. Only within a folder is a rename atomic.
     partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
     remove(partial)
     try:
