@@ -104,7 +104,7 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
             "metadata": root / "metadata.tsv",
         }
         simulate_study(
-            **slices.simulate(config, dataset),
+            **slices.simulate(config, dataset).plain(),
             table_out=files["table"],
             tree_out=files["tree"],
             metadata_out=files["metadata"],

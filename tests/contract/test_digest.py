@@ -99,7 +99,7 @@ def test_the_digest_of_a_script_covers_its_logic_and_what_it_imports(
     edit(package / "stages" / "rarefy.py", '"""', '"""Other words. ')
     edit(package / "stages" / "job.py", "MARGIN_S = 180.0", "MARGIN_S = 181.0")
     assert digest.script_digest(script) == before
-    edit(script, 'job.settings["seed"]', 'job.settings["seed"] + 1')
+    edit(script, "job.settings.seed", "job.settings.seed + 1")
     edited = digest.script_digest(script)
     assert edited != before
     edit(package / "util" / "provenance.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2")
