@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from aam.report.summary import summary_page
 from problems import predictions_of
 
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
 from aam.evaluate.target_report import score_method, score_predictions
-from aam.report.summary import summary_page
 
 
 def regression(errors: list[float]) -> pd.DataFrame:

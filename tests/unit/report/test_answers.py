@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 import pytest
+from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
+from aam.report.page.verdicts import is_stopped, judge, judge_all
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import classes, comparison, guessing, mixed, regression
@@ -15,8 +17,6 @@ from aam.report.page.cautions import (
     list_prediction_cautions,
     list_rarefaction_cautions,
 )
-from aam.report.page.reports import best_baseline, leading_scores, target_and_unit
-from aam.report.page.verdicts import is_stopped, judge, judge_all
 
 RANK = {"does not work": 0, "doubtful": 1, "works": 2}
 probabilities = st.floats(0, 1)

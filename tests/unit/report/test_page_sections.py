@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from aam.report.page.result_tables import in_training, prediction_table
 from page_reports import baseline_report, classes, comparison, guessing, mixed, regression
 
 from aam.evaluate.scores import accuracy_table, is_better, split_targets
 from aam.report.page.cautions import Caution
 from aam.report.page.methods import MethodsText
 from aam.report.page.render import EncoderSection, PageFigure, Results, TaskSection, render_page
-from aam.report.page.result_tables import in_training, prediction_table
 from aam.report.page.sections import TaskFiles, task_sections
 
 SVG = '<svg viewBox="0 0 72 72">drawn</svg>'

@@ -6,8 +6,6 @@ import pkgutil
 
 import pandas as pd
 import pytest
-
-from aam.report.page import sentences
 from aam.report.page.sentences import (
     comparisons,
     encoders,
@@ -20,6 +18,8 @@ from aam.report.page.sentences import (
     training,
     verdicts,
 )
+
+from aam.report.page import sentences
 
 
 def score_of(kind="regression", value=9.4, interval=(9.1, 9.8)):

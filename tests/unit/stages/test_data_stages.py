@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from aam.report.page.sentences.left_out import describe_left_out
 from scipy.sparse import csr_array
 from stage_calls import call
 from unifrac_cases import needs_programs
@@ -24,7 +25,6 @@ from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tokens import TokenStore
 from aam.data.trees.newick import read_newick
-from aam.report.page.sentences.left_out import describe_left_out
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.describe import describe_study
 from aam.stages.import_metadata import import_metadata
