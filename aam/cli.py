@@ -19,13 +19,13 @@ import yaml
 
 import aam
 from aam.config.configuration import load
+from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import configuration
-from aam.data.study.sentences import decision_lines, with_decisions
-from aam.data.study.study import Study
+from aam.data.study.study import Study, decision_lines, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem
@@ -57,9 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aam", description=__doc__)
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
-    commands = parser.add_subparsers(
-        required=True, metavar="init | check | run | crate | gradients"
-    )
+    commands = parser.add_subparsers(required=True, metavar="init | check | run | crate")
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
     init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
@@ -102,13 +100,6 @@ def _parser() -> argparse.ArgumentParser:
         help="licence of the results, best as an address of https://spdx.org/licenses",
     )
     crate.set_defaults(command=_crate)
-    gradients = commands.add_parser(
-        "gradients", help="compare the gradients of the models with differences of their losses"
-    )
-    gradients.add_argument(
-        "files", metavar="FILE", nargs="+", type=Path, help="the configurations; no data are read"
-    )
-    gradients.set_defaults(command=_gradients)
     return parser
 
 
@@ -170,25 +161,6 @@ def _crate(given: argparse.Namespace) -> None:
             is_asked_for=partial(is_asked_for, config, dataset),
         )
         print(path)
-
-
-def _gradients(given: argparse.Namespace) -> None:
-    """Print the error of each part's gradient."""
-    config = load(_merged(given.files))
-    if not config.models:
-        raise problem("configuration key models", "no models", "one", "add one to check it")
-    # It imports PyTorch, which no other command needs.
-    from aam.bench.gradients import check_configured
-
-    wrong = []
-    for what, errors in check_configured(config):
-        for error in errors:
-            line = f"{what}: {error.part}"
-            print(f"{line:<60} {error.relative:.1e}{', wrong' if error.is_wrong else ''}")
-            if error.is_wrong:
-                wrong.append(line)
-    if wrong:
-        raise InputError("The backward pass disagrees with differences:\n" + "\n".join(wrong))
 
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:
@@ -442,17 +414,14 @@ def _say(line: str) -> None:
 
 def _workflow_folder() -> Path:
     """Return the folder of the workflow: next to the package, where it was installed, or here."""
-    package_parent = Path(aam.__file__).resolve().parents[1]
-    # The folder of packages is PREFIX/lib/python3.x/site-packages, or the target of `pip --target`.
-    prefixes = [*package_parent.parents[2:3], package_parent]
-    installed = [prefix / "share" / "aam" for prefix in prefixes]
-    for folder in (package_parent, *installed, Path.cwd()):
+    beside, installed, *others = source_folders()
+    for folder in (beside, installed, *others, Path.cwd()):
         if (folder / "workflow" / "Snakefile").is_file():
             return folder
     raise problem(
         "aam",
-        f"a package without its workflow, which is neither in {package_parent}, nor in "
-        f"{installed[0]}, nor in the current folder",
+        f"a package without its workflow, which is neither in {beside}, nor in {installed}, nor in "
+        "the current folder",
         "the file workflow/Snakefile in one of them",
         "install the package again (`pip install --force-reinstall --no-deps`), or run the command "
         "in a clone of the repository; `aam init`, `aam.load` and `aam.encoder` need no workflow",

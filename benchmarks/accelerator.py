@@ -31,10 +31,16 @@ from typing import Any
 import yaml
 from pydantic import Field
 
-from aam.bench.ablation import run_ablation
-from aam.bench.subprocess_runner import Measure, SubprocessRunner
-from aam.bench.tables import about_run
-from aam.bench.variants import (
+from aam.config import slices
+from aam.config.configuration import Config, load, resolved
+from aam.config.sections.base import Section
+from aam.util.atomic import read_json
+from aam.util.errors import problem
+from aam.util.run_options import RunOptions
+from benchmarks.speed.ablation import run_ablation
+from benchmarks.speed.subprocess_runner import Measure, SubprocessRunner
+from benchmarks.speed.tables import about_run
+from benchmarks.speed.variants import (
     ALONE,
     BATCH,
     NAIVE,
@@ -46,12 +52,6 @@ from aam.bench.variants import (
     usual,
     variants,
 )
-from aam.config import slices
-from aam.config.configuration import Config, load, resolved
-from aam.config.sections.base import Section
-from aam.util.atomic import read_json
-from aam.util.errors import problem
-from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 OPTION = "option"
@@ -87,7 +87,7 @@ class Specification(Section):
     results: Path | None = None
     """Folder of the dataset's results; null: where the configuration has it."""
     groups: list[str] = [ORDER, ALONE, BATCH, OPTION]
-    """Groups of modes that are timed (see `aam.bench.variants`); speed-ups need `order`."""
+    """Groups of modes that are timed (see `benchmarks.speed.variants`); speed-ups need `order`."""
     options: list[str] = list(EVERY_OPTION)
     """What the group `option` changes, one by one; `naive`: the naive step at the largest batch."""
     leave_out: list[str] = []

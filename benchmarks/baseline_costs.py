@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from aam.bench.tables import markdown_table
 from aam.data.predictions import mean_recall
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, suitable_baselines
 from aam.report.labels import row_label
 from benchmarks.labels import read_problem
+from benchmarks.speed.tables import markdown_table
 
 TASKS = {
     "mackerel/mackerel_day": "regression",

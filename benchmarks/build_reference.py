@@ -19,7 +19,7 @@ import pandas as pd
 
 from aam.config.references import TREE
 from aam.data.importing.tree import load_tree
-from aam.data.trees.newick import parse_newick
+from aam.data.trees import parse_newick
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.atomic import atomic_path, write_json
 from aam.util.manifest import MANIFEST, digests_in

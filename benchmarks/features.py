@@ -28,11 +28,10 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from aam.bench.tables import markdown_table
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
-from aam.data.tokens import TokenStore
-from aam.data.trees.branches import branches
+from aam.data.stores import TokenStore
+from aam.data.trees import branches
 from aam.learners.baselines.log_ratios import centred_log_ratios, clade_logs
 from aam.learners.baselines.pairwise import support_vectors
 from aam.learners.baselines.problem import Problem, prevalent_reads
@@ -40,6 +39,7 @@ from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.atomic import write_tsv
 from benchmarks.labels import keep_labels, read_problem, score
+from benchmarks.speed.tables import markdown_table
 
 TASKS = {
     "mackerel/mackerel_day_0": "regression",

@@ -22,10 +22,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from aam.bench.tables import markdown_table
 from aam.util.atomic import write_tsv
 from benchmarks import label_draws
 from benchmarks.label_draws import count_draws, explain
+from benchmarks.speed.tables import markdown_table
 
 OF_A_ROUND = 5000
 LONGEST_LINE = 2000

@@ -23,11 +23,6 @@ from typing import Any
 
 import pandas as pd
 
-from aam.bench.ablation import NOTES, probe_hardware, steps_request
-from aam.bench.subprocess_runner import SubprocessRunner
-from aam.bench.tables import about_run, markdown_table
-from aam.bench.timing import medians
-from aam.bench.variants import ALONE, BATCH, ORDER, SpeedSettings, usual
 from aam.report.figures import speed
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.settings import PretrainSettings
@@ -37,6 +32,10 @@ from aam.util.errors import InputError
 from benchmarks import kept_tests, predicted
 from benchmarks.accelerator import OPTION, Specification, Study, laid_over, time_steps
 from benchmarks.kept import KeptResults
+from benchmarks.speed.ablation import NOTES, medians, probe_hardware, steps_request
+from benchmarks.speed.subprocess_runner import SubprocessRunner
+from benchmarks.speed.tables import about_run, markdown_table
+from benchmarks.speed.variants import ALONE, BATCH, ORDER, SpeedSettings, usual
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]

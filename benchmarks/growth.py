@@ -16,12 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 from scipy.optimize import nnls
 
-from aam.bench.tables import machine, markdown_table, page
 from aam.report.figures.style import GREY, colors, saved_figure
 from aam.report.labels import format_quantity, to_words
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
 from aam.util.worklog import read_work
+from benchmarks.speed.tables import machine, markdown_table, page
 
 TARGETS = (100_000, 307_000)
 """Samples that the fitted growth is worked out for."""

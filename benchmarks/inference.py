@@ -27,11 +27,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from aam.batches.masking import Masker
-from aam.bench.tables import machine, markdown_table, page
-from aam.bench.timing import median_iqr
 from aam.config.sections.model import ModelSettings
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore, write_tokens
+from aam.data.stores import SampleStore, TokenStore, write_samples, write_tokens
 from aam.distributed.devices import Devices
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
@@ -44,7 +41,9 @@ from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.batch_norm import SAMPLES
 from aam.train.memory.meter import peak_mb
+from aam.train.monitoring.roofline import median_iqr
 from aam.util.seeds import generator
+from benchmarks.speed.tables import machine, markdown_table, page
 
 logger = logging.getLogger(__name__)
 GROWTH = 0.6
@@ -200,7 +199,7 @@ def one_view(
 def run_in_subprocess(what: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `embed` or `validate` returns in a new process, whose start counts too.
 
-    `aam.bench.subprocess_runner` forks from a process that has the libraries loaded already.
+    `benchmarks.speed.subprocess_runner` forks from a process that has the libraries loaded already.
     """
     asked = json.dumps({**request, "started_s": time.time()}, default=str)
     command = [sys.executable, "-m", __spec__.name, what]

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aam.bench.subprocess_runner import Measure
 from aam.util.atomic import write_text
+from benchmarks.speed.subprocess_runner import Measure
 
 logger = logging.getLogger(__name__)
 UNTIMED = ("device", "roofline", "work")

@@ -318,7 +318,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     divide_into_folds(
         metadata=files["metadata"],
         table=files["view"],
-        **slices.folds(config, "t"),
+        **dict(slices.folds(config, "t")),
         folds_out=files["folds"],
         members_out=files["members"],
         notes_out=files["fold_notes"],
@@ -431,7 +431,7 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
     fit_baselines(
         **study,
         views=[files["view"]],
-        **slices.baselines(config, "t"),
+        **dict(slices.baselines(config, "t")),
         predictions_out=files["baselines"],
         nested_out=files["nested"],
     )

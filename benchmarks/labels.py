@@ -29,9 +29,8 @@ from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 
 from aam.data.folds import read_folds
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
-from aam.data.trees.branches import branches, read_tree
+from aam.data.stores import SampleStore, TokenStore
+from aam.data.trees import branches, read_tree
 from aam.distances.store import read_distances
 from aam.learners.baselines.inner import leave_parts_out, search
 from aam.learners.baselines.problem import Prediction, Problem, fit_predict

@@ -23,16 +23,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata, studentized_range
 
-from aam.bench.tables import markdown_table
 from aam.config.baselines import CONSTANTS
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.table import write_biom
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.evaluate.scores import HEADLINE
 from aam.report.labels import row_label
 from aam.stages.first import PREFERRED
 from aam.util.atomic import atomic_path, read_json, write_text
+from benchmarks.speed.tables import markdown_table
 
 CORPUS = ("mackerel", "westernization", "bronx", "griffon")
 """Studies of the corpus whose metadata, or the names of whose samples, tell a label."""

@@ -32,8 +32,8 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branches
-from aam.data.trees.infer import build_tree
+from aam.data.tree_building import build_tree
+from aam.data.trees import branches
 from aam.distances.in_batch import BatchDistances
 from aam.reference_tree.placement import place_reads, place_sequences
 from aam.reference_tree.tree import ReferenceTree

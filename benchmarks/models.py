@@ -18,11 +18,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from aam.bench.ablation import measure_in_turns, probe_hardware, steps_request
-from aam.bench.subprocess_runner import Measure, SubprocessRunner
-from aam.bench.tables import about_run, markdown_table, page, spread
-from aam.bench.timing import medians
-from aam.bench.variants import usual
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.metrics import METRICS
@@ -34,6 +29,10 @@ from aam.util.atomic import read_json, write_text, write_tsv
 from aam.util.errors import problem
 from aam.util.run_options import RunOptions
 from benchmarks.accelerator import inputs_of, laid_together
+from benchmarks.speed.ablation import measure_in_turns, medians, probe_hardware, steps_request
+from benchmarks.speed.subprocess_runner import Measure, SubprocessRunner
+from benchmarks.speed.tables import about_run, markdown_table, page, spread
+from benchmarks.speed.variants import usual
 
 COSTS = ["parameters", "step_ms_median", "step_ms_iqr", "samples_per_s", "peak_memory_mb"]
 DRAWN = (

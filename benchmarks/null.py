@@ -24,7 +24,6 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from aam.bench.tables import markdown_table
 from aam.config.baselines import CONSTANTS
 from aam.data.predictions import by_baseline
 from aam.evaluate.scores import HEADLINE
@@ -35,6 +34,7 @@ from aam.learners.super_learner import learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut
+from benchmarks.speed.tables import markdown_table
 
 STUDIES = {
     "mackerel/mackerel_site_0": "classification",

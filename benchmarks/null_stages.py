@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from aam.bench.tables import markdown_table
 from aam.util.atomic import read_json, write_text
 from benchmarks.null import CLAIMS, MEANS, WAYS, claims_of, labels_of
+from benchmarks.speed.tables import markdown_table
 
 DRAWS = 4
 """Columns of each kind of labels."""

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from aam.batches.dataset import BatchDataset
-from aam.bench.tables import markdown_table
 from aam.config import slices
 from aam.config.configuration import load
 from aam.distributed.devices import Devices
@@ -42,6 +41,7 @@ from aam.util.atomic import write_tsv
 from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 from benchmarks.accelerator import inputs_of, laid_together
+from benchmarks.speed.tables import markdown_table
 
 CORRELATION = 0.95
 """Held-out correlation that the variants are compared at."""

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 
-from aam.bench.tables import markdown_table
-from aam.bench.timing import Launches
 from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
 from aam.report.labels import format_quantity
@@ -19,6 +17,8 @@ from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
+from benchmarks.speed.measurements import Launches
+from benchmarks.speed.tables import markdown_table
 
 LAUNCH_S = 5e-6
 """Time of the host to start one kernel."""

@@ -20,13 +20,13 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 import aam
-from aam.bench.tables import markdown_table
 from aam.data.importing.table import load_table
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom, write_biom
-from aam.data.trees.infer import build_tree
+from aam.data.tree_building import build_tree
 from aam.distances.engines import choose
 from aam.util.seeds import generator
+from benchmarks.speed.tables import markdown_table
 
 STUDY = "mackerel"
 SAMPLES = 500

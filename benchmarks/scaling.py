@@ -15,20 +15,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from aam.bench.ablation import measure_in_turns, probe_hardware, steps_request
-from aam.bench.subprocess_runner import Measure, SubprocessRunner
-from aam.bench.tables import about_run, markdown_table, page
-from aam.bench.timing import medians
-from aam.bench.variants import Hardware, usual
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore, write_samples
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.run_options import RunOptions
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
+from benchmarks.speed.ablation import measure_in_turns, medians, probe_hardware, steps_request
+from benchmarks.speed.subprocess_runner import Measure, SubprocessRunner
+from benchmarks.speed.tables import about_run, markdown_table, page
+from benchmarks.speed.variants import Hardware, usual
 
 BATCH = "batch size"
 DEPTH = "depth"

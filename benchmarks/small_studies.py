@@ -23,7 +23,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from aam.bench.tables import markdown_table
 from aam.data.folds import units_of
 from aam.data.predictions import class_names, mean_recall
 from aam.evaluate.scores import HEADLINE
@@ -35,6 +34,7 @@ from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, learners_by_target
 from benchmarks.labels import read_problem
+from benchmarks.speed.tables import markdown_table
 
 Floats = NDArray[np.float64]
 Rule = Callable[[Mapping[str, Floats], NDArray[Any], Sequence[str], NDArray[Any]], Mixture]

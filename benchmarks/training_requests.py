@@ -1,4 +1,4 @@
-"""Whole training runs as requests, in addition to those of `aam.bench.measurements`.
+"""Whole training runs as requests, in addition to those of `benchmarks.speed.measurements`.
 
 Each request is done in a process of its own.
 """
@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aam.bench import measurements
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
@@ -20,6 +19,7 @@ from aam.util.errors import InputError
 from aam.util.provenance import file_digest, provenance
 from aam.util.run_options import RunOptions
 from benchmarks import predicted
+from benchmarks.speed import measurements
 
 CHECKPOINT_EVERY_S = 20.0
 OUTPUTS = {
@@ -34,7 +34,7 @@ OUTPUTS = {
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a request of `aam.bench.measurements.run`, or of the kinds `training` and `work`."""
+    """Do a request of `measurements.run`, or one of the kinds `training` and `work`."""
     kinds = {"training": train, "work": count_work}
     measure = kinds.get(request["kind"], measurements.run)
     return measure(request)

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.bench.tables import markdown_table
 from aam.data.predictions import DRAW
 from aam.util.errors import problem
+from benchmarks.speed.tables import markdown_table
 
 SIZES = (1, 2, 3)
 """Networks that are averaged."""

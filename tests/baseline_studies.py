@@ -9,7 +9,7 @@ import pandas as pd
 
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
-from aam.data.trees.branches import branches, read_tree
+from aam.data.trees import branches, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.distances.store import write_distances
 from aam.stages.baselines import fit_baselines

@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from aam.bench.subprocess_runner import SubprocessRunner
-from aam.bench.variants import SpeedSettings
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.samples import write_samples
-from aam.data.tokens import write_tokens
+from aam.data.stores import write_samples, write_tokens
 from aam.distances.store import write_distances, write_faith_pd
+from benchmarks.speed.subprocess_runner import SubprocessRunner
+from benchmarks.speed.variants import SpeedSettings
 
 
 @pytest.fixture(scope="session")

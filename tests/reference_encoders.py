@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from aam.data.vocabulary import VOCABULARY_SIZE
+from aam.data.sequences import VOCABULARY_SIZE
 from aam.model.asv_encoders import AsvBdh, AsvEncoder
 from aam.model.layers.bdh import BASE, Bdh
 from aam.model.layers.recurrent import BiLstm

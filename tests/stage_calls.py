@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from aam.config.sections.base import StageSettings
 from aam.util.provenance import provenance
 
 
@@ -15,14 +16,15 @@ def as_outputs(paths: Mapping[str, Path]) -> dict[str, Path]:
 
 def call(
     stage: Callable[..., None],
-    settings: Mapping[str, Any],
+    settings: StageSettings | Mapping[str, Any],
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Path],
     **options: Any,
 ) -> None:
     """Call a stage with those of the arguments that it takes, and with the provenance of all."""
-    arguments = {**settings, **inputs, **as_outputs(outputs), **options}
+    plain = settings.plain() if isinstance(settings, StageSettings) else settings
+    arguments = {**dict(settings), **inputs, **as_outputs(outputs), **options}
     names = inspect.signature(stage).parameters
     if "provenance" in names:
-        arguments["provenance"] = provenance(settings, inputs)
+        arguments["provenance"] = provenance(plain, inputs)
     stage(**{name: value for name, value in arguments.items() if name in names})

@@ -8,10 +8,9 @@ from stage_calls import as_outputs
 
 from aam.config import slices
 from aam.config.configuration import Config, load
-from aam.data.samples import write_samples
 from aam.data.sequences import write_fasta
+from aam.data.stores import write_samples, write_tokens
 from aam.data.table import FeatureTable, write_biom
-from aam.data.tokens import write_tokens
 from aam.distances.store import write_distances, write_faith_pd
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions

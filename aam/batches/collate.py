@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from aam.batches.asv_dropout import AsvDropout
 from aam.batches.masking import Masker
-from aam.data.samples import SampleStore, places_of
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import PAD
+from aam.data.sequences import PAD
+from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock
 
 SAMPLES_PER_BLOCK = 16

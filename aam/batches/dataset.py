@@ -23,8 +23,7 @@ from aam.batches.collate import (
 from aam.batches.masking import Masker
 from aam.batches.subsampling import Subsampling
 from aam.config.metrics import FAITH_PD
-from aam.data.samples import SampleStore, places_of
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.distances.in_batch import BatchDistances
 from aam.model.batch import CATEGORIES, EMBEDDING, Batch
 from aam.util.seeds import generator, seed_of

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.sections.training import Masking
-from aam.data.vocabulary import MASK
+from aam.data.sequences import MASK
 from aam.util.seeds import seed_of
 
 BLOCK_BP = 8

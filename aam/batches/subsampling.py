@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aam.config.sections.training import Pretraining
-from aam.data.samples import SampleStore
+from aam.data.stores import SampleStore
 from aam.distances.in_batch import BatchDistances
 from aam.util.seeds import generator
 

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("aam", "benchmarks")
+"""Packages whose code is compared; what else a script imports is a library."""
 NEUTRAL = frozenset(
     {
         "aam",
@@ -22,14 +24,21 @@ NEUTRAL = frozenset(
     }
 )
 """Modules that report what happens and never change a result, and the version."""
-COUNTING = frozenset({"aam.bench.roofline", "aam.model.flops"})
+COUNTING = frozenset({"aam.train.monitoring.roofline", "aam.model.flops"})
 """Modules whose figures training only logs; they are results where a benchmark imports them."""
-
 TEMPLATES = frozenset({".html", ".css", ".js", ".tsv"})
 
 
+def source_folders() -> list[Path]:
+    """Return where workflow and benchmarks may lie: in the checkout, or below a prefix."""
+    parent = PACKAGE_ROOT.parent
+    # Packages are installed in PREFIX/lib/python3.x/site-packages, or in what `pip --target` names.
+    prefixes = [*parent.parents[2:3], parent]
+    return [parent, *(prefix / "share" / "aam" for prefix in prefixes)]
+
+
 def code_digest(*modules: str) -> str:
-    """Return the SHA-256 of modules and of everything of `aam` that they import.
+    """Return the SHA-256 of modules and of everything of `PACKAGES` that they import.
 
     Comments, docstrings and formatting do not change it; any other edit does, of templates too.
 
@@ -41,12 +50,15 @@ def code_digest(*modules: str) -> str:
     Raises
     ------
     ModuleNotFoundError
-        There is no such module in the package.
+        There is no such module.
     """
     digest = hashlib.sha256()
     for name in sorted(set().union(*map(imported_modules, modules))):
-        digest.update(f"{name}\n{_normalized(_required(name))[0]}\n".encode())
-        folder = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
+        path = _required(name)
+        digest.update(f"{name}\n{_normalized(path)[0]}\n".encode())
+        if path.name != "__init__.py":
+            continue
+        folder = path.parent
         for template in sorted(path for path in folder.glob("*.*") if path.suffix in TEMPLATES):
             digest.update(f"{template.name}\n{template.read_text(encoding='utf-8')}\n".encode())
     return digest.hexdigest()
@@ -86,7 +98,7 @@ def imported_modules(module: str) -> set[str]:
     while waiting:
         name = waiting.pop()
         names.add(name)
-        neutral = NEUTRAL if name.startswith("aam.bench.") else NEUTRAL | COUNTING
+        neutral = NEUTRAL if name.startswith("benchmarks.") else NEUTRAL | COUNTING
         waiting |= set(_normalized(_required(name))[1]) - neutral - names
     return names
 
@@ -107,7 +119,7 @@ def _required(name: str) -> Path:
     """Return the file of a module."""
     path = _source(name)
     if path is None:
-        raise ModuleNotFoundError(f"{name} is not a module of {PACKAGE_ROOT}")
+        raise ModuleNotFoundError(f"{name} is in none of {source_folders()}")
     return path
 
 
@@ -115,8 +127,9 @@ def _imports(tree: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names if alias.name.startswith("aam"))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "aam":
+            named = [alias.name for alias in node.names]
+            names.update(name for name in named if name.split(".")[0] in PACKAGES)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             assert node.module is not None
             names.add(node.module)
             for alias in node.names:
@@ -132,9 +145,14 @@ def _imports(tree: ast.AST) -> set[str]:
 
 
 def _source(name: str) -> Path | None:
-    base = PACKAGE_ROOT.joinpath(*name.split(".")[1:])
-    paths = (base.with_suffix(".py"), base / "__init__.py")
-    return next((path for path in paths if path.is_file()), None)
+    package, *parts = name.split(".")
+    folders = [PACKAGE_ROOT] if package == "aam" else [f / package for f in source_folders()]
+    for folder in folders:
+        base = folder.joinpath(*parts)
+        for path in (base.with_suffix(".py"), base / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
 
 
 def _is_bare_string(node: ast.AST) -> bool:

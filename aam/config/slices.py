@@ -1,13 +1,14 @@
-"""The part of the configuration that each stage depends on, as one plain dictionary.
+"""The part of the configuration that each stage depends on: a model of `aam.config.settings`.
 
-A key that is absent from a slice cannot make its stage stale.
+Its `plain` dictionary stands in the parameters of a rule. A key that is absent from it cannot make
+the stage stale.
 
 The functions have these parameters in common: `config`, the whole configuration as
 `aam.config.configuration.load` returns it; `dataset`, `model` and `task`, names under `datasets`,
 `models` and `tasks`. A function that takes another parameter describes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aam.config.baselines import NEED_DISTANCES
@@ -15,6 +16,7 @@ from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.task import Folds
+from aam.config.settings import data, tasks
 from aam.config.starts import Start, architecture_of, chain_of
 from aam.config.user_files import predicted_files
 
@@ -29,38 +31,29 @@ EXPLAINED = {"samples": 64, "checked": 8, "removed": 24}
 and how many ASVs of each of these."""
 
 
-def simulate(config: Config, dataset: str) -> Slice:
+def simulate(config: Config, dataset: str) -> data.SimulateSettings:
     """Return the settings of a simulated dataset, and the numbers that follow from them."""
     simulation = config.datasets[dataset].simulate
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
-    return {**simulation.plain(), "hosts": hosts, "newcomers": NEWCOMERS}
+    return data.SimulateSettings(**simulation.plain(), hosts=hosts, newcomers=NEWCOMERS)
 
 
-def import_tree(config: Config, dataset: str) -> Slice:
-    """Return where the root of a dataset's tree lies, and without a file what may stand for it.
-
-    Returns
-    -------
-    dict
-        `root`; where the tree is no file of the user's, also `reference`, the name of a reference
-        tree or None where the reads decide, and `digests` of the references that can be taken.
-    """
+def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
+    """Return where the root of a dataset's tree lies, and without a file what may stand for it."""
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
-        return {"root": section.root}
+        return data.ImportTreeSettings(root=section.root)
     names = [section.reference] if section.reference is not None else sorted(REFERENCES)
-    return {
-        "root": section.root,
-        "reference": section.reference,
-        "digests": {name: reference_digest(name) for name in names},
-    }
+    return data.ImportTreeSettings(
+        root=section.root,
+        reference=section.reference,
+        digests={name: reference_digest(name) for name in names},
+    )
 
 
-def rarefy(config: Config, dataset: str, view: int) -> Slice:
+def rarefy(config: Config, dataset: str, view: int) -> data.RarefySettings:
     """Return the settings of one draw.
-
-    The number of views is no part of it, so that more views leave the first ones fresh.
 
     Parameters
     ----------
@@ -68,16 +61,18 @@ def rarefy(config: Config, dataset: str, view: int) -> Slice:
         Number of the draw, from 0.
     """
     section = resolved(config, "rarefaction", dataset=dataset)
-    return {"depth": section.depth, "seed": section.seed, "view": view}
+    return data.RarefySettings(depth=section.depth, seed=section.seed, view=view)
 
 
-def tokenize(config: Config, dataset: str) -> Slice:
+def tokenize(config: Config, dataset: str) -> data.TokenizeSettings:
     """Return the settings of the token cache."""
-    return resolved(config, "tokens", dataset=dataset).plain()
+    return data.TokenizeSettings(
+        max_length_bp=resolved(config, "tokens", dataset=dataset).max_length_bp
+    )
 
 
-def unifrac(config: Config, dataset: str, metric: str) -> Slice:
-    """Return the settings of one metric; the list of metrics is not part of it.
+def unifrac(config: Config, dataset: str, metric: str) -> data.UnifracSettings:
+    """Return the settings of one metric.
 
     Parameters
     ----------
@@ -86,15 +81,17 @@ def unifrac(config: Config, dataset: str, metric: str) -> Slice:
     """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
-    settings: Slice = {"metric": metric, "checked_pairs": CHECKED_PAIRS}
-    if facts.phylogenetic:
-        settings["engine"] = section.engine
-    for key in facts.parameters:
-        settings[key] = getattr(section, key)
-    return settings
+    return data.UnifracSettings(
+        metric=metric,
+        engine=section.engine if facts.phylogenetic else "auto",
+        **{key: getattr(section, key) for key in facts.parameters},
+        checked_pairs=CHECKED_PAIRS,
+    )
 
 
-def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: int) -> Slice:
+def unifrac_part(
+    config: Config, dataset: str, metric: str, part: int, parts: int
+) -> data.UnifracPartSettings:
     """Return the settings of one of several jobs that share a metric.
 
     Parameters
@@ -105,21 +102,15 @@ def unifrac_part(config: Config, dataset: str, metric: str, part: int, parts: in
         Number of the job, from 0.
     parts
         Number of jobs, as `unifrac_jobs` returns it.
-
-    Returns
-    -------
-    dict
-        `metric`, its parameters, `part` and `parts`.
     """
     section = resolved(config, "unifrac", dataset=dataset)
-    parameters = {key: getattr(section, key) for key in METRICS[metric].parameters}
-    return {
-        "metric": metric,
-        "engine": section.engine,
-        **parameters,
-        "part": part,
-        "parts": parts,
-    }
+    return data.UnifracPartSettings(
+        metric=metric,
+        engine=section.engine,
+        **{key: getattr(section, key) for key in METRICS[metric].parameters},
+        part=part,
+        parts=parts,
+    )
 
 
 def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
@@ -136,10 +127,10 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     return section.partitions if can_share and section.partitions != "auto" else 1
 
 
-def store_samples(config: Config, dataset: str) -> Slice:
+def store_samples(config: Config, dataset: str) -> data.StoreSamplesSettings:
     """Return the settings of the sample store."""
     section = resolved(config, "augmentation", dataset=dataset)
-    return {**section.plain(), "seed": AUGMENTATION_SEED}
+    return data.StoreSamplesSettings(**section.plain(), seed=AUGMENTATION_SEED)
 
 
 def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
@@ -222,26 +213,19 @@ def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
     }
 
 
-def folds(config: Config, task: str) -> Slice:
-    """Return what a task predicts, its folds, and its columns of categories.
-
-    Returns
-    -------
-    dict
-        `columns`, `where`, `kind`, `classes`, `categories`, `folds`, and `logarithm`, which asks
-        for numbers above -1 and changes nothing else: see `inductive_owner`.
-    """
+def folds(config: Config, task: str) -> tasks.FoldsSettings:
+    """Return what a task predicts, its folds, and its columns of categories."""
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
-    return {
-        "columns": section.columns,
-        "where": _listed_values(section.where),
-        "kind": section.kind,
-        "classes": section.classes,
-        "categories": list(dict.fromkeys(categories)),
-        "folds": section.folds.plain(),
-        "logarithm": section.transform.startswith("log"),
-    }
+    return tasks.FoldsSettings(
+        columns=section.columns,
+        where=_listed_values(section.where),
+        kind=section.kind,
+        classes=section.classes,
+        categories=list(dict.fromkeys(categories)),
+        folds=section.folds,
+        logarithm=section.transform.startswith("log"),
+    )
 
 
 def _listed_values(where: Mapping[str, str | list[str]]) -> dict[str, list[str]]:
@@ -251,11 +235,16 @@ def _listed_values(where: Mapping[str, str | list[str]]) -> dict[str, list[str]]
     }
 
 
-def baselines(config: Config, task: str) -> Slice:
+def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
     """Return the kind of target, its classes and bounds, the seed of the folds, and the methods."""
     section = config.tasks[task]
-    keys = ("kind", "classes", "bounds", "baselines")
-    return {**{key: section.plain()[key] for key in keys}, "seed": section.folds.seed}
+    return tasks.BaselinesSettings(
+        kind=section.kind,
+        classes=section.classes,
+        bounds=section.bounds,
+        baselines=section.baselines,
+        seed=section.folds.seed,
+    )
 
 
 def compares_samples(config: Config, task: str) -> bool:
@@ -276,26 +265,29 @@ def inductive_owner(config: Config, task: str) -> str:
 
 def baselines_owner(config: Config, task: str) -> str:
     """Return the first task with the same baselines on the same folds."""
-    methods = {name: baselines(config, name) for name in config.tasks}
-    return _first_alike(config, task, methods, logarithm=None)
+    return _first_alike(config, task, baselines, logarithm=None)
 
 
 def _first_alike(
-    config: Config, task: str, further: Mapping[str, Slice] = {}, **changes: Any
+    config: Config,
+    task: str,
+    *further: Callable[[Config, str], tasks.BaselinesSettings],
+    **changes: Any,
 ) -> str:
-    """Return the first task with the same dataset, folds and further settings as a task.
+    """Return the first task with the same dataset, folds and further slices as a task.
 
     Parameters
     ----------
     further
-        More settings, by task, that have to be the same.
+        Return more slices of a task that have to be the same.
     **changes
         Keys of the slice `folds` that get this value for every task, so that they do not count.
     """
 
-    def compared(name: str) -> Slice:
-        settings = {"dataset": config.tasks[name].dataset, **folds(config, name), **changes}
-        return {**settings, **further.get(name, {})}
+    def compared(name: str) -> list[Any]:
+        divided = folds(config, name).model_copy(update=changes)
+        more = [cut(config, name) for cut in further]
+        return [config.tasks[name].dataset, divided, *more]
 
     return next(name for name in config.tasks if compared(name) == compared(task))
 
@@ -373,7 +365,7 @@ def super_learner(config: Config, dataset: str, model: str, task: str) -> Slice:
     """Return what the baselines and the rarefaction of another table take."""
     return {
         "names": {"dataset": dataset, "model": model, "task": task},
-        **baselines(config, task),
+        **baselines(config, task).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
     }
 
@@ -388,14 +380,14 @@ def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
     """Return what the baselines and the rarefaction of another table take, without a model."""
     return {
         "names": {"dataset": dataset, "task": task},
-        **baselines(config, task),
+        **baselines(config, task).plain(),
         "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
     }
 
 
-def explain(config: Config, task: str) -> Slice:
+def explain(config: Config, task: str) -> tasks.ExplainSettings:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
-    return {**EXPLAINED, "seed": config.tasks[task].folds.seed}
+    return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
 
 
 def plot_rarefaction(config: Config, dataset: str) -> Slice:
@@ -477,7 +469,7 @@ def describe(config: Config, dataset: str) -> Slice:
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     return {
         "dataset": dataset,
-        **import_tree(config, dataset),
+        **import_tree(config, dataset).plain(),
         "depth": rarefaction.depth,
         "drops_long_branches": rarefaction.long_branches == "drop",
         "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
@@ -488,7 +480,7 @@ def describe(config: Config, dataset: str) -> Slice:
         "models": {model: pretrain(config, dataset, model) for model in config.models},
         "tasks": {
             name: {
-                **folds(config, name),
+                **folds(config, name).plain(),
                 "finetuning": resolved(config, "finetuning", task=name).plain(),
                 "explained": EXPLAINED["samples"] if section.importance else 0,
                 "report_by": section.report_by,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.samples import AUGMENTED, SampleStore
+from aam.data.stores import AUGMENTED, SampleStore
 from aam.data.table import FeatureTable
 from aam.util.errors import problem
 from aam.util.seeds import generator, seed_of

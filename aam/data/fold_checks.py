@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.data.fold_draws import Names
-from aam.data.folds import TEST
+from aam.data.folds import TEST, Names
 from aam.data.targets import BeforeRarefaction
 from aam.util.errors import first_few, first_names, problem
 

@@ -1,10 +1,14 @@
 """The files of a task's folds, and which of its samples belong together."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+Names = Sequence[str] | NDArray[np.object_]
+"""IDs, groups or classes of samples."""
 TEST = -1
 """Fold of the samples that are held out for testing."""
 OBSERVED = "observed:"

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
+from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
-from aam.data.vocabulary import tokenize, untokenize
 from aam.util.atomic import atomic_path_with_mode
 
 BY_ID = "id"

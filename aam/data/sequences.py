@@ -1,7 +1,10 @@
-"""Sequences of features, and their file format (FASTA)."""
+"""Sequences of features: their letters, their file format (FASTA), and their tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from aam.util.atomic import write_text
 
@@ -10,6 +13,20 @@ IUPAC_NUCLEOTIDES = frozenset("ACGTURYSWKMBDHVN")
 
 SAME_SEQUENCE = "same sequence as "
 """Why a feature is left out whose reads another has; the name of that follows."""
+PAD = 0
+"""Behind the end of a sequence."""
+AMBIGUOUS = 5
+"""Any IUPAC letter that stands for more than one nucleotide."""
+MASK = 6
+"""A nucleotide hidden from the model, which has to guess it."""
+VOCABULARY_SIZE = 7
+NUCLEOTIDES = {"A": 1, "C": 2, "G": 3, "T": 4, "U": 4}
+AMBIGUOUS_LETTERS = "RYSWKMBDHVN"
+_REFUSED = 255
+_TOKENS = {**NUCLEOTIDES, **dict.fromkeys(AMBIGUOUS_LETTERS, AMBIGUOUS)}
+_TOKENS |= {letter.lower(): token for letter, token in _TOKENS.items()}
+TOKEN_OF_BYTE = np.full(256, _REFUSED, dtype=np.uint8)
+TOKEN_OF_BYTE[list(map(ord, _TOKENS))] = list(_TOKENS.values())
 
 
 def read_fasta(path: Path) -> dict[str, str]:
@@ -41,3 +58,47 @@ def write_fasta(path: Path, sequences: Mapping[str, str]) -> None:
         Sequence by feature ID.
     """
     write_text(path, "".join(f">{name}\n{sequence}\n" for name, sequence in sequences.items()))
+
+
+def tokenize(
+    sequences: Sequence[str], max_length_bp: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Return the tokens of sequences.
+
+    Parameters
+    ----------
+    sequences
+        U sequences of IUPAC letters, none of them empty.
+    max_length_bp
+        Length L at which they are cut.
+
+    Returns
+    -------
+    tokens : numpy.ndarray
+        uint8 [U, L], `PAD` behind the end of a sequence.
+    lengths : numpy.ndarray
+        Nucleotides of each after cutting, int32 [U].
+    """
+    encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
+    tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]
+    assert lengths.all(), "an empty sequence"
+    assert (tokens_of_all != _REFUSED).all(), "a letter that is not IUPAC"
+    tokens = np.full((len(encoded), max_length_bp), PAD, dtype=np.uint8)
+    tokens[np.arange(max_length_bp) < lengths[:, None]] = tokens_of_all
+    return tokens, lengths
+
+
+def untokenize(tokens: NDArray[np.uint8], lengths: NDArray[np.int32]) -> list[str]:
+    """Return the sequences of rows of tokens; every ambiguous letter comes back as N.
+
+    Parameters
+    ----------
+    tokens
+        uint8 [U, L], as `tokenize` returns them.
+    lengths
+        Nucleotides of each row, [U].
+    """
+    letters = np.frombuffer(b"-ACGTN?", dtype=np.uint8)[tokens]
+    rows = zip(letters, lengths, strict=True)
+    return [row[:length].tobytes().decode("ascii") for row, length in rows]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions
+from aam.data.trees import branch_fractions
 from aam.distances.engines import Engine
 from aam.distances.formulas import FORMULAS, Floats
 from aam.distances.store import Values

@@ -11,7 +11,7 @@ import numpy as np
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions
+from aam.data.trees import branch_fractions
 from aam.distances.formulas import FORMULAS, all_generalized
 from aam.distances.package import NOT_INSTALLED, UnifracPackage, import_fault, memory_bytes
 from aam.distances.products import UNWEIGHTED, Products

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist, squareform
 
 from aam.config.metrics import FAITH_PD, METRICS
-from aam.data.trees.branches import branches, read_tree
+from aam.data.trees import branches, read_tree
 from aam.distances.formulas import FORMULAS, Floats, all_generalized
 
 FEW_ROWS = 128

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from aam.config.metrics import Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branches
+from aam.data.trees import branches
 from aam.distances.in_steps import in_steps
 from aam.distances.plain_files import scratch_folder
 from aam.distances.store import Values

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from aam.config.digest import code_digest
-from aam.data.tokens import TokenStore
+from aam.data.stores import TokenStore
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_asvs
 from aam.model.encoder import Encoder

@@ -14,9 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aam.data.samples import SampleStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.target import MEDIAN, QUANTILES, Target
-from aam.data.tokens import TokenStore
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import asvs_of

@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
+from aam.data.sequences import untokenize
+from aam.data.stores import TokenStore
 from aam.data.table import FeatureTable
 from aam.data.target import Target
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import untokenize
 from aam.inference.cautions import warn_of_long_branches
 from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference

@@ -14,8 +14,7 @@ from pydantic import TypeAdapter
 from torch.nn.functional import pad
 
 from aam.batches.collate import asv_blocks, bucket
-from aam.data.samples import SampleStore, places_of
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.distributed.inference_device import InferenceDevice
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock

@@ -12,9 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.same_reads import sequences_as_read
-from aam.data.samples import SampleStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_digest
 from aam.inference.bundle import ModelBundle

@@ -14,9 +14,9 @@ from aam.data.same_reads import (
     longest_bp,
     sequences_as_read,
 )
+from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
 from aam.data.target import Target
-from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.calibrated import with_intervals
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
 from aam.inference.nearness import check_nearness, measure_nearness

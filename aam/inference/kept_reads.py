@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, vstack
 from aam.data.importing.sequences import load_sequences
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom
-from aam.data.trees.branches import branches, read_tree
+from aam.data.trees import branches, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
 from aam.reference_tree.bases import encode

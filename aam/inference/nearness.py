@@ -16,10 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
-from aam.data.samples import SampleStore
+from aam.data.sequences import untokenize
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import untokenize
 from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
 from aam.reference_tree.nearest import NEAR, KnownSequences
 from aam.util.errors import first_names, problem

@@ -13,9 +13,8 @@ import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
-from aam.data.samples import SampleStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.target import QUANTILES, Target
-from aam.data.tokens import TokenStore
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples
 from aam.learners.temperature import apply_temperature

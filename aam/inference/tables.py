@@ -8,10 +8,9 @@ from aam.data.augmentation import Augmentation, build_store
 from aam.data.importing.counts import import_counts
 from aam.data.importing.table import NO_READS
 from aam.data.rarefaction import rarefy
-from aam.data.samples import SampleStore
+from aam.data.sequences import tokenize
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
-from aam.data.vocabulary import VOCABULARY_SIZE
+from aam.data.sequences import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.model.layers.attention import AttentionBackend, arithmetic, rotary_tables
 from aam.model.layers.bdh import Bdh, neuron_tables, normalize

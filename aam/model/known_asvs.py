@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import untokenize
+from aam.data.sequences import untokenize
+from aam.data.stores import SampleStore, TokenStore
 from aam.model.store import KNOWN_ASVS, read_tensors, write_tensors
 from aam.reference_tree.bases import UNKNOWN, pack, unpack
 from aam.reference_tree.nearest import NEAR, KnownSequences

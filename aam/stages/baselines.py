@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
-from aam.data.trees.branches import branches, read_tree
+from aam.data.trees import branches, read_tree
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested

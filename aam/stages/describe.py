@@ -9,16 +9,16 @@ from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import NEAR_READS
+from aam.data.sequences import tokenize, untokenize
 from aam.data.splits import labelled
-from aam.data.study.sentences import (
+from aam.data.study.study import (
+    Study,
     decision_lines,
     study_sentences,
     task_sentences,
     with_decisions,
 )
-from aam.data.study.study import Study
 from aam.data.table import FeatureTable
-from aam.data.vocabulary import tokenize, untokenize
 from aam.inference.nearness import check_nearness, find_near, measure_nearness
 from aam.inference.tables import rarefy_views, read_table
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.predictions import read_results
-from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.inference_device import InferenceDevice
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypedDict
 
 import numpy as np
 import pandas as pd
 
+from aam.config.sections.task import Folds
 from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import labelled, members
@@ -16,17 +16,6 @@ from aam.util.atomic import write_tsv
 from aam.util.notes import collect_notes, write_notes
 
 logger = logging.getLogger(__name__)
-
-
-class Division(TypedDict):
-    """How samples are divided: the section `tasks.<name>.folds`, with every key."""
-
-    column: str | None
-    k: int | None
-    groups: str | Literal[False] | None
-    stratified: bool
-    test: float
-    seed: int
 
 
 def divide_into_folds(
@@ -38,7 +27,7 @@ def divide_into_folds(
     kind: str,
     classes: Sequence[str] | None = None,
     categories: Sequence[str] = (),
-    folds: Division,
+    folds: Folds,
     logarithm: bool = False,
     folds_out: Path,
     members_out: Path,
@@ -88,7 +77,7 @@ def divide_into_folds(
         "where": where,
         "kind": kind,
         "classes": classes,
-        "folds": folds,
+        "folds": folds.plain(),
         "logarithm": logarithm,
     }
     with collect_notes() as notes:
@@ -109,7 +98,7 @@ def divide_into_folds(
         (fold == TEST).sum(),
         np.bincount(fold[fold != TEST]).tolist(),
     )
-    named = [column for column in (folds["groups"], folds["column"]) if column]
+    named = [column for column in (folds.groups, folds.column) if column]
     others = members(stored, frame["fold"], named).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)

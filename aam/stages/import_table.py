@@ -4,9 +4,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.data.importing.counts import import_counts
+from aam.data.importing.counts import import_counts, warn_of_odd_reads
 from aam.data.sequences import write_fasta
-from aam.data.study.read_starts import warn_of_odd_reads
 from aam.data.table import write_biom
 from aam.util.atomic import write_tsv
 from aam.util.notes import collect_notes, write_notes

@@ -13,9 +13,8 @@ from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import load_cut_tree
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
-from aam.data.trees.infer import build_tree
-from aam.data.trees.newick import write_newick
-from aam.data.trees.rooting import warn_of_long_branches
+from aam.data.tree_building import build_tree, warn_of_long_branches
+from aam.data.trees import write_newick
 from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import ReferenceTree

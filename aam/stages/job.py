@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from aam.config.sections.execution import Runtime
 from aam.util import log
 from aam.util.atomic import remove_partial
@@ -28,22 +30,24 @@ MARGIN_S = 180.0
 class Job:
     """What a rule gives its script."""
 
-    settings: Mapping[str, Any]
-    """The part of the configuration that the rule depends on: `params.settings`, a slice of
-    `aam.config.slices`."""
+    settings: Any
+    """The part of the configuration that the rule depends on: a model of `aam.config.settings`,
+    read from `params.settings`, or these themselves."""
     inputs: Files
     outputs: Files
     runtime: RunOptions
 
 
 @contextmanager
-def run_job(snakemake: Any) -> Iterator[Job]:
+def run_job(snakemake: Any, model: type[BaseModel] | None = None) -> Iterator[Job]:
     """Surround what a script does: log, digests of inputs and outputs, partial files, errors.
 
     Parameters
     ----------
     snakemake
         The object that Snakemake puts into every script.
+    model
+        What the settings of the rule are read as; None: they are plain.
 
     Yields
     ------
@@ -58,8 +62,9 @@ def run_job(snakemake: Any) -> Iterator[Job]:
     """
     log_file = Path(snakemake.log[0]) if snakemake.log else None
     log.start(log_file)
+    settings = snakemake.params.settings
     job = Job(
-        settings=snakemake.params.settings,
+        settings=settings if model is None else model.model_validate(settings),
         inputs=_paths(snakemake.input),
         outputs=_paths(snakemake.output),
         runtime=_run_options(snakemake, log_file),

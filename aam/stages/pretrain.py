@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.distributed import launch
 from aam.tasks.pretrain.inputs import PretrainInputs
@@ -86,7 +85,7 @@ def pretrain_encoder(
     processes = devices.world.devices
     prepared = prepare(settings, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
     progress = train(settings, prepared, devices, checkpoints, runtime, "pretraining")
-    report = scores(prepared, progress, devices, peak_flops)
+    report = scores(prepared, progress, devices)
     if devices.rank > 0:
         return
     # The other processes have returned: from here on the first one computes by itself. Embeddings

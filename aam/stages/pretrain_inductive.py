@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from aam.bench.roofline import peak_flops
 from aam.config.digest import code_digest
 from aam.data.folds import TEST, read_folds
 from aam.tasks.pretrain.inductive import pretrain_without
@@ -77,7 +76,6 @@ def pretrain_fold_encoders(
             devices=devices,
             runtime=replace(runtime, log_dir=log_dir),
             origin=provenance,
-            peak_flops=peak_flops,
         )
     _copy_encoders(finished, facts, encoders_out)
     write_json(digests_out, {name: each["digest"] for name, each in facts.items()})

@@ -55,8 +55,8 @@ def rarefy_table(
     if tree is not None:
         # These are imported here: importing scikit-bio takes half of this stage's time, and few
         # tables need it.
-        from aam.data.trees.newick import read_newick
-        from aam.data.trees.rooting import outlier_branches
+        from aam.data.tree_building import outlier_branches
+        from aam.data.trees import read_newick
 
         behind_long_branches: set[str] = set()
         for names, _ in outlier_branches(read_newick(tree)):

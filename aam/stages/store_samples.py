@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aam.data.augmentation import Augmentation, build_store
-from aam.data.samples import write_samples
+from aam.data.stores import TokenStore, write_samples
 from aam.data.table import read_biom
-from aam.data.tokens import TokenStore
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ def store_samples(
     seed
         Seed of the augmented rows.
     samples_out
-        Arrow file to write: see `aam.data.samples.SampleStore`.
+        Arrow file to write: see `aam.data.stores.SampleStore`.
     provenance
         Metadata of the file that is written (`aam.util.provenance`).
     """

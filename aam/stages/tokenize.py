@@ -4,10 +4,9 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from aam.data.sequences import read_fasta
+from aam.data.sequences import read_fasta, tokenize
+from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import read_biom
-from aam.data.tokens import TokenStore, write_tokens
-from aam.data.vocabulary import tokenize
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ def tokenize_asvs(
     max_length_bp
         Longer sequences are cut to this length.
     tokens_out
-        Arrow file to write: see `aam.data.tokens.TokenStore`.
+        Arrow file to write: see `aam.data.stores.TokenStore`.
     provenance
         Metadata of the file that is written (`aam.util.provenance`).
     """

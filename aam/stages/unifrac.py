@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, read_biom
-from aam.data.trees import branches
+from aam.data.trees import branches, check_lengths, read_tree
 from aam.distances import check, parts, store
 from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose
 from aam.distances.stripes import Joined, StripeMatrix
@@ -125,11 +125,11 @@ def _read_tree(path: Path | None, table: FeatureTable, metric: str) -> TreeNode 
     if not facts.phylogenetic:
         return None
     assert path is not None, f"{metric} needs a tree"
-    tree = branches.read_tree(path, table.feature_ids)
+    tree = read_tree(path, table.feature_ids)
     if facts.is_ratio:
-        above_FB, length_B = branches.branches(tree, table.feature_ids)
+        above_FB, length_B = branches(tree, table.feature_ids)
         height_F = above_FB @ length_B
-        branches.check_lengths(table.sample_ids, table.counts, height_F, path)
+        check_lengths(table.sample_ids, table.counts, height_F, path)
     return tree
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
-from aam.data.trees.branches import read_tree
+from aam.data.trees import read_tree
 from aam.distances.engines import Setting, choose_for_jobs
 from aam.distances.parts import write_part
 from aam.distances.stripes import job_stripes

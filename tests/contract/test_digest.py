@@ -18,10 +18,9 @@ STAGES = sorted(
 SCRIPTS = digest.PACKAGE_ROOT.parent / "workflow" / "scripts"
 TRAINING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_first", "explain"),
-    *(f"benchmark_{name}" for name in ("speed", "models")),
 }
-LEARNING = {"nn", "model", "train", "tasks", "inference", "bench"}
-FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "fold_draws", "splits", "targets")}
+LEARNING = {"model", "train", "tasks", "inference"}
+FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "targets")}
 FOLDS |= {"aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
 SCORES = {"aam.evaluate.metrics", "aam.learners.conformal", "aam.evaluate.task_report"}
@@ -100,7 +99,7 @@ def test_the_digest_of_a_script_covers_its_logic_and_what_it_imports(
     edit(package / "stages" / "rarefy.py", '"""', '"""Other words. ')
     edit(package / "stages" / "job.py", "MARGIN_S = 180.0", "MARGIN_S = 181.0")
     assert digest.script_digest(script) == before
-    edit(script, 'job.settings["seed"]', 'job.settings["seed"] + 1')
+    edit(script, "job.settings.seed", "job.settings.seed + 1")
     edited = digest.script_digest(script)
     assert edited != before
     edit(package / "util" / "provenance.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2")
@@ -125,8 +124,8 @@ def test_what_a_stage_imports() -> None:
         assert all(map(digest.imported_modules, others))
         assert not digest.imported_modules(f"aam.stages.{stage}") & others, stage
     # What training only logs is what the benchmark of speed writes.
-    assert "aam.bench.roofline" not in digest.imported_modules("aam.stages.pretrain")
-    assert "aam.bench.roofline" in digest.imported_modules("aam.stages.benchmark_speed")
+    assert "aam.train.monitoring.roofline" not in digest.imported_modules("aam.stages.pretrain")
+    assert "aam.train.monitoring.roofline" in digest.imported_modules("benchmarks.speed.ablation")
 
 
 def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 import aam
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PARTS = ["aam", "snakemake_logger_plugin_aam", "workflow", "profiles"]
+PARTS = ["aam", "snakemake_logger_plugin_aam", "workflow", "profiles", "benchmarks"]
 FILES = ["Snakefile", "pyproject.toml", "README.md", "LICENSE"]
 WORKFLOW = [f"workflow/{name}" for name in ("Snakefile", "envs", "report", "rules", "scripts")]
-RUN = ["Snakefile", "profiles", *WORKFLOW]
+RUN = ["Snakefile", "profiles", "benchmarks/__init__.py", "benchmarks/speed", *WORKFLOW]
 """What `aam run` reads of the repository beside the package."""
 BUILD = "import sys, setuptools.build_meta as build; getattr(build, sys.argv[1])(sys.argv[2])"
 SAMPLES = 40
@@ -112,6 +112,16 @@ def test_a_study_is_described_from_a_folder_that_is_not_the_checkout(
     package, _, *path = run(prefix / "bin" / "python", "-c", code, folder=tmp_path).splitlines()
     assert package.startswith(f"{prefix}/lib/")
     assert str(REPOSITORY) not in path
+
+
+def test_the_rule_that_measures_speed_finds_its_code(prefix: Path, tmp_path: Path) -> None:
+    scripts = prefix / "share" / "aam" / "workflow" / "scripts"
+    code = f"import sys; sys.path.insert(0, {str(scripts)!r}); import stage_job, benchmarks.speed"
+    printed = run(
+        *(prefix / "bin" / "python", "-c", f"{code}; print(benchmarks.speed.__file__)"),
+        folder=tmp_path,
+    )
+    assert printed.strip() == str(prefix / "share/aam/benchmarks/speed/__init__.py")
 
 
 def write_study(folder: Path) -> None:

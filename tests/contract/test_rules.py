@@ -25,6 +25,8 @@ COMPUTING = {
     "benchmark_speed",
 }
 """Rules that ask for a GPU."""
+STAGES = ("aam.stages.", "benchmarks.speed.ablation")
+"""Modules that hold the function of a rule."""
 
 
 def directives(body: str) -> dict[str, str]:
@@ -100,23 +102,54 @@ def test_outputs_have_names_and_are_those_that_the_script_hands_on(rule: str) ->
     assert written == set(names(block))
 
 
+def calls(tree: ast.AST, function: str) -> list[ast.Call]:
+    """Return the calls of a function by its name."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [node for node in found if ast.unparse(node.func) == function]
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_calls_one_function_of_a_stage_with_arguments_that_it_has(script: Path) -> None:
     tree = ast.parse(script.read_text(encoding="utf-8"))
     assert script.stem not in IMPORTED | sys.stdlib_module_names, "it would be imported instead"
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert imports[0].module == "stage_job", "the package of the checkout goes first"
-    (stage,) = [node for node in imports if (node.module or "").startswith("aam.stages.")]
+    (stage,) = [node for node in imports if (node.module or "").startswith(STAGES)]
     function = getattr(import_module(str(stage.module)), stage.names[0].name)
-    (call,) = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == stage.names[0].name
-    ]
+    (call,) = calls(tree, stage.names[0].name)
     given = {keyword.arg: None for keyword in call.keywords}
     assert given.keys() == inspect.signature(function).parameters.keys()
+
+
+@pytest.mark.parametrize("rule", WORKING)
+def test_a_script_reads_the_settings_that_its_rule_gives(rule: str) -> None:
+    script = WORKFLOW / "rules" / RULES[rule]["script"].strip('",\n ')
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    (call,) = calls(tree, "run_job")
+    read_as = [ast.unparse(argument) for argument in call.args[1:]]
+    slicing = re.search(r"slices\.(\w+)\(.*\)\.plain\(\)", RULES[rule]["params"], re.DOTALL)
+    assert (slicing is not None) == bool(read_as), "plain settings and no model, or both"
+    if slicing is None:
+        return
+    model = inspect.signature(getattr(slices, slicing[1])).return_annotation
+    (imported,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and read_as == [alias.name for alias in node.names]
+    ]
+    assert getattr(import_module(str(imported.module)), read_as[0]) is model
+    taken = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "job.settings"
+    } - {"plain"}
+    passes_whole = any(
+        ast.unparse(keyword.value) == "job.settings"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+    )
+    assert taken == (set() if passes_whole else model.model_fields.keys())
 
 
 @pytest.mark.parametrize("rule", WORKING)

@@ -10,8 +10,7 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_to, load_tree
 from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
-from aam.data.trees.branches import read_tree
-from aam.data.trees.newick import read_newick
+from aam.data.trees import read_newick, read_tree
 from aam.distances.products import Products
 from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata

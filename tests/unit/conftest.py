@@ -12,10 +12,9 @@ from scipy.spatial.distance import cdist
 
 from aam.data.augmentation import Augmentation, build_store
 from aam.data.rarefaction import rarefy
-from aam.data.samples import SampleStore
+from aam.data.sequences import tokenize
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
 
 DEPTH = 60
 

@@ -9,6 +9,7 @@ import yaml
 
 import aam
 from aam.cli import main
+from aam.config import digest
 from aam.config.configuration import load
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -154,7 +155,7 @@ def test_what_is_not_there_is_one_message(
     path = tmp_path / "a.yaml"
     path.write_text("datasets: {}\n")
     # As a wheel is installed: the package alone.
-    monkeypatch.setattr(aam, "__file__", str(tmp_path / "site" / "aam" / "__init__.py"))
+    monkeypatch.setattr(digest, "PACKAGE_ROOT", tmp_path / "site" / "aam")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="without its workflow.*a clone of the repository"):
         main(["check", str(path)])

@@ -31,7 +31,7 @@ rule explain:
         runtime=240,
         gpu=gpus,
     params:
-        settings=lambda wildcards: slices.explain(CONFIG, wildcards.task),
+        settings=lambda wildcards: slices.explain(CONFIG, wildcards.task).plain(),
         code=script_digest("explain"),
     message:
         f"Finding the important ASVs for {{wildcards.task}}{OF_A_MODEL}"

@@ -28,7 +28,7 @@ rule folds:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.folds(CONFIG, wildcards.task),
+        settings=lambda wildcards: slices.folds(CONFIG, wildcards.task).plain(),
         code=script_digest("folds"),
     message:
         "Dividing the samples of {wildcards.task} into folds"
@@ -61,7 +61,7 @@ rule baselines:
         mem_mb=16000,
         runtime=240,
     params:
-        settings=lambda wildcards: slices.baselines(CONFIG, wildcards.task),
+        settings=lambda wildcards: slices.baselines(CONFIG, wildcards.task).plain(),
         code=script_digest("baselines"),
     message:
         "Fitting the baselines of {wildcards.task}"

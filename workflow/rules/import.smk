@@ -24,7 +24,7 @@ rule simulate:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.simulate(CONFIG, wildcards.dataset).plain(),
         code=script_digest("simulate"),
     message:
         "Simulating the data set {wildcards.dataset}"
@@ -82,7 +82,7 @@ rule import_tree:
         mem_mb=16000,
         runtime=720,
     params:
-        settings=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.import_tree(CONFIG, wildcards.dataset).plain(),
         code=script_digest("import_tree"),
         content=content_of(source_files("tree")),
         work=result("inputs/work"),

@@ -24,7 +24,7 @@ rule rarefy:
     params:
         settings=lambda wildcards: slices.rarefy(
             CONFIG, wildcards.dataset, int(wildcards.view)
-        ),
+        ).plain(),
         code=script_digest("rarefy"),
     message:
         "Rarefying {wildcards.dataset}, view {wildcards.view}"

@@ -23,7 +23,9 @@ rule store_samples:
         mem_mb=16000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.store_samples(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.store_samples(
+            CONFIG, wildcards.dataset
+        ).plain(),
         code=script_digest("store_samples"),
     message:
         "Storing the samples of {wildcards.dataset} for training"

@@ -21,7 +21,7 @@ rule tokenize:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.tokenize(CONFIG, wildcards.dataset),
+        settings=lambda wildcards: slices.tokenize(CONFIG, wildcards.dataset).plain(),
         code=script_digest("tokenize_asvs"),
     message:
         "Turning the sequences of {wildcards.dataset} into tokens"

@@ -33,7 +33,7 @@ rule unifrac_part:
             wildcards.metric,
             int(wildcards.part),
             int(wildcards.parts),
-        ),
+        ).plain(),
         code=script_digest("unifrac_part"),
         work=result("unifrac/{metric}/work/view{view}/{part}-of-{parts}"),
     message:
@@ -60,7 +60,7 @@ rule unifrac:
     params:
         settings=lambda wildcards: slices.unifrac(
             CONFIG, wildcards.dataset, wildcards.metric
-        ),
+        ).plain(),
         code=script_digest("unifrac_distances"),
         work=result("unifrac/{metric}/work/view{view}"),
     message:

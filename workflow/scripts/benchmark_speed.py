@@ -2,9 +2,9 @@
 
 from stage_job import run_job
 
-from aam.bench.variants import SpeedSettings
-from aam.stages.benchmark_speed import measure_speed
 from aam.tasks.pretrain.inputs import PretrainInputs
+from benchmarks.speed.ablation import measure_speed
+from benchmarks.speed.variants import SpeedSettings
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

@@ -2,11 +2,12 @@
 
 from stage_job import run_job
 
+from aam.config.settings.tasks import ExplainSettings
 from aam.stages.explain import explain_task
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, ExplainSettings) as job:
         explain_task(
             model=job.inputs["model"],
             folds=job.inputs["folds"],
@@ -15,13 +16,13 @@ if __name__ == "__main__":
             sequences=job.inputs["sequences"],
             taxonomy=job.inputs.get("taxonomy"),
             asvs=job.inputs.get("asvs"),
-            explained=job.settings["samples"],
-            checked=job.settings["checked"],
-            removed=job.settings["removed"],
-            seed=job.settings["seed"],
+            explained=job.settings.samples,
+            checked=job.settings.checked,
+            removed=job.settings.removed,
+            seed=job.settings.seed,
             threads=job.runtime.threads,
             importance_out=job.outputs["importance"],
             sequences_out=job.outputs["sequences"],
             check_out=job.outputs["check"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

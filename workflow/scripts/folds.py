@@ -2,20 +2,21 @@
 
 from stage_job import run_job
 
+from aam.config.settings.tasks import FoldsSettings
 from aam.stages.folds import divide_into_folds
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, FoldsSettings) as job:
         divide_into_folds(
             metadata=job.inputs["metadata"],
             table=job.inputs["table"],
-            columns=job.settings["columns"],
-            where=job.settings["where"],
-            kind=job.settings["kind"],
-            classes=job.settings["classes"],
-            categories=job.settings["categories"],
-            folds=job.settings["folds"],
-            logarithm=job.settings["logarithm"],
+            columns=job.settings.columns,
+            where=job.settings.where,
+            kind=job.settings.kind,
+            classes=job.settings.classes,
+            categories=job.settings.categories,
+            folds=job.settings.folds,
+            logarithm=job.settings.logarithm,
             folds_out=job.outputs["folds"],
             members_out=job.outputs["members"],
             notes_out=job.outputs["notes"],

@@ -13,10 +13,15 @@ if (REPOSITORY / "aam").is_dir() and sys.path[0] != str(REPOSITORY):
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), others]))
 
+from aam.config.digest import source_folders
 from aam.stages.job import run_job
 from aam.util.log import has_console
 
 __all__ = ["run_job"]
+
+# Where AAM is installed, `benchmarks` lies with the workflow below the prefix. It comes last, so
+# that it hides no library.
+sys.path += map(str, source_folders())
 
 if has_console():
     # Ctrl-C reaches every process of a terminal: that the console says so is enough.

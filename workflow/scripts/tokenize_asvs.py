@@ -2,15 +2,16 @@
 
 from stage_job import run_job
 
+from aam.config.settings.data import TokenizeSettings
 from aam.stages.tokenize import tokenize_asvs
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, TokenizeSettings) as job:
         tokenize_asvs(
             table=job.inputs["table"],
             sequences=job.inputs["sequences"],
-            max_length_bp=job.settings["max_length_bp"],
+            max_length_bp=job.settings.max_length_bp,
             tokens_out=job.outputs["tokens"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

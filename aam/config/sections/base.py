@@ -1,4 +1,4 @@
-"""The base class of all sections."""
+"""The base classes of all sections, and of what stages get of them."""
 
 from typing import Annotated, Any
 
@@ -15,6 +15,23 @@ class Section(BaseModel):
     def plain(self) -> dict[str, Any]:
         """Return the section as plain built-in types, every key present, in a fixed order."""
         return self.model_dump(mode="json")
+
+
+class StageSettings(Section):
+    """What one stage gets of the configuration: whatever changes it makes the stage stale.
+
+    Snakemake compares the text of `plain`. A field without a value that has a default is left out
+    there, so that a new one of these leaves the results of old configurations fresh.
+    """
+
+    def plain(self) -> dict[str, Any]:
+        """Return the slice as plain built-in types, in a fixed order."""
+        fields = type(self).model_fields
+        return {
+            key: value
+            for key, value in super().plain().items()
+            if value is not None or fields[key].is_required()
+        }
 
 
 FilePath = Annotated[str, Field(pattern=r"^[^{}]+$")]

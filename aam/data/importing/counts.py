@@ -1,13 +1,17 @@
 """The table and the sequences of a study as every command and stage reads them.
 
-What has no reads is left out, and features of the same sequence become one.
+What has no reads is left out, and features of the same sequence become one. Sequences that begin
+with a primer, or are reversed, are named.
+Shape suffixes: F features.
 """
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from aam.data.importing.sequences import match_sequences, read_sequence_file
@@ -18,9 +22,16 @@ from aam.util.errors import count_names, first_few
 from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
-COLUMNS = ("what", "id", "why")
+_LEFT_OUT = ("what", "id", "why")
 LEAST_FEATURES = 5
 """Features from which on two samples with the same reads are copies of one."""
+V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
+"""Beginning of nearly all 16S sequences behind the primer 515F."""
+PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
+"""The primer 515F."""
+COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
+UNUSUAL_SHARE = 0.05
+"""Share of the reads that look wrong, from which on a sentence says so."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ def import_counts(
     return ReadCounts(
         merged,
         {name: sequence_of[name] for name in merged.feature_ids},
-        pd.DataFrame(rows, columns=[*COLUMNS]),
+        pd.DataFrame(rows, columns=[*_LEFT_OUT]),
     )
 
 
@@ -173,3 +184,56 @@ def read_left_out(path: Path) -> pd.DataFrame:
         TSV file with the columns `what`, `id` and `why`.
     """
     return pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
+
+
+def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
+    """Yield one sentence on the sequences, and others on what looks wrong with them.
+
+    Parameters
+    ----------
+    table
+        Raw counts.
+    sequences
+        Sequence by feature ID.
+    """
+    total_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    asvs = [sequences[name] for name in table.feature_ids]
+    lengths = sorted(map(len, asvs))
+    # Sequences that were read from the other end begin as V4 does once they are turned.
+    turned = [text.translate(COMPLEMENT)[::-1] for text in asvs]
+
+    def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
+        """Return the share of the reads whose sequence begins with a pattern."""
+        begins_F = [pattern.match(text) is not None for text in texts]
+        return float(total_F[begins_F].sum() / total_F.sum())
+
+    in_v4 = find_share(V4, asvs)
+    in_reverse = find_share(V4, turned)
+    with_primer = find_share(PRIMER, asvs)
+    length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
+    yield (
+        f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
+        "behind the primer 515F (region V4)."
+    )
+    if with_primer > UNUSUAL_SHARE:
+        yield f"{with_primer:.0%} of the reads still have the primer 515F: trim it."
+    elif in_reverse > UNUSUAL_SHARE:
+        yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
+    elif 0.5 < in_v4 < 1 - UNUSUAL_SHARE:
+        yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
+
+
+def warn_of_odd_reads(path: Path, table: FeatureTable, sequences: Mapping[str, str]) -> None:
+    """Log what the sequences are, and warn of what looks wrong with them.
+
+    Parameters
+    ----------
+    path
+        File of the table.
+    table, sequences
+        As for `sequence_sentences`.
+    """
+    about, *odd = sequence_sentences(table, sequences)
+    logger.info("%s", about)
+    for sentence in odd:
+        logger.warning("%s: %s", path, sentence, extra=CAUTION)

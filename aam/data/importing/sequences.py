@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aam.data.importing.files import (
+    ArtifactKind,
     find_duplicates,
     lines_of,
     read_text,
@@ -15,7 +16,6 @@ from aam.data.importing.files import (
     report_names,
 )
 from aam.data.importing.ids import describe_matches
-from aam.data.importing.qza import ArtifactKind
 from aam.data.sequences import IUPAC_NUCLEOTIDES
 from aam.data.table import FeatureTable
 from aam.util.errors import InputError, count_names, first_names, problem

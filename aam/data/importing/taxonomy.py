@@ -14,6 +14,7 @@ from aam.data.importing.delimited import (
     trim,
 )
 from aam.data.importing.files import (
+    ArtifactKind,
     find_duplicates,
     lines_of,
     read_text,
@@ -22,7 +23,6 @@ from aam.data.importing.files import (
 )
 from aam.data.importing.ids import describe_matches
 from aam.data.importing.layout import names_rows, simple_name
-from aam.data.importing.qza import ArtifactKind
 from aam.util.errors import InputError, count_names, first_names, problem
 
 logger = logging.getLogger(__name__)

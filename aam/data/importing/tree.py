@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aam.data.importing.files import (
+    ArtifactKind,
     find_duplicates,
+    is_archive,
     read_text,
     refuse,
     report_names,
 )
 from aam.data.importing.ids import describe_matches
-from aam.data.importing.qza import ArtifactKind, is_archive
-from aam.data.trees.newick import parse_newick, split_root
-from aam.data.trees.rooting import root_by_variance
+from aam.data.tree_building import root_by_variance
+from aam.data.trees import parse_newick, split_root
 from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
 

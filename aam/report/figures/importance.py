@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from aam.config.names import AAM
-from aam.data.trees.branches import read_tree
+from aam.data.trees import read_tree
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
 from aam.evaluate.scores import split_targets
 from aam.report.figures.style import (

@@ -25,7 +25,7 @@ def draw(speed: pd.DataFrame, path: Path) -> None:
     Parameters
     ----------
     speed
-        The speed table, with the columns of `aam.bench.ablation.COLUMNS`.
+        The speed table, with the columns of `benchmarks.speed.ablation.COLUMNS`.
     path
         The figure to write.
     """

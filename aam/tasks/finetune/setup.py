@@ -14,8 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.devices import AUTO, Devices
 from aam.model.store import load_config
 from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker

@@ -10,7 +10,7 @@ from aam.inference.asv_cache import module_digest
 from aam.model.store import is_whole, load_config
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
-from aam.tasks.pretrain.results import PeakFlops, save, scores
+from aam.tasks.pretrain.results import save, scores
 from aam.tasks.pretrain.run import train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
@@ -31,7 +31,6 @@ def pretrain_without(
     devices: Devices,
     runtime: RunOptions,
     origin: Mapping[str, str],
-    peak_flops: PeakFlops,
 ) -> dict[str, Any]:
     """Pretrain an encoder without some samples, unless that was done before.
 
@@ -56,8 +55,6 @@ def pretrain_without(
         Limits, deadline and the work folder, which has to be given.
     origin
         Provenance that is written with the model.
-    peak_flops
-        Operations per second that are possible here.
 
     Returns
     -------
@@ -82,7 +79,7 @@ def pretrain_without(
     progress = train(settings, prepared, devices, checkpoints, runtime, name)
     facts = {
         "fingerprint": fingerprint,
-        "scores": scores(prepared, progress, devices, peak_flops),
+        "scores": scores(prepared, progress, devices),
         "digest": module_digest(prepared.model.encoder),
     }
     # Facts of an earlier run must not stand next to the model of this one.

@@ -14,8 +14,7 @@ from aam.batches.dataset import BatchDataset, number_of_batches
 from aam.batches.masking import Masker
 from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.settings import PretrainSettings

@@ -3,14 +3,13 @@
 Shape suffixes: N samples, U ASVs, D width, P pairs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 
 from aam.distributed.devices import Devices
 from aam.distributed.inference_device import InferenceDevice
@@ -23,6 +22,7 @@ from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
 from aam.train.memory.meter import peak_mb
+from aam.train.monitoring.roofline import peak_flops
 from aam.train.progress import Progress
 from aam.util.parquet import write_table
 
@@ -31,13 +31,9 @@ BATCHES_COUNTED = 16
 
 GPU_PEAKS = ("gpu_utilisation_peak", "gpu_memory_mb_peak", "gpu_power_w_peak")
 """What the driver of an accelerator is asked for; without one they are left out."""
-PeakFlops = Callable[[str, torch.device], float]
-"""Precision and device to the operations per second that are possible there."""
 
 
-def scores(
-    prepared: Prepared, progress: Progress, devices: Devices, peak_flops: PeakFlops
-) -> dict[str, Any]:
+def scores(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
     """Return what a trained model reaches on the held-out samples, and what it took.
 
     Parameters
@@ -48,8 +44,6 @@ def scores(
         History of the run.
     devices
         Where it was trained. Several processes all have to call this.
-    peak_flops
-        Operations per second that are possible here.
 
     Returns
     -------
@@ -58,7 +52,7 @@ def scores(
     """
     report: dict[str, Any] = dict(prepared.validation.score(prepared.model, devices))
     if devices.rank == 0:
-        report.update(_facts(prepared, progress, devices, peak_flops))
+        report.update(_facts(prepared, progress, devices))
     primary = prepared.model.primary
     if primary is not None:
         report["unifrac_pearson"] = report[f"{primary}_pearson"]
@@ -66,9 +60,7 @@ def scores(
     return report
 
 
-def _facts(
-    prepared: Prepared, progress: Progress, devices: Devices, peak_flops: PeakFlops
-) -> dict[str, Any]:
+def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str, Any]:
     """Return time, memory and size of a run.
 
     Rates are those since its last start, without the time of validations.
@@ -86,7 +78,7 @@ def _facts(
         "graphs_compiled": graphs_compiled(),
         **progress.report,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
-        "model_flop_utilisation": _utilisation(prepared, rate, devices, peak_flops),
+        "model_flop_utilisation": _utilisation(prepared, rate, devices),
         "gpu_utilisation": progress.summary.get("gpu_utilisation"),
         "gpu_power_w": progress.summary.get("gpu_power_w"),
         **{name: progress.summary[name] for name in GPU_PEAKS if name in progress.summary},
@@ -102,9 +94,7 @@ def _near_known_reads(prepared: Prepared) -> dict[str, float]:
     return {"near_known_reads": familiar}
 
 
-def _utilisation(
-    prepared: Prepared, rate: float | None, devices: Devices, peak_flops: PeakFlops
-) -> float | None:
+def _utilisation(prepared: Prepared, rate: float | None, devices: Devices) -> float | None:
     """Return the FLOPs of training per second over those that are possible here."""
     if rate is None:
         return None

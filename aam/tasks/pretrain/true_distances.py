@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from aam.batches.distances import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD, METRICS
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
-from aam.data.trees.branches import check_lengths
+from aam.data.stores import SampleStore, TokenStore
+from aam.data.trees import check_lengths
 from aam.distances.in_batch import BatchDistances
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.batch_norm import select_evenly

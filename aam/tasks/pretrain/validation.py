@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from aam.batches.collate import asv_blocks
 from aam.batches.masking import Masker
 from aam.config.metrics import FAITH_PD
-from aam.data.samples import SampleStore
-from aam.data.tokens import TokenStore
+from aam.data.stores import SampleStore, TokenStore
 from aam.distances.in_batch import BatchDistances
 from aam.distributed.devices import Devices
 from aam.inference.embed import asv_batches, asvs_of, embed_samples

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from aam.batches.dataset import BatchDataset
-from aam.data.samples import places_of
+from aam.data.stores import places_of
 from aam.distributed.devices import Devices
 from aam.distributed.shards import local_shard
 from aam.model.batch import Batch

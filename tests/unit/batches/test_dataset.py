@@ -18,7 +18,7 @@ from aam.batches.asv_dropout import AsvDropout
 from aam.batches.collate import entries_of
 from aam.batches.dataset import BatchDataset, EmbeddingDataset
 from aam.batches.masking import Masker
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.distances.in_batch import BatchDistances
 from aam.model.predictor import EMBEDDING
 

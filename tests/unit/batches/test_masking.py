@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.batches.masking import BLOCK_BP, Masker
-from aam.data.vocabulary import AMBIGUOUS, MASK, PAD
+from aam.data.sequences import AMBIGUOUS, MASK, PAD
 
 TOKENS = np.random.default_rng(0).integers(0, 6, (400, 50)).astype(np.uint8)
 TOKENS.flags.writeable = False

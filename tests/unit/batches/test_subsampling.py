@@ -10,7 +10,7 @@ from unifrac_cases import random_tree
 from aam.batches.masking import Masker
 from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.distances.in_batch import BatchDistances
 
 METRICS = ["unweighted", "weighted_normalized", "bray_curtis", "faith_pd"]

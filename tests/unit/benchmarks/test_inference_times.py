@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aam.data.samples import write_samples
-from aam.data.tokens import write_tokens
+from aam.data.stores import write_samples, write_tokens
 from aam.distributed import devices
 from benchmarks import inference
 from benchmarks.inference import StudySettings

@@ -7,6 +7,7 @@ from checkouts import merged
 
 from aam.config import slices
 from aam.config.configuration import Config, load
+from aam.config.sections.base import StageSettings
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 3}}
 BASE: dict[str, Any] = {
@@ -35,7 +36,7 @@ def all_slices(config: Config) -> dict[str, Any]:
     models, tasks = config.models, config.tasks
     metrics = ("unweighted", "generalized")
     trained = [(model, task) for model in models for task in tasks]
-    return {
+    found: dict[str, Any] = {
         "simulate": slices.simulate(config, "demo"),
         **{f"rarefy:{view}": slices.rarefy(config, "demo", view) for view in range(2)},
         "tokenize": slices.tokenize(config, "demo"),
@@ -50,6 +51,11 @@ def all_slices(config: Config) -> dict[str, Any]:
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
     }
+    for name, cut in found.items():
+        if isinstance(cut, StageSettings):
+            assert type(cut).model_validate(cut.plain()) == cut, "scripts read what rules give"
+            found[name] = cut.plain()
+    return found
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from aam.data.augmentation import Augmentation, Row, asv_dropout, build_store, cutmix
 from aam.data.rarefaction import rarefy
-from aam.data.samples import SampleStore
+from aam.data.stores import SampleStore
 from aam.data.table import FeatureTable
 from aam.util.errors import InputError
 

@@ -4,7 +4,7 @@ import zipfile
 import pytest
 from qiime_artifacts import artifact, zipped
 
-from aam.data.importing import qza
+from aam.data.importing import files
 from aam.data.importing.files import read_text
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
@@ -62,7 +62,7 @@ def test_gzip_is_read_within_bounds(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(b" \n"))
     with pytest.raises(InputError, match="a gzip file of nothing"):
         load_table(path)
-    monkeypatch.setattr(qza, "LARGEST", 10)
+    monkeypatch.setattr(files, "LARGEST", 10)
     path.write_bytes(whole)
     with pytest.raises(InputError, match="a gzip file of more than 10 bytes.*gunzip table.tsv.gz"):
         load_table(path)

@@ -4,7 +4,7 @@ import pytest
 from qiime_artifacts import NEWICK, UUID, artifact, zipped
 from scipy.sparse import csr_array
 
-from aam.data.importing import qza
+from aam.data.importing import files
 from aam.data.importing.sequences import load_sequences
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
@@ -101,6 +101,6 @@ def test_zip_archives_that_are_no_artifacts(tmp_path, members, message):
 
 
 def test_an_archive_that_claims_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(qza, "LARGEST", 3)
+    monkeypatch.setattr(files, "LARGEST", 3)
     with pytest.raises(InputError, match=r"data/tree\.nwk of \d+ bytes; expected at most 3"):
         load_tree(artifact(tmp_path / "t.qza", "Phylogeny[Rooted]"))

@@ -10,8 +10,8 @@ from skbio.diversity import beta_diversity
 from unifrac_cases import needs_programs
 
 from aam.data.importing.tree import cut_to, load_tree
-from aam.data.trees.infer import build_tree
-from aam.data.trees.newick import parse_newick, read_newick, write_newick
+from aam.data.tree_building import build_tree
+from aam.data.trees import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
 
 BALANCED = "(((a:1,b:2):0.5,(c:3,d:1):0.25):2,((e:1,f:1):0.125,(g:4,h:1):0.75):1);"

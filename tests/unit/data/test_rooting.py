@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unifrac_cases import random_tree, tree_of
 
-from aam.data.trees.rooting import outlier_branches, root_by_variance
+from aam.data.tree_building import outlier_branches, root_by_variance
 
 
 def to_tips(tree) -> np.ndarray:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.data.fold_draws import assign_folds, folds_of_labels, held_out_groups
+from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
 from aam.data.targets import observed_values
 from aam.tasks.pretrain.studies import held_out
 from aam.util.errors import InputError

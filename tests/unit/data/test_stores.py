@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.data.samples import SampleStore, write_samples
-from aam.data.tokens import TokenStore, write_tokens
-from aam.data.vocabulary import AMBIGUOUS, MASK, PAD, VOCABULARY_SIZE, tokenize
+from aam.data.sequences import AMBIGUOUS, MASK, PAD, VOCABULARY_SIZE, tokenize
+from aam.data.stores import SampleStore, TokenStore, write_samples, write_tokens
 
 
 def int32(*values):

@@ -13,12 +13,11 @@ from scipy.sparse import csr_array
 from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
+from aam.data.importing.counts import sequence_sentences
 from aam.data.splits import labelled
 from aam.data.study.columns import column_of, columns_of, grouping, require_targets, task_kind
 from aam.data.study.proposal import configuration, proposed_depth
-from aam.data.study.read_starts import sequence_sentences
-from aam.data.study.sentences import study_sentences, task_sentences
-from aam.data.study.study import Study
+from aam.data.study.study import Study, study_sentences, task_sentences
 from aam.data.table import FeatureTable
 from aam.data.targets import observed_values
 from aam.util.errors import InputError

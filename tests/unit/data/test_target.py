@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from scipy.stats import norm, rankdata
 
-from aam.data.scale import KNOTS, Scale
-from aam.data.target import QUANTILES, Target
+from aam.data.target import KNOTS, QUANTILES, Scale, Target
 
 properties = settings(deadline=None, max_examples=50)
 NUMBERS = st.lists(st.floats(-0.9, 1e4), min_size=2, max_size=12)

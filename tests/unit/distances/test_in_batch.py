@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from unifrac_cases import ENGINES, SPARSE_METRICS, compute, random_case, table_of, tree_of
 
 from aam.config.metrics import FAITH_PD, METRICS
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.distances.engines import Sparse
 from aam.distances.in_batch import BatchDistances
 

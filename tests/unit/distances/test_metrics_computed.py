@@ -22,7 +22,7 @@ from unifrac_cases import (
 
 from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
-from aam.data.trees.branches import branch_fractions, read_tree
+from aam.data.trees import branch_fractions, read_tree
 from aam.distances import engines
 from aam.distances.engines import ScikitBio, Sparse
 from aam.distances.formulas import FORMULAS

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
+from aam.data.sequences import tokenize
+from aam.data.stores import TokenStore
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import Devices
 from aam.inference import asv_cache

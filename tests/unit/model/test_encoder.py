@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from aam.batches.collate import assemble
-from aam.data.vocabulary import PAD
+from aam.data.sequences import PAD
 from aam.model.batch import SampleBlock
 
 

@@ -15,8 +15,8 @@ from aam.batches import collate
 from aam.batches.collate import assemble
 from aam.batches.masking import Masker
 from aam.config.sections.model import ModelSettings
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import MASK, PAD
+from aam.data.sequences import MASK, PAD
+from aam.data.stores import TokenStore
 from aam.model.asv_encoders import ENCODERS
 from aam.model.build import set_dropout
 

@@ -3,9 +3,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.data.augmentation import Augmentation, build_store
+from aam.data.sequences import tokenize
+from aam.data.stores import TokenStore
 from aam.data.table import FeatureTable
-from aam.data.tokens import TokenStore
-from aam.data.vocabulary import tokenize
 from aam.model.known_asvs import KnownAsvs
 from aam.reference_tree.bases import encode
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 import aam
 from aam.config.references import REFERENCES, TREE
 from aam.data.table import FeatureTable
-from aam.data.trees.newick import parse_newick
+from aam.data.trees import parse_newick
 from aam.distances import engines
 from aam.distances.engines import ScikitBio
 from aam.reference_tree.bases import (

@@ -19,11 +19,10 @@ from aam.config import slices
 from aam.config.configuration import load
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_results
-from aam.data.samples import SampleStore
 from aam.data.sequences import read_fasta, write_fasta
+from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable, read_biom, write_biom
-from aam.data.tokens import TokenStore
-from aam.data.trees.newick import read_newick
+from aam.data.trees import read_newick
 from aam.report.page.details import left_out_sentences
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.describe import describe_study

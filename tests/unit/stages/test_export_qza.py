@@ -11,7 +11,7 @@ import yaml
 
 from aam.config.configuration import load
 from aam.config.result_paths import exports
-from aam.data.importing.qza import ArtifactKind, read_artifact
+from aam.data.importing.files import ArtifactKind, read_artifact
 from aam.distances.store import read_distances, write_faith_pd
 from aam.stages.export_qza import export_artifact
 from aam.util.provenance import provenance

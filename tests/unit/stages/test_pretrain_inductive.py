@@ -14,7 +14,7 @@ import pytest
 from stage_calls import as_outputs
 
 from aam.data.folds import TEST, read_folds
-from aam.data.samples import places_of, write_samples
+from aam.data.stores import places_of, write_samples
 from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder

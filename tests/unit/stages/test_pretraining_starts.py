@@ -13,11 +13,10 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
-from aam.data.sequences import write_fasta
+from aam.data.sequences import tokenize, write_fasta
+from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import FeatureTable, write_biom
-from aam.data.tokens import TokenStore, write_tokens
-from aam.data.trees.newick import write_newick
-from aam.data.vocabulary import tokenize
+from aam.data.trees import write_newick
 from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
 from aam.stages.pretrain import pretrain_encoder

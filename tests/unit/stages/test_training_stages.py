@@ -16,7 +16,7 @@ from unifrac_cases import random_tree
 
 from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
-from aam.data.trees.newick import write_newick
+from aam.data.trees import write_newick
 from aam.distances.in_batch import BatchDistances
 from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.embed import load_encoder

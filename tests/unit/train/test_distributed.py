@@ -8,7 +8,7 @@ import pytest
 
 from aam.batches.collate import assemble
 from aam.batches.masking import Masker
-from aam.data.vocabulary import MASK
+from aam.data.sequences import MASK
 from aam.distributed.devices import _make_strategy
 from aam.distributed.shards import cut_shard
 from aam.distributed.world import World

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from aam.bench.timing import Launches
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import Pretraining
 from aam.data.target import Target
@@ -16,6 +15,7 @@ from aam.model.batch import TARGET
 from aam.model.predictor import Predictor
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
+from benchmarks.speed.measurements import Launches
 
 MOST = 800
 METRICS = ("unweighted", "weighted_normalized", "bray_curtis")

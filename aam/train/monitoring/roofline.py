@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from aam.bench.timing import median_iqr
-
 Product = tuple[int, int, int]
 """Rows, inner dimension and columns, by which a matrix product is named."""
 Rates = dict[str, list[float]]
@@ -141,6 +139,23 @@ def best(rates: Rates) -> Rate:
     what = max(medians, key=medians.__getitem__)
     median, iqr = median_iqr(rates[what])
     return Rate(median, iqr, count=len(rates[what]), what=what)
+
+
+def median_iqr(values: Iterable[float]) -> tuple[float, float]:
+    """Return the median and the interquartile range.
+
+    Parameters
+    ----------
+    values
+        At least one number.
+
+    Returns
+    -------
+    median, iqr : float
+        In the unit of the numbers.
+    """
+    low, median, high = np.percentile(list(values), [25, 50, 75])
+    return float(median), float(high - low)
 
 
 def _seconds(work: Callable[..., object], *args: Any, **kwargs: Any) -> list[float]:

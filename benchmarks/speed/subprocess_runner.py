@@ -18,7 +18,7 @@ from typing import IO, Any, Self, cast
 from aam.util.machine import end_with
 
 Measure = Callable[[Mapping[str, Any]], dict[str, Any] | None]
-"""Does a request of `aam.bench.measurements.run` in a process of its own; None where it failed."""
+"""Does a request of `measurements.run` in a process of its own; None where it failed."""
 Answer = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -29,13 +29,17 @@ class SubprocessRunner:
     process that a request was given to outlives this one.
     """
 
-    def __init__(self, answers: str = "aam.bench.measurements") -> None:
+    def __init__(self, answers: str = "benchmarks.speed.measurements") -> None:
         self.answers = answers
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", __name__, str(os.getpid()), self.answers]
+        # The server finds modules where this process does, and none in the folder of the run.
+        command = [sys.executable, "-P", "-m", __name__, str(os.getpid()), self.answers]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         pipe = subprocess.PIPE
-        self._server = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self._server = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=environment
+        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:

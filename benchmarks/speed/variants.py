@@ -15,7 +15,7 @@ BATCH = "batch"
 """Group of larger batches."""
 NAIVE = "naive"
 BATCH_OPTIONS = ("copies", "chunks", "encoded_padding", "asvs_per_sample")
-"""Options of a mode that `aam.bench.batches.NaiveDataset` has."""
+"""Options of a mode that `benchmarks.speed.batches.NaiveDataset` has."""
 STEP_OPTIONS = (
     "attention",
     "precision",
@@ -101,7 +101,7 @@ class Mode:
     copies: bool = False
     """Whether every sample has its ASVs for itself."""
     chunks: bool = False
-    """Whether ASVs are cut into blocks of `aam.bench.batches.ASVS_PER_CHUNK`."""
+    """Whether ASVs are cut into blocks of `benchmarks.speed.batches.ASVS_PER_CHUNK`."""
     encoded_padding: bool = False
     """Whether the places behind a sample's last ASV are encoded, too."""
     asvs_per_sample: int | None = None

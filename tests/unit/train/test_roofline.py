@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from aam.bench import roofline
-from aam.bench.roofline import Rate, best, peak_flops, product_rates
+from aam.train.monitoring import roofline
+from aam.train.monitoring.roofline import Rate, best, peak_flops, product_rates
 
 CPU = torch.device("cpu")
 

@@ -2,10 +2,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from aam.bench.ablation import run_ablation
 from aam.config.figures import PLOTS
 from aam.stages.plot import draw_figures
 from aam.util.run_options import RunOptions
+from benchmarks.speed.ablation import run_ablation
 
 LONG = "a_name_that_somebody_made_far_too_long_for_any_figure"
 

@@ -1,7 +1,7 @@
 """The speed table: from the naive step to the optimized one, one change at a time."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,11 +9,17 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from aam.bench import roofline
-from aam.bench.subprocess_runner import Measure
-from aam.bench.tables import markdown_table, page, spread
-from aam.bench.timing import medians
-from aam.bench.variants import (
+from aam.config.sections.training import Pretraining
+from aam.report.labels import format_quantity
+from aam.tasks.pretrain.inputs import PretrainInputs
+from aam.tasks.pretrain.settings import PretrainSettings
+from aam.train.compilation import CACHE
+from aam.train.monitoring import roofline
+from aam.util.atomic import write_json, write_text, write_tsv
+from aam.util.run_options import RunOptions
+from benchmarks.speed.subprocess_runner import Measure, SubprocessRunner
+from benchmarks.speed.tables import about_run, markdown_table, page, spread
+from benchmarks.speed.variants import (
     BATCH_OPTIONS,
     NAIVE,
     STEP_OPTIONS,
@@ -24,12 +30,6 @@ from aam.bench.variants import (
     usual,
     variants,
 )
-from aam.config.sections.training import Pretraining
-from aam.report.labels import format_quantity
-from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.compilation import CACHE
-from aam.util.atomic import write_json, write_text, write_tsv
-from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
 COLUMNS = [
@@ -138,6 +138,40 @@ def _rate_line(name: str, rate: roofline.Rate) -> str:
         f"- {what}: {rate.median / 1e9:.3g} {unit}, IQR {rate.iqr / 1e9:.3g} {unit}, "
         f"{rate.count} measurements of {rate.what}"
     )
+
+
+def measure_speed(
+    *,
+    inputs: PretrainInputs,
+    settings: SpeedSettings,
+    runtime: RunOptions,
+    table_out: Path,
+    text_out: Path,
+    roofline_out: Path,
+) -> None:
+    """Time every variant of a training step on the data of a study.
+
+    Parameters
+    ----------
+    inputs
+        Files of the pretraining that is timed: tokens, samples, and distances or a tree.
+    settings
+        The model that is timed, how often and at which batch sizes.
+    runtime
+        Threads, memory and devices.
+    table_out
+        TSV file to write, with a row per variant.
+    text_out
+        Markdown file to write.
+    roofline_out
+        JSON file to write: what the machine can do at best.
+    """
+    files = inputs.named()
+    with SubprocessRunner() as measure:
+        ablation = run_ablation(measure, settings, files, runtime)
+    about = about_run(settings.plain(), files, ablation.device, runtime.threads)
+    outputs = {"table": table_out, "text": text_out, "roofline": roofline_out}
+    ablation.write(outputs, about)
 
 
 def run_ablation(
@@ -261,7 +295,7 @@ def measure_in_turns(
     Returns
     -------
     dict
-        What `aam.bench.measurements.run` returned, by key, for each repeat that could run.
+        What `benchmarks.speed.measurements.run` returned, by key, for each repeat that could run.
     """
     results: dict[K, list[dict[str, Any]]] = {name: [] for name in requests}
     pending = dict(requests)
@@ -306,7 +340,7 @@ def steps_request(
     Returns
     -------
     dict
-        What `aam.bench.measurements.run` takes, which JSON can hold but for paths.
+        What `benchmarks.speed.measurements.run` takes, which JSON can hold but for paths.
     """
     training: dict[str, Any] = {"optimizer": mode.optimizer, "batch_size": batch_size}
     if settings.pretraining.epochs == 0:
@@ -353,3 +387,35 @@ def _table(
     naive = table[table["name"] == NAIVE].set_index("group")["samples_per_s"].dropna()
     table["speedup"] = table["samples_per_s"] / table["group"].map(naive)
     return table
+
+
+def medians(results: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return medians of the timed steps of all repeats, and the most memory and recompilations.
+
+    Parameters
+    ----------
+    results
+        What `benchmarks.speed.measurements.run` returned for each repeat of a request for steps.
+
+    Returns
+    -------
+    dict
+        The columns of the speed table that follow from the repeats of a mode alone.
+    """
+    step_s = np.concatenate([result["step_s"] for result in results])
+    sizes = np.concatenate([result["sizes"] for result in results])
+    flops = np.concatenate([result["flops"] for result in results])
+    median, iqr = roofline.median_iqr(step_s)
+    return {
+        "step_ms_median": 1e3 * median,
+        "step_ms_iqr": 1e3 * iqr,
+        "samples_per_s": np.median(sizes) / median,
+        "gflop_per_step": np.median(flops) / 1e9,
+        "gflop_per_s": np.median(flops) / median / 1e9,
+        "loading_share": sum(sum(result["loading_s"]) for result in results) / step_s.sum(),
+        "peak_memory_mb": max(result["peak_memory_mb"] for result in results),
+        "recompilations": max(result["recompilations"] for result in results),
+        "launches_per_step": results[0]["launches"],
+        "timed_steps": len(step_s),
+        "parameters": results[0]["parameters"],
+    }

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from aam.batches.dataset import BatchDataset
-from aam.data.vocabulary import PAD
+from aam.data.sequences import PAD
 from aam.distributed.shards import join_blocks
 from aam.model.batch import AsvBlock, Batch, Masked
 from aam.train.memory.micro_batches import MicroBatches

@@ -4,9 +4,9 @@ import torch
 
 from aam.batches.collate import assemble
 from aam.batches.masking import Masker
-from aam.bench.batches import ASVS_PER_CHUNK, NaiveDataset, pad_samples
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.util.errors import InputError
+from benchmarks.speed.batches import ASVS_PER_CHUNK, NaiveDataset, pad_samples
 
 ROWS = np.array([4, 17, 0, 9, 12])
 PADDED_TO = 40

@@ -7,16 +7,15 @@ import pytest
 import torch
 from stage_calls import as_outputs
 
-from aam.bench import measurements, timing
-from aam.bench.ablation import COLUMNS, Ablation, run_ablation, steps_request
-from aam.bench.subprocess_runner import SubprocessRunner
-from aam.bench.timing import StepTimes
-from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, SpeedSettings, variants
 from aam.distributed import devices
 from aam.model.batch import Batch
-from aam.stages.benchmark_speed import measure_speed
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.run_options import RunOptions
+from benchmarks.speed import measurements
+from benchmarks.speed.ablation import COLUMNS, Ablation, measure_speed, run_ablation, steps_request
+from benchmarks.speed.measurements import StepTimes
+from benchmarks.speed.subprocess_runner import SubprocessRunner
+from benchmarks.speed.variants import ALONE, BATCH, ORDER, Hardware, Mode, SpeedSettings, variants
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()
@@ -34,7 +33,7 @@ def run_mode(mode: Mode, settings: SpeedSettings, files, batch_size=4) -> dict:
 
 
 def test_every_kind_of_batch_learns_the_same(files, speed_settings, monkeypatch):
-    monkeypatch.setattr(timing, "MOST_STEPS", 3)
+    monkeypatch.setattr(measurements, "MOST_STEPS", 3)
     settings = speed_settings(
         pretraining={"nucleotide_weight": 0}, optimization={"precision": "fp32"}
     )
@@ -66,7 +65,7 @@ def test_every_kind_of_batch_learns_the_same(files, speed_settings, monkeypatch)
 def test_a_model_that_is_used_as_it_came_is_timed_with_the_default_epochs(
     files, speed_settings, monkeypatch
 ):
-    monkeypatch.setattr(timing, "MOST_STEPS", 2)
+    monkeypatch.setattr(measurements, "MOST_STEPS", 2)
     settings = speed_settings()
     pretraining = settings.training.pretraining.model_copy(update={"epochs": 0})
     training = replace(settings.training, start="other", pretraining=pretraining)
@@ -88,7 +87,7 @@ def test_a_request_has_the_exponent_of_unifrac_and_needs_no_start(speed_settings
 def test_a_mode_is_what_the_step_gets(files, speed_settings, monkeypatch):
     monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     seen, real = [], measurements.train_step
-    monkeypatch.setattr(timing, "MOST_STEPS", 2)
+    monkeypatch.setattr(measurements, "MOST_STEPS", 2)
     monkeypatch.setattr(measurements, "train_step", lambda *a, **k: seen.append(a) or real(*a, **k))
     options = {"precision": "bf16", "optimizer": "muon", "attention": "flash"}
     mode = replace(OPTIMIZED, **options, checkpointing=True, fused_optimizer=True)
@@ -106,7 +105,7 @@ def test_a_mode_is_what_the_step_gets(files, speed_settings, monkeypatch):
 @pytest.mark.parametrize(
     ("step_s", "seconds", "timed", "eager"),
     [
-        (0.1, 60.0, timing.MOST_STEPS, True),
+        (0.1, 60.0, measurements.MOST_STEPS, True),
         (0.1, 0.35, 4, False),
         (0.3, 0.35, 2, False),
         (2.0, 1.0, 1, False),
@@ -114,7 +113,7 @@ def test_a_mode_is_what_the_step_gets(files, speed_settings, monkeypatch):
 )
 def test_when_steps_end(step_s, seconds, timed, eager, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measurements.time, "perf_counter", lambda: now[0])
     batch = Batch([], [], torch.arange(4), {}, {})
     seen = StepTimes(torch.device("cpu"), seconds, eager=eager)
     while seen.go_on():

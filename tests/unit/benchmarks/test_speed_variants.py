@@ -2,8 +2,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from aam.bench.variants import ALONE, BATCH, ORDER, Hardware, Mode, Variant, variants
 from benchmarks.accelerator import EVERY_OPTION, OPTION, OPTIONS, options
+from benchmarks.speed.variants import ALONE, BATCH, ORDER, Hardware, Mode, Variant, variants
 
 CPU, GPU = Hardware(workers=3), Hardware(accelerator=True, compiles=True, workers=3)
 

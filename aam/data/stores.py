@@ -1,4 +1,8 @@
-"""The sample store: what every row of training consists of."""
+"""What training maps into memory: the sample store and the token cache, as Arrow files.
+
+Each file is one record batch, uncompressed: arrays are views of the mapped file, so that processes
+share its pages and a store may be larger than memory.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +13,49 @@ import pyarrow as pa
 import scipy.sparse
 from numpy.typing import NDArray
 
-from aam.data.ipc import map_batch, write_batch
+from aam.util.atomic import atomic_path
 
 AUGMENTED = -1
 """View of an augmented row."""
+
+
+def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping[str, str]) -> None:
+    """Write columns as an uncompressed Arrow IPC file of one record batch, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    columns
+        Arrays of the same length without nulls, by name.
+    provenance
+        What made the file, for the metadata of the schema.
+    """
+    assert all(column.null_count == 0 for column in columns.values())
+    schema = pa.schema(
+        [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
+        metadata=dict(sorted(provenance.items())),
+    )
+    batch = pa.record_batch(list(columns.values()), schema=schema)
+    with (
+        atomic_path(path) as partial,
+        pa.OSFile(str(partial), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        writer.write_batch(batch)
+
+
+def map_batch(path: Path) -> pa.RecordBatch:
+    """Map the one record batch of an Arrow IPC file into memory.
+
+    Parameters
+    ----------
+    path
+        A file of `write_batch`. The arrays of the batch keep it mapped.
+    """
+    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    assert reader.num_record_batches == 1, f"{path} has {reader.num_record_batches} record batches"
+    return reader.get_batch(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,3 +222,76 @@ def places_of(
     shift_B = starts_B - (ends_B - number_B)
     places = np.arange(number_B.sum()) + np.repeat(shift_B, number_B)
     return places, number_B
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStore:
+    """The U ASVs of a table, in its order, mapped into memory."""
+
+    feature_ids: list[str]
+    """Feature ID of every ASV."""
+    lengths: NDArray[np.int32]
+    """Nucleotides of every ASV, after cutting, [U]."""
+    tokens: NDArray[np.uint8]
+    """Tokens, padded with 0 behind the length, [U, L]; L is `tokens.max_length_bp`."""
+
+    @classmethod
+    def open(cls, path: Path) -> "TokenStore":
+        """Map a store into memory; its arrays are read-only.
+
+        Parameters
+        ----------
+        path
+            A file of `write_tokens`.
+        """
+        batch = map_batch(path)
+        rows = batch.column("tokens")
+        return cls(
+            feature_ids=batch.column("feature_id").to_pylist(),
+            lengths=batch.column("length").to_numpy(),
+            tokens=rows.values.to_numpy().reshape(-1, rows.type.list_size),
+        )
+
+    def cut(self, length_bp: int) -> "TokenStore":
+        """Return the same ASVs, cut at their ends.
+
+        Parameters
+        ----------
+        length_bp
+            Most nucleotides that are kept of each.
+        """
+        lengths = np.minimum(self.lengths, np.int32(length_bp))
+        return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
+
+    def rows(self, asvs_R: NDArray[np.int64]) -> "TokenStore":
+        """Return some of the ASVs.
+
+        Parameters
+        ----------
+        asvs_R
+            Their rows in this store, in the order of the store that is returned.
+        """
+        names = [self.feature_ids[row] for row in asvs_R]
+        return TokenStore(names, self.lengths[asvs_R], self.tokens[asvs_R])
+
+
+def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -> None:
+    """Write a token store as an Arrow file, atomically.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    store
+        The ASVs.
+    provenance
+        What made the file, as `aam.util.provenance.provenance` returns it.
+    """
+    assert len(store.feature_ids) == len(store.tokens) == len(store.lengths)
+    flat = pa.array(np.ascontiguousarray(store.tokens).reshape(-1), type=pa.uint8())
+    columns = {
+        "feature_id": pa.array(store.feature_ids, type=pa.string()),
+        "length": pa.array(store.lengths, type=pa.int32()),
+        "tokens": pa.FixedSizeListArray.from_arrays(flat, store.tokens.shape[1]),
+    }
+    write_batch(path, columns, provenance)

@@ -1,0 +1,109 @@
+"""What the stages of a task get of the configuration, but for its training."""
+
+from typing import Any, Literal
+
+from aam.config.sections import task as section
+from aam.config.sections.base import StageSettings
+
+Kind = Literal["regression", "classification", "ordinal"]
+Bounds = tuple[float | None, float | None]
+
+
+class FoldsSettings(StageSettings):
+    """What a task predicts, and how its samples are divided."""
+
+    columns: list[str]
+    """Metadata columns that are predicted."""
+    where: dict[str, list[str]]
+    """By column the values of the samples that belong to the task; empty: all do."""
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    categories: list[str]
+    """Metadata columns that are kept as categories."""
+    folds: section.Folds
+    """How samples are divided."""
+    logarithm: bool
+    """Ask for numbers above -1."""
+
+
+class BaselinesSettings(StageSettings):
+    """What baselines predict, and which ones."""
+
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    bounds: Bounds
+    """Least and largest number that can be predicted; None: no bound."""
+    baselines: list[str] | None
+    """Names of the methods; None: all that suit the target."""
+    seed: int
+    """Seed of the methods that draw."""
+
+
+class ExplainSettings(StageSettings):
+    """How many samples and ASVs are looked at to explain predictions."""
+
+    samples: int
+    """Held-out samples of a fold that are explained."""
+    checked: int
+    """Samples of a fold among these from which ASVs are also removed in turn."""
+    removed: int
+    """ASVs that are removed from each of these."""
+    seed: int
+    """Seed of the choice."""
+
+
+class SampleGroups(StageSettings):
+    """What is known of samples that belong together."""
+
+    column: str | None
+    """Metadata column that keeps samples together; None: none does."""
+    stated: bool
+    """Whether the user said so, or that every sample is of its own."""
+
+
+class FirstSettings(StageSettings):
+    """What a task predicts, and by what its scores are reported, whatever predicted it."""
+
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    column: str | list[str]
+    """Metadata column, or columns, that is predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    bounds: Bounds
+    """Least and largest number that can be predicted; None: no bound."""
+    report_by: list[str]
+    """Metadata columns by whose values scores are reported, too."""
+    structure: SampleGroups
+    """What is known of samples that belong together."""
+    names: dict[str, str]
+    """What `dataset` and `task` are called and, where one is scored, the `model`."""
+
+
+class ScoreSettings(FirstSettings):
+    """What the scores of a model on a task are reported by: nothing that was trained."""
+
+    recipe: str
+    """What fine-tuning trained: the key of the section `finetuning`."""
+    start: Literal["pretrained", "scratch"]
+    """Which weights fine-tuning started from."""
+    labels: float
+    """Fraction of the labels that were used."""
+    evaluation: Literal["inductive", "transductive"]
+    """Whether pretraining saw the reads of the samples."""
+    start_directory: str | None
+    """Directory of a pretrained model that the encoder started from, which may have seen any
+    samples; None: it started from weights that were drawn here."""
+
+
+class SuperLearnerSettings(BaselinesSettings):
+    """What baselines predict for another table, and how that is rarefied."""
+
+    names: dict[str, str]
+    """What `dataset` and `task` are called and, where one is mixed with them, the `model`."""
+    rarefaction: dict[str, Any]
+    """Depth, seed and views of the draws of another table: the section `rarefaction`."""

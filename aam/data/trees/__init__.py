@@ -1,1 +1,0 @@
-"""Trees: their files, how one is made, and their branches."""
