@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aam.batches.asv_dropout import AsvDropout
 from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
+from aam.batches.masking import AsvDropout
 from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
 from aam.distributed.inference_device import InferenceDevice

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from aam.config.sections.finetuning import Finetuning
-from aam.distributed.world import release_device
+from aam.distributed.processes import release_device
 from aam.train.memory.meter import host_budget_mb
 from aam.util import log
 from aam.util.errors import InputError
