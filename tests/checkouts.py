@@ -15,7 +15,10 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "aam", "config", "profiles", "snakemake_logger_plugin_aam", "workflow")
+PARTS = (
+    *("Snakefile", "aam", "benchmarks", "config", "profiles"),
+    *("snakemake_logger_plugin_aam", "workflow"),
+)
 TABLE = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}
 TASK = {"dataset": "demo", "folds": {"k": 2, "groups": "host"}}
@@ -25,7 +28,7 @@ TINY: dict[str, Any] = {
     "tokens": {"max_length_bp": 40},
     "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},
     "pretraining": {"epochs": 1, "batch_size": 16},
-    "finetuning": {"encoder": "full", "epochs": 1, "batch_size": 16},
+    "finetuning": {"recipe": "full", "epochs": 1, "batch_size": 16},
     "optimization": {"precision": "fp32"},
     "tasks": {
         "environment": {**TASK, "column": "environment", "kind": "regression"},

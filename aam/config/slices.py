@@ -327,7 +327,7 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
         **_scored(config, task),
         "names": {"dataset": dataset, "model": model, "task": task},
         "training": {
-            "recipe": training.encoder,
+            "recipe": training.recipe,
             "start": training.start,
             "labels": training.labels,
             "evaluation": "inductive" if unseen else "transductive",

@@ -24,7 +24,7 @@ TASKS = {
     "recipe kernel": ("kernel", {}),
     "recipe partial": ("age", {**RECIPES["partial"], "epochs": 2}),
     "recipe full": ("age", {**RECIPES["full"], "epochs": 2}),
-    "all recipes": ("age", {"encoder": "auto"}),
+    "all recipes": ("age", {"recipe": "auto"}),
 }
 COVARIATES = ("ordered", "pair")
 

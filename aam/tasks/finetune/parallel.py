@@ -73,7 +73,7 @@ def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
     int
         1 at least.
     """
-    if settings.encoder in ("frozen", "kernel"):
+    if settings.recipe in ("frozen", "kernel"):
         return 1
     return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 

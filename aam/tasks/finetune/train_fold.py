@@ -53,7 +53,7 @@ def train_or_read(model: FoldModel) -> tuple[Predictor, list[Record]]:
         return predictor, finished
     records = []
     optimization = None
-    if setup.settings.encoder == "kernel":
+    if setup.settings.recipe == "kernel":
         fit_machine(model, predictor)
     else:
         progress = _fit_by_steps(model, predictor, fingerprint)
