@@ -22,9 +22,8 @@ from aam.model.layers.block import Block
 from aam.model.layers.layer import Layer, LayerStack
 from aam.model.layers.pooling import AttentionPooling
 from aam.model.layers.recurrent import BiLstm
+from aam.util.flops import BDH_NEURONS
 
-BDH_NEURONS = 4
-"""Neurons of all heads of a BDH layer, as a multiple of the width."""
 Layers = Annotated[int, Field(ge=1, le=1000)]
 """As many as the configuration takes: a changed `config.json` asks for no more."""
 

@@ -79,20 +79,3 @@ class Block(Layer):
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))
-
-    def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the operations of scores and mixing, the same for any number of heads.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two.
-        """
-        return 2 * (2 * sequences * length * length * self.width)
