@@ -319,7 +319,7 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     histories = [results / "pretrain" / model / "history.parquet" for model in config.models]
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
     scores = [
-        results / "finetune" / model / task / "scores.json"
+        results / "answers" / task / model / "scores.json"
         for model in config.models
         for task in tasks
     ]

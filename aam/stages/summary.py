@@ -225,6 +225,7 @@ def closing_summary(
     *,
     notes: Sequence[Path] = (),
     left_over: Sequence[str] = (),
+    older: Sequence[str] = (),
 ) -> str:
     """Return what a run ends with, in a few lines.
 
@@ -239,6 +240,8 @@ def closing_summary(
         TSV files of what was decided for the user, of which the cautions are named.
     left_over
         Folders of such tasks, below the folder of the dataset.
+    older
+        Folders of scores that an older version wrote.
 
     Returns
     -------
@@ -250,6 +253,9 @@ def closing_summary(
     if left_over:
         shown = f"{first_few(left_over)} in {page.parent}"
         unasked = [f"Not asked for any more, and not on the page: {shown}"]
+    if older:
+        shown = f"{first_few(older)} in {page.parent}"
+        unasked.append(f"Left over from an older version, and not read: scores of {shown}")
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     reports = label_reports([page_report(TaskReport.read(path)) for path in scores])
@@ -312,13 +318,16 @@ def _task_files(
 ) -> Iterator[TaskFiles]:
     """Yield what the page shows of each task; tables of a task lie in the folder of its scores."""
     intervals_of = {path.parent: read_results(path) for path in intervals}
-    importance_of = {path.parent: read_results(path) for path in importance}
+    importance_of = {path.parts[-3:-1]: read_results(path) for path in importance}
     for path, report in records.task_files.items():
         yield TaskFiles(
             report,
             intervals=intervals_of[path.parent],
-            importance=importance_of.get(path.parent),
-            figures=_below(records.figures, f"{_link(records.root, path.parent)}/"),
+            importance=importance_of.get((path.parent.name, path.parent.parent.name)),
+            figures=[
+                *_below(records.figures, f"answers/{path.parent.parent.name}/{path.parent.name}/"),
+                *_below(records.figures, f"finetune/{path.parent.name}/{path.parent.parent.name}/"),
+            ],
             predictions=_task_predictions(report, records.predictions),
         )
 

@@ -63,7 +63,7 @@ def pretraining_of(dataset):
 
 def finetuning_of(dataset):
     """Return the scores of every model and task of a dataset."""
-    return result_files(dataset, "finetune/{model}/{task}/scores.json")
+    return result_files(dataset, "answers/{task}/{model}/scores.json")
 
 
 def first_of(dataset, path):
@@ -77,7 +77,7 @@ def first_of(dataset, path):
 
 def first_figures_of(dataset):
     """Return the figures of the first answers."""
-    return first_of(dataset, "figures/first/{task}/predictions.svg")
+    return first_of(dataset, "figures/answers/{task}/first/predictions.svg")
 
 
 def first_page_of(dataset):
@@ -88,8 +88,8 @@ def first_page_of(dataset):
 def answers_of(dataset, file):
     """Return a file of every answer of a dataset: of its models, or without any of its baselines."""
     if not CONFIG.models:
-        return first_of(dataset, f"first/{{task}}/{file}")
-    return result_files(dataset, f"finetune/{{model}}/{{task}}/{file}")
+        return first_of(dataset, f"answers/{{task}}/first/{file}")
+    return result_files(dataset, f"answers/{{task}}/{{model}}/{file}")
 
 
 def predictions_of(dataset):
@@ -129,8 +129,11 @@ def figures_of(dataset):
     """Return the figures of a dataset's summary."""
     shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
     explained = explained_tasks_of(dataset)
-    first = [] if CONFIG.models else first_figures_of(dataset)
-    return first + [
+    answers = [
+        path.replace("/answers/", "/figures/answers/")
+        for path in answers_of(dataset, "predictions.svg")
+    ]
+    return answers + [
         path
         for plot in PLOTS.values()
         if plot.shown in shown

@@ -164,16 +164,18 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     neighbours = changed(neighbours, balanced_accuracy=0.75)
     of_site = task_of("classification", "site", target_of(site, [network, neighbours], "a column"))
     for report, predictions in ((age, own), (of_site, site)):
+        answer = root / "answers" / report.task / "base"
+        report.write(answer / "scores.json")
+        predictions.to_csv(answer / "intervals.tsv", sep="\t", index=False)
         folder = root / "finetune" / "base" / report.task
-        report.write(folder / "scores.json")
-        predictions.to_csv(folder / "intervals.tsv", sep="\t", index=False)
+        folder.mkdir(parents=True)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
     (root / "inputs").mkdir()
     reads = csr_array(np.full((12, 1), 1000, np.int64))
     write_biom(root / "inputs" / "table.biom", FeatureTable(ids, ["asv"], reads), {})
     (root / "benchmark").mkdir()
-    scores = sorted(root.glob("finetune/*/*/scores.json"))
+    scores = sorted(root.glob("answers/*/*/scores.json"))
     gather_accuracy(scores=scores, table_out=root / "benchmark/accuracy.tsv")
     return root
 
@@ -204,7 +206,7 @@ SETTINGS: dict[str, Any] = {
     "drops_long_branches": False,
     "metrics": ["unweighted", "bray_curtis"],
     "captions": {
-        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
+        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.answer }}"
     },
     "models": {
         "base": {
@@ -234,9 +236,10 @@ def summed_up(
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / "report.html", "summary": results / "summary.md"}
-    for name in ("intervals", "importance"):
-        paths = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
-        inputs.setdefault(name, paths)
+    scores = inputs["finetune"]
+    inputs.setdefault("intervals", [path.with_name("intervals.tsv") for path in scores])
+    tuned = [results / "finetune/base" / path.parent.parent.name for path in scores]
+    inputs.setdefault("importance", [path / "importance.tsv" for path in tuned])
     inputs.setdefault("table", results / "inputs" / "table.biom")
     summary.write_summary(**inputs, **{**SETTINGS, **settings}, **as_outputs(outputs))
     page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
@@ -246,7 +249,7 @@ def summed_up(
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
     files = {
-        "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
+        "figures/answers/age/base/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
         "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
         "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
@@ -259,7 +262,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     page, text = summed_up(
         results,
         pretrain=[results / "pretrain" / "base" / "scores.json"],
-        finetune=sorted(results.glob("finetune/*/*/scores.json")),
+        finetune=sorted(results.glob("answers/*/*/scores.json")),
         accuracy=results / "benchmark" / "accuracy.tsv",
         figures=[figure],
         predictions=[prediction, mixed],
@@ -340,7 +343,7 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
     page, text = summed_up(
         results,
         pretrain=[],
-        finetune=sorted(results.glob("finetune/*/*/scores.json")),
+        finetune=sorted(results.glob("answers/*/*/scores.json")),
         predictions=paths,
     )
     for _, words in expected:
@@ -349,17 +352,17 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
-    summed_up(results, pretrain=[], finetune=sorted(results.glob("finetune/*/*/scores.json")))
+    summed_up(results, pretrain=[], finetune=sorted(results.glob("answers/*/*/scores.json")))
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
-    assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
+    assert re.findall(r'(?:src|href)="(?!#|data:|answers/)[^"]*"|@import|url\(', page) == []
 
 
 def test_lost_samples_are_counted_among_all_that_were_imported(results):
     """Not among the labelled ones, which may be few."""
     dropped = results / "dropped.tsv"
     dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
-    age = results / "finetune/base/age/scores.json"
+    age = results / "answers/age/base/scores.json"
     (target,) = TaskReport.read(age).targets
     rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
     page, _ = summed_up(results, finetune=[age], dropped=[dropped])
@@ -376,7 +379,7 @@ def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
 
 
 def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
-    site = results / "finetune/base/site"
+    site = results / "answers/site/base"
     table = pd.read_csv(site / "intervals.tsv", sep="\t", dtype=str)
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
@@ -387,8 +390,11 @@ def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
 
 
 def test_a_task_that_is_not_explained_says_so(results):
-    site = results / "finetune/base/site/scores.json"
-    for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
+    site = results / "answers/site/base/scores.json"
+    for importance, says_so in (
+        ([], True),
+        ([results / "finetune/base/site/importance.tsv"], False),
+    ):
         page, _ = summed_up(results, pretrain=[], finetune=[site], importance=importance)
         assert ("the configuration says importance: false" in page) == says_so
         assert "integrated gradients" not in page
@@ -396,7 +402,7 @@ def test_a_task_that_is_not_explained_says_so(results):
 
 @pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])
 def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, said):
-    path = results / "finetune" / "base" / "age" / "scores.json"
+    path = results / "answers" / "age" / "base" / "scores.json"
     (target,) = TaskReport.read(path).targets
     training = target.best.training.model_copy(update={"labels": labels})
     network = target.best.model_copy(update={"training": training})
@@ -406,20 +412,26 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
 
 
 def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
-    scores = [results / "finetune" / "base" / name / "scores.json" for name in ("site", "age")]
+    scores = [results / "answers" / name / "base" / "scores.json" for name in ("site", "age")]
     # What an earlier configuration called a task.
-    shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
-    left_over = ["finetune/base/years"]
+    shutil.copytree(scores[1].parent, results / "answers" / "years" / "base")
+    left_over = ["answers/years/base"]
     notes = results / "inputs" / "notes" / "metadata.tsv"
     write_notes(notes, [Note("Tabs were found."), Note("No metadata for 'S01'.", is_caution=True)])
     lines = summary.closing_summary(
-        results / "report.html", scores, notes=[notes], left_over=left_over
+        results / "report.html",
+        scores,
+        notes=[notes],
+        left_over=left_over,
+        older=["first/age"],
     ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
     assert lines[2] == "Light: caution. No metadata for 'S01'."
     assert "all 2 tasks" in lines[3]
-    assert "finetune/base/years" in lines[4]
-    assert len(lines) == 5, "what was decided without harm stands on the page"
+    assert "answers/years/base" in lines[4]
+    assert "older version" in lines[5]
+    assert "first/age" in lines[5]
+    assert len(lines) == 6, "what was decided without harm stands on the page"
     (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
     assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     said = summary.closing_summary(results / "report.html", [], left_over=left_over)
@@ -432,7 +444,7 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
     write_notes(notes[0], [common, Note("No metadata for 'S01'.", is_caution=True)])
     write_notes(notes[1], [common])
     page, text = summed_up(
-        results, finetune=sorted(results.glob("finetune/*/*/scores.json")), notes=notes
+        results, finetune=sorted(results.glob("answers/*/*/scores.json")), notes=notes
     )
     assert page.count(common.text) == text.count(common.text) == 1
     assert 'class="light caution">Caution</span><span>No metadata for' in page
@@ -440,15 +452,15 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
 
 
 def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
-    age = TaskReport.read(results / "finetune/base/age/scores.json")
+    age = TaskReport.read(results / "answers/age/base/scores.json")
     (target,) = age.targets
     changes = {"name": SUPER_LEARNER, "role": "super learner", "training": None}
     mixed = target.best.model_copy(update=changes)
     methods = (mixed, *target.methods[1:])
-    first = results / "first" / "age"
+    first = results / "answers" / "age" / "first"
     target = target.model_copy(update={"methods": methods, "leading": SUPER_LEARNER})
     task_of("regression", "age", target, answer="first").write(first / "scores.json")
-    shutil.copy(results / "finetune/base/age/intervals.tsv", first)
+    shutil.copy(results / "answers/age/base/intervals.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
@@ -474,7 +486,7 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
 def test_an_encoder_that_was_used_as_it_came_says_so(results):
     path = results / "pretrain" / "base" / "scores.json"
     write_json(path, {**json.loads(path.read_text()), "steps": 0})
-    age = results / "finetune" / "base" / "age" / "scores.json"
+    age = results / "answers" / "age" / "base" / "scores.json"
     page, _ = summed_up(results, pretrain=[path], finetune=[age])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page

@@ -8,12 +8,12 @@ from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 from stage_calls import as_outputs, call
 
-from aam.api import Model
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
+from aam.inference.answer import Answer
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
@@ -214,7 +214,9 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
     fasta = tmp_path / "sequences.fasta"
     records = (f">{name}\n{sequence}\n" for name, sequence in study.tiny.sequences.items())
     fasta.write_text("".join(records))
-    found = Model.load(finetuned["pair"]["model"]).predict(study.tiny.table, fasta, host, threads=1)
+    found = Answer.load(finetuned["pair"]["model"]).predict(
+        study.tiny.table, fasta, host, threads=1
+    )
     table = read(finetuned["pair"]["predictions"]).set_index("sample-id")
     for name in ("age", "weight"):
         columns = {f"{base}:{name}" for base in ("predicted", "sd", "lower", "upper", *QUANTILES)}
