@@ -42,11 +42,11 @@ class Answer:
     """The networks of a task, its baselines, or both mixed, with what calibrates predictions."""
 
     target: Target
-    networks: "ModelBundle | None"
+    networks: "ModelBundle | None" = None
     """None: baselines predict alone."""
-    super_learner: SuperLearner | None
+    super_learner: SuperLearner | None = None
     """What mixes the methods; None: networks predict alone."""
-    calibration: Calibration | None
+    calibration: Calibration | None = None
     """What turns predictions into intervals or sets of classes; None: neither is given."""
     samples: KnownSamples | None = None
     """The samples that baselines alone learn from; networks know theirs themselves."""

@@ -187,7 +187,7 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     if case == "site":
         predictors = [Predictor(new_encoder(20), SITE, seed=0)]
         bundle = replace(bundle, predictors=predictors, shares=[Share()])
-    chosen = Answer(bundle, Calibration.fit(cross_validation))
+    chosen = Answer(bundle.target, bundle, calibration=Calibration.fit(cross_validation))
     monkeypatch.setattr(Answer, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
@@ -236,7 +236,8 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, vocabulary=vocabulary, seed=0)
     seen = frozenset(tiny.sequences.values())
-    model = Answer(ModelBundle([predictor], [Share()], 60, 0, 20, seen))
+    bundle = ModelBundle([predictor], [Share()], 60, 0, 20, seen)
+    model = Answer(bundle.target, bundle)
     index = pd.Index(tiny.table.sample_ids, name="sample-id")
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

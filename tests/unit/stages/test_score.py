@@ -17,12 +17,6 @@ from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate import task_scores
 from aam.evaluate.bootstrap import bootstrap_interval
 from aam.evaluate.task_report import Structure, TargetReport, TaskReport, accuracy_table
-    NetworkTraining,
-    Structure,
-    TargetReport,
-    TaskReport,
-    accuracy_table,
-)
 from aam.stages.score import score_task
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
