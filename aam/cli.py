@@ -24,8 +24,13 @@ from aam.config.messages import read_configuration
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
-from aam.data.study.proposal import configuration
-from aam.data.study.study import Study, decision_lines, with_decisions
+from aam.data.study.proposal import (
+    configuration,
+    depth_sentences,
+    plain_name,
+    proposed_depth,
+)
+from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem
@@ -110,21 +115,35 @@ def _init(given: argparse.Namespace) -> None:
     names = ("table", "metadata", "sequences", "tree", "taxonomy")
     files = {name: path for name in names if (path := getattr(given, name)) is not None}
     study = Study.read(**files)
-    depth = study.proposed_depth
-    kept = study.at_depth(depth)
-    columns = columns_of(kept)
     targets = None
-    paths = {name: str(path) for name, path in files.items()}
     with with_decisions(study.notes):
         if given.columns is not None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
+        known = [name for name in targets or () if name in study.metadata]
+        reads_N = study.reads_that_matter(known)
+        depth = proposed_depth(reads_N)
+        about_depth = list(depth_sentences(reads_N, depth))
+        if study.blanks:
+            about_depth.append(describe_blanks(study.blanks))
+        kept = study.at_depth(depth)
+        columns = columns_of(kept)
+        if targets is not None:
             require_targets(columns, targets, given.metadata)
-        proposed = configuration(paths, columns, depth, targets)
+        proposed = configuration(
+            {name: str(path) for name, path in files.items()},
+            columns,
+            depth,
+            targets,
+            about_depth=about_depth,
+            # Results of studies with files of their own lie in folders of their own.
+            dataset=plain_name(given.output.stem, otherwise="mine"),
+        )
     write_text(given.output, proposed)
     print(
         f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
         "proposed depth."
     )
+    print(*about_depth, sep="\n")
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print(f"Look at {given.output}, then run: aam check {given.output}")
 

@@ -10,7 +10,6 @@ samples, since most of its categories have no other sample.
 Shape suffixes: N samples, C categories, K classes (1 where a number is predicted).
 """
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -19,17 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.folds import units_of
+from aam.data.roles import is_technical
 from aam.util.seeds import generator
 
-_TECHNICAL = re.compile(
-    # Only whole words count: a template and platelets are no plates, a trunk is no run.
-    r"(?<![a-z])(run|plate|lane|batch|library)s?"
-    r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
-    r"|barcode|primer|extract|(?<!con)sequenc|instrument|platform|cent(er|re)(?!ed)"
-    r"|^(qiita[ _.-]?)?(study|project)([ _.-]?(id|name|accession|title))?$",
-    re.IGNORECASE,
-)
-"""Names of columns on how, where and in which study samples were processed."""
 LEAST_SKILL = 0.8
 """Skill from which on a column predicts a target: 0 is that of a constant, 1 is perfect."""
 LEAST_SAMPLES = 10
@@ -54,7 +45,7 @@ def confounders(
 ) -> list[dict[str, Any]]:
     """Return the technical columns that predict a target, those that predict it best first.
 
-    Technical columns (`is_technical`) are run, plate, center, study, extraction and the like.
+    Technical columns are run, plate, center, study, extraction and the like.
     `predictive_columns` looks at all others, too.
 
     Parameters
@@ -83,11 +74,6 @@ def confounders(
     return predictive_columns(
         target, technical, kind=kind, exclude=exclude, seed=seed, groups=groups
     )
-
-
-def is_technical(column: str) -> bool:
-    """Return whether a column is on how samples were processed, by its name."""
-    return _TECHNICAL.search(column) is not None
 
 
 def predictive_columns(

@@ -2,7 +2,6 @@
 
 import difflib
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Literal
 
 import pandas as pd
 
-from aam.data.confounding import is_technical
 from aam.data.metadata import declared_type
+from aam.data.roles import are_states, is_blank, names_units, unit_rank
 from aam.data.values import (
     FEW_NUMBERS,
     Numbers,
@@ -30,20 +29,12 @@ FOLDS = 5
 """Folds of a proposed task, and samples that a class needs for it."""
 MOST_CLASSES = 20
 """Classes that a task may have."""
-GROUPING = re.compile(
-    "subject|individual|patient|participant|person|donor|animal|mouse|mice|family|household",
-    re.IGNORECASE,
-)
-"""Names of columns that may say whom or what a sample is of."""
-GROUP_ID = re.compile(
-    rf"({GROUPING.pattern})s?([ _.-]?(id|ids|no|nr|num|number|name|code|identifier))?$"
-    "|^host$|host_id|[_ .-]id$",
-    re.IGNORECASE,
-)
-"""Names of columns that do, also where they hold numbers or few values: a patient's history or
-weight is none of them."""
+FEW_DECIMALS = 5
+"""Different numbers, some with decimals, from which on they are measurements and no codes."""
 MOST_GROUPS = 0.8
 """Groups per sample above which nearly every sample is of another group."""
+LEAST_COARSE = 2 * FOLDS
+"""Groups that a coarser unit, such as a home, has to have to stand in the place of a finer one."""
 UNREAD_HINT = (
     "write numbers, or empty these cells; to predict the values as classes, write 'categorical' "
     "for the column in a line '#q2:types'"
@@ -76,10 +67,10 @@ class Column:
     def frequent(self) -> list[str]:
         """The classes with samples enough to be predicted.
 
-        Words such as unknown are left out where two other classes remain.
+        Words such as unknown, and blanks, are left out where two other classes remain.
         """
         names = [str(name) for name, count in self.counts.items() if count >= FOLDS]
-        known = [name for name in names if not is_unknown(name)]
+        known = [name for name in names if not is_unknown(name) and not is_blank(name)]
         return known if len(known) > 1 else names
 
     def __str__(self) -> str:
@@ -110,8 +101,9 @@ def column_of(values: pd.Series) -> Column:
     """Return what a column of texts, with None where missing, could be.
 
     The type that `#q2:types` declares decides. Without one, a column is of numbers if they are
-    more than half of its values and more than `FEW_NUMBERS` different ones, or all of its values
-    and none repeats; numbers with zeros in front are codes. Dates are names.
+    more than half of its values and more than `FEW_NUMBERS` different ones, or at least
+    `FEW_DECIMALS` with decimals, or all of its values and none repeats; numbers with zeros in front
+    are codes. Dates are names.
 
     Parameters
     ----------
@@ -128,7 +120,10 @@ def column_of(values: pd.Series) -> Column:
     classes_fit = len(counts) <= MOST_CLASSES and len(counts) > 1 and counts.iloc[1] > 1
     different = given[is_read].nunique()
     # More different values than classes can have are the values of a measurement.
-    mostly_numbers = is_read.mean() > 0.5 and different > FEW_NUMBERS
+    # Codes of classes are whole numbers: a pH of ten different values is a measurement, too.
+    has_decimals = bool((numbers.values.dropna() % 1 > 0).any())
+    enough = FEW_DECIMALS if has_decimals else FEW_NUMBERS + 1
+    mostly_numbers = is_read.mean() > 0.5 and different >= enough
     kind: Kind = "names"
     if len(counts) < 2:
         kind = "one value" if len(counts) else "empty"
@@ -187,33 +182,70 @@ def columns_of(metadata: pd.DataFrame) -> list[Column]:
     return [column_of(metadata[name]) for name in metadata]
 
 
-def grouping(columns: list[Column]) -> Column | None:
-    """Return the column whose samples should stay together, by its name and its repeated values.
+def unit_columns(columns: list[Column]) -> list[Column]:
+    """Return the columns that may say which samples belong together, the likeliest first.
 
-    A column of numbers with decimals is a measurement and never proposed, nor is one of which
-    nearly every sample has a value of its own (`MOST_GROUPS`).
+    Names of persons, animals and homes come before other IDs, and the finer unit before the
+    coarser one. A column of numbers with decimals is a measurement, one of which nearly every
+    sample has a value of its own (`MOST_GROUPS`) keeps nothing together, and one of states, such
+    as case and control, is a diagnosis whatever its name.
 
     Parameters
     ----------
     columns
         Columns of the metadata.
     """
-    return max(filter(_may_group, columns), key=lambda one: len(one.counts), default=None)
+    possible = [(rank, one) for one in columns if (rank := _unit_rank(one)) is not None]
+    return [one for _, one in sorted(possible, key=lambda pair: (pair[0], -len(pair[1].counts)))]
 
 
-def _may_group(column: Column) -> bool:
-    """Return whether a column may say which samples are of one person, animal or family."""
-    groups = len(column.counts)
-    if groups < 2 or groups > MOST_GROUPS * column.counts.sum() or is_technical(column.name):
+def grouping(columns: list[Column]) -> Column | None:
+    """Return the column whose samples should stay together; None: no column can say so.
+
+    It is the likeliest of `unit_columns`. Where its units lie in coarser ones, as people live in
+    homes, the coarsest of at least `LEAST_COARSE` values is returned: whatever a home shares may
+    be learned from one of its people.
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata.
+    """
+    possible = unit_columns(columns)
+    if not possible:
+        return None
+    coarsest = possible[0]
+    for other in possible[1:]:
+        if len(other.counts) >= LEAST_COARSE and names_units(other.name):
+            if lies_within(coarsest, other):
+                coarsest = other
+    return coarsest
+
+
+def lies_within(column: Column, other: Column) -> bool:
+    """Return whether every value of a column has one value of another, which has fewer values."""
+    if len(other.counts) >= len(column.counts):
         return False
+    pairs = pd.DataFrame({"finer": column.values, "coarser": other.values}).dropna()
+    # A coarser unit that few samples name would leave the others out.
+    is_complete = len(pairs) >= MOST_GROUPS * column.counts.sum()
+    return is_complete and bool((pairs.groupby("finer")["coarser"].nunique() == 1).all())
+
+
+def _unit_rank(column: Column) -> int | None:
+    """Return how surely a column says which samples are of one unit; None: it does not."""
+    rank = unit_rank(column.name)
+    groups = len(column.counts)
+    if rank is None or groups < 2 or groups > MOST_GROUPS * column.counts.sum():
+        return None
     numbers = read_numbers(column.counts.index.to_series().astype(object)).values
     if (numbers % 1 > 0).any():
-        return False
-    if GROUP_ID.search(column.name):
-        return True
+        return None
+    if rank in (0, 3):
+        is_state = groups < FOLDS and are_states(map(str, column.counts.index))
+        return None if is_state else rank
     # A column on a family's history has a few answers; one that names families has many names.
-    is_many_names = groups > MOST_CLASSES // 2 and bool(numbers.isna().all())
-    return is_many_names and GROUPING.search(column.name) is not None
+    return rank if groups > MOST_CLASSES // 2 and bool(numbers.isna().all()) else None
 
 
 def require_targets(columns: list[Column], names: Sequence[str], where: Path) -> None:

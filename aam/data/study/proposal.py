@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +10,17 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from aam.data.confounding import is_technical
+from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
 from aam.data.splits import divide
 from aam.data.study.columns import (
     FOLDS,
-    GROUP_ID,
     MOST_GROUPS,
     UNREAD_HINT,
     Column,
     grouping,
+    lies_within,
     task_kind,
+    unit_columns,
 )
 from aam.data.targets import require_varied
 from aam.data.values import read_numbers
@@ -27,6 +28,11 @@ from aam.util.errors import InputError, first_few, problem
 
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
+LEAST_DEPTH = 500
+"""Reads below which a depth is proposed only where it would lose too many samples: rare ASVs are
+hardly ever drawn then."""
+MOST_LOST_AT_LEAST = 0.2
+"""Share of the samples that may be lost to reach `LEAST_DEPTH`."""
 LEAST_NUMBERS = 30
 """Samples with a number that a task needs."""
 MOST_UNGROUPED = 0.2
@@ -37,12 +43,6 @@ MANY_LABELS = 1000
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
 ACTIVE = 2
 """Tasks of a new configuration that are not comments, where no columns are named."""
-NO_TARGET = re.compile(
-    "year|month|day|date|.*_date|.*timestamp|.*taxon.*|.*id|.*latitude|.*longitude|elevation"
-    "|.*description|title",
-    re.IGNORECASE,
-)
-"""Names of columns that a study is not made to predict."""
 LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
@@ -59,12 +59,50 @@ def proposed_depth(reads_N: NDArray[np.int64]) -> int:
     -------
     int
         Reads, rounded down to two digits. At most a share of `MOST_LOST` of the samples has
-        fewer.
+        fewer; of `MOST_LOST_AT_LEAST` where the depth would be below `LEAST_DEPTH` otherwise.
     """
     reads = np.sort(reads_N)
     depth = int(min(reads[int(MOST_LOST * len(reads))], 10_000))
+    if depth < LEAST_DEPTH:
+        depth = int(min(reads[int(MOST_LOST_AT_LEAST * len(reads))], LEAST_DEPTH))
     digits = max(len(str(depth)) - 2, 0)
     return max(depth // 10**digits * 10**digits, 1)
+
+
+def depth_sentences(reads_N: NDArray[np.int64], depth: int) -> Iterator[str]:
+    """Yield what a depth, half of it and its double lose, and a warning where it is low.
+
+    Parameters
+    ----------
+    reads_N
+        Reads of the samples that matter.
+    depth
+        The proposed depth.
+    """
+    lost = [
+        f"{one} reads lose {int((reads_N < one).sum())}"
+        for one in (max(depth // 2, 1), depth, 2 * depth)
+    ]
+    yield f"Of {len(reads_N)} samples, {', '.join(lost)}."
+    if depth < LEAST_DEPTH:
+        yield (
+            f"{depth} reads are few: rare ASVs are hardly ever drawn, and scores suffer. "
+            f"{LEAST_DEPTH} would lose {int((reads_N < LEAST_DEPTH).sum())} samples."
+        )
+
+
+def plain_name(name: str, otherwise: str) -> str:
+    """Return a name in letters that a configuration allows.
+
+    Parameters
+    ----------
+    name
+        Any text.
+    otherwise
+        What is returned where nothing of it is left.
+    """
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
+    return letters[:LONGEST_NAME] or otherwise
 
 
 def configuration(
@@ -72,6 +110,9 @@ def configuration(
     columns: list[Column],
     depth: int,
     targets: Sequence[str] | None = None,
+    *,
+    about_depth: Sequence[str] = (),
+    dataset: str = "mine",
 ) -> str:
     """Return a commented configuration in YAML: the files, and a task per column that suits.
 
@@ -84,7 +125,12 @@ def configuration(
     depth
         The rarefaction depth.
     targets
-        Columns to predict, which `require_targets` has checked; None: the first that suit.
+        Columns to predict, which `require_targets` has checked; None: those that suit, what a study
+        is most likely made for first (`aam.data.roles.finding_rank`).
+    about_depth
+        Sentences on the depth, which become comments.
+    dataset
+        What the study is called.
 
     Returns
     -------
@@ -102,7 +148,7 @@ def configuration(
     together = grouping([column for column in columns if column.name not in wanted])
     suited = [
         column
-        for column in sorted(columns, key=lambda column: column.missing)
+        for column in sorted(columns, key=lambda one: (finding_rank(one.name), one.missing))
         if column.name not in wanted and column is not together and _suits(column)
     ]
     by_name = {column.name: column for column in columns}
@@ -119,19 +165,19 @@ def configuration(
             continue
         name = _task_name(column, names)
         names.add(name.casefold())
-        tasks.append(_task(name, draft))
+        tasks.append(_task(name, dataset, draft))
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
-    remarks = []
-    if together is None and tasks:
-        remarks.append(_comment_on_groups(columns))
+    remarks: list[str] = []
+    if tasks:
+        remarks += _comments_on_groups(columns, together)
     if refused:
         remarks.append("\n".join(["# Not proposed:", *(f"#   {one}" for one in refused)]))
     parts = [
         "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
-        "datasets:\n  mine:\n"
+        f"datasets:\n  {dataset if _is_text(dataset) else _quoted(dataset)}:\n"
         + "\n".join(f"    {key}: {_quoted(path)}" for key, path in files.items()),
-        f"rarefaction: {{depth: {depth}}}",
+        "\n".join([*(f"# {one}" for one in about_depth), f"rarefaction: {{depth: {depth}}}"]),
         _models(columns),
         "\n".join(["# Columns of the metadata:", *(f"#   {_one_line(one)}" for one in columns)]),
         *remarks,
@@ -149,7 +195,11 @@ def _one_line(column: Column) -> str:
 
 def _suits(column: Column) -> bool:
     """Return whether a column is proposed without being asked for."""
-    if NO_TARGET.fullmatch(column.name) or is_technical(column.name):
+    name = column.name
+    if is_technical(name) or is_of_archive(name) or is_id(name) or unit_columns([column]):
+        return False
+    # Where nearly every sample has a value of its own, numbers of patients are still no numbers.
+    if names_units(name) and not are_states(map(str, column.counts.index)):
         return False
     if column.kind == "number":
         return column.counts.sum() - column.unread.sum() >= LEAST_NUMBERS
@@ -288,8 +338,17 @@ def _models(columns: list[Column]) -> str:
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
 
 
-def _comment_on_groups(columns: list[Column]) -> str:
-    """Return a comment on groups, where no column is proposed."""
+def _comments_on_groups(columns: list[Column], together: Column | None) -> Iterator[str]:
+    """Yield comments on groups: why none are proposed, or which other units there are."""
+    if together is not None:
+        others = [one for one in unit_columns(columns) if one is not together]
+        if others:
+            named = [f"{one.name} ({len(one.counts)})" for one in others]
+            inside = [one.name for one in others if lies_within(one, together)]
+            line = f"Samples of one `{together.name}` ({len(together.counts)}) stay together"
+            line += f", and so do those of one {' or '.join(inside)}." if inside else "."
+            yield f"# {line}\n# Other columns that could name groups: {', '.join(named)}."
+        return
     lines = [
         "No column is proposed as `groups` of the folds. If several samples are of one person,",
         "animal, family or site, name the column that says so, folds: {k: 5, groups: <column>},",
@@ -299,17 +358,16 @@ def _comment_on_groups(columns: list[Column]) -> str:
     of_own_groups = [
         one.name
         for one in columns
-        if GROUP_ID.search(one.name) and len(one.counts) > MOST_GROUPS * one.counts.sum()
+        if names_units(one.name) and len(one.counts) > MOST_GROUPS * one.counts.sum()
     ]
     if of_own_groups:
         lines.append(f"Nearly every sample has its own value in: {first_few(of_own_groups)}.")
-    return "\n".join(f"# {line}" for line in lines)
+    yield "\n".join(f"# {line}" for line in lines)
 
 
 def _task_name(column: Column, taken: Collection[str]) -> str:
     """Return a name for the task of a column that a configuration allows and no other task has."""
-    letters = re.sub(r"[^A-Za-z0-9_-]+", "_", column.name)
-    base = letters.strip("_-")[:LONGEST_NAME] or "target"
+    base = plain_name(column.name, otherwise="target")
     name = base
     number = 1
     # Some file systems do not tell folders apart whose names differ in case.
@@ -319,7 +377,7 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
     return name
 
 
-def _task(name: str, draft: _Draft) -> str:
+def _task(name: str, dataset: str, draft: _Draft) -> str:
     """Return the lines of a task."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
     key = name if _is_text(name) else _quoted(name)
@@ -329,7 +387,7 @@ def _task(name: str, draft: _Draft) -> str:
     lines = [
         f"  {key}:",
         *(f"    # {' '.join(comment.split())}" for comment in draft.comments),
-        "    dataset: mine",
+        f"    dataset: {dataset if _is_text(dataset) else _quoted(dataset)}",
         f"    column: {_quoted(draft.column.name)}",
         f"    kind: {draft.kind}",
     ]

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from aam.data.confounding import is_technical, predictive_columns
+from aam.data.confounding import predictive_columns
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
 from aam.data.importing.table import NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.rarefaction import too_deep
-from aam.data.study.columns import GROUP_ID, columns_of, grouping
+from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
+from aam.data.study.columns import columns_of, grouping
 from aam.data.study.proposal import proposed_depth
 from aam.data.table import FeatureTable
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
-from aam.util.errors import InputError, first_few
+from aam.util.errors import InputError, first_few, first_names
 from aam.util.notes import Note, collect_notes
 
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -110,11 +112,34 @@ class Study:
         )
 
     @property
-    def proposed_depth(self) -> int:
-        """A rarefaction depth that suits the samples with metadata, or all where none has any."""
-        rows = np.flatnonzero(self.metadata.notna().any(axis=1))
+    def blanks(self) -> list[str]:
+        """IDs of samples that are blanks, by their ID or by what the metadata call them."""
+        is_blank_N = np.array([is_blank(name) for name in self.metadata.index], bool)
+        for name in map(str, self.metadata):
+            if says_kind_of_sample(name):
+                values = self.metadata[name]
+                called = [value for value in values.dropna().unique() if is_blank(value)]
+                is_blank_N |= values.isin(called).to_numpy()
+        return list(self.metadata.index[is_blank_N])
+
+    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+        """Return the reads of the samples that a rarefaction depth should keep.
+
+        Parameters
+        ----------
+        columns
+            Columns to predict; none: all columns count.
+
+        Returns
+        -------
+        numpy.ndarray
+            Reads of the samples with a value in one of the columns that are no blanks; of all
+            samples where there are no such samples.
+        """
+        values = self.metadata[list(columns)] if columns else self.metadata
+        matters = values.notna().any(axis=1).to_numpy() & ~self.metadata.index.isin(self.blanks)
         reads = self.table.reads
-        return proposed_depth(reads[rows] if len(rows) else reads)
+        return reads[matters] if matters.any() else reads
 
     def at_depth(self, depth: int, *, drops_long_branches: bool = False) -> pd.DataFrame:
         """Return the metadata of the samples that rarefaction keeps: what tasks are made of.
@@ -175,7 +200,10 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     if study.taxa is not None:
         share = sum(map(bool, study.taxa.values())) / len(study.taxa)
         yield f"{share:.0%} of the ASVs have a taxon."
-    depth = study.proposed_depth
+    blanks = study.blanks
+    if blanks:
+        yield describe_blanks(blanks)
+    depth = proposed_depth(study.reads_that_matter())
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
@@ -197,6 +225,14 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
             f"Columns on how samples were processed: {first_few(technical)}. Check whether the "
             "classes differ in these, as a model would learn them instead."
         )
+
+
+def describe_blanks(blanks: Sequence[str]) -> str:
+    """Return which samples are blanks by their names, and what follows from it."""
+    return (
+        f"{len(blanks)} samples are blanks by their names ({first_names(blanks)}): they do not "
+        "count for the proposed depth. Leave them out of tasks with `where`."
+    )
 
 
 def decision_lines(notes: Sequence[Note]) -> list[str]:
@@ -282,7 +318,7 @@ def task_sentences(
                     f"Task {name}: `{column}` predicts {what} {how}, without any reads. A model "
                     f"may learn `{column}` instead, and no score can tell the two apart."
                 )
-            elif GROUP_ID.search(column) and groups is None:
+            elif names_units(column) and groups is None:
                 yield (
                     f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
                     "or the scores will be too good."

@@ -16,13 +16,14 @@ from aam.config.slices import describe
 from aam.data.importing.counts import sequence_sentences
 from aam.data.splits import labelled
 from aam.data.study.columns import column_of, columns_of, grouping, require_targets, task_kind
-from aam.data.study.proposal import configuration, proposed_depth
+from aam.data.study.proposal import configuration, depth_sentences, proposed_depth
 from aam.data.study.study import Study, study_sentences, task_sentences
 from aam.data.table import FeatureTable
 from aam.data.targets import observed_values
 from aam.util.errors import InputError
 
 SAMPLES = 60
+V4 = "TACGTAGGTGGCAAGCG"
 IDS = [f"s{i}" for i in range(SAMPLES)]
 METADATA = pd.DataFrame(
     {
@@ -149,7 +150,33 @@ def test_a_proposed_depth_loses_few_samples():
     assert proposed_depth(np.array([4, 4])) == 4
 
 
-V4 = "TACGTAGGTGGCAAGCG"
+def test_a_low_depth_is_proposed_only_where_a_better_one_loses_too_many_samples():
+    few = np.array([7, 30, 90] + [20_000] * 37)
+    assert proposed_depth(few) == 500
+    shallow = np.array([130] * 10 + [900] * 30)
+    assert proposed_depth(shallow) == 130
+    said = " ".join(depth_sentences(shallow, 130))
+    assert "130 reads lose 0" in said
+    assert "500 would lose 10 samples" in said
+    assert len([*depth_sentences(few, 500)]) == 1
+
+
+def test_a_depth_is_proposed_for_the_samples_that_matter():
+    reads = [9000] * 50 + [60] * 10
+    frame = METADATA.assign(sample_type=["stool"] * 54 + ["control blank"] * 6)
+    frame.loc[IDS[50:], "diagnosis"] = None
+    study = Study(
+        table=table(reads),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={"a": V4, "b": "A" * 20},
+        metadata=frame,
+    )
+    assert study.blanks == IDS[54:]
+    assert len(study.reads_that_matter()) == 54
+    labelled_alone = study.reads_that_matter(["diagnosis"])
+    assert len(labelled_alone) == 50
+    assert proposed_depth(labelled_alone) == 9000
+    assert "6 samples are blanks" in "\n".join(study_sentences(study, frame))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +218,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
     text = configuration(files, columns_of(METADATA), 1200)
     tasks = load(yaml.safe_load(text)).tasks
-    assert list(tasks) == ["age", "diagnosis"]
+    assert list(tasks) == ["diagnosis", "age"]
     assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
     assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
     of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9)
@@ -205,7 +232,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
     listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
-    assert list(proposed) == ["age", "sex", "score", "diagnosis"]
+    assert list(proposed) == ["diagnosis", "age", "score", "sex"]
 
 
 def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows():

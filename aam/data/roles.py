@@ -1,0 +1,208 @@
+"""What a metadata column is by its name: a unit, a finding, a record of a laboratory or archive.
+
+Names are compared word by word, however they are written: `HOST_SUBJECT_ID`, `hostSubjectId` and
+`Host subject ID` have the same words. A name is only a hint, so what is proposed from it is always
+said, and a configuration always wins.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
+"""Runs of capitals, words that may begin with one, and words of other scripts; digits split."""
+
+_ID = frozenset("id ids no nr num number numbers name code identifier index key s".split())
+"""Words behind the name of a unit that leave it a unit: a patient's number is a patient."""
+_BEFORE_ID = frozenset("host study anonymized unique the main source deidentified".split())
+"""Words before the name of a unit that leave it a unit."""
+
+_PERSONS = frozenset(
+    "subject subjects individual individuals patient patients participant participants person "
+    "persons people donor donors volunteer volunteers host hosts animal animals mouse mice rat "
+    "rats monkey monkeys macaque baboon chimp chimpanzee pig piglet cow calf cattle sheep goat "
+    "horse dog cat chicken bird fish bat infant infants baby babies child children toddler twin "
+    "mother maternal pid iid ind patienten proband probanden tier tiere maus paciente pacientes "
+    "sujet sujeto individu individuo souris".split()
+)
+"""What a sample can be of: one being, sampled several times."""
+_HOMES = frozenset(
+    "family families household households home homes house houses cage cages litter pen pens tank "
+    "tanks herd flock farm farms colony dam couple pair pedigree fid hive nest aquarium familie "
+    "haushalt famille foyer familia hogar".split()
+)
+"""What several beings, or samples without a being, share."""
+_PLACES = frozenset("site sites plot plots station cube location block pond lake tree core".split())
+"""What may be a unit where it has many values, and is otherwise what people want to predict."""
+_NEVER_UNITS = frozenset(
+    "sample samples sampleid specimen biosample accession experiment aliquot vial swab sra ena ers "
+    "srs srr err srx taxon tax taxid scientific common species project bioproject study".split()
+)
+"""Words of IDs of samples, files and studies, which are no units of a study."""
+
+_TECHNICAL = re.compile(
+    # Only whole words count: a template and platelets are no plates, a trunk is no run.
+    r"(?<![a-z])(run|plate|lane|batch|library)s?"
+    r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
+    r"|barcode|primer|extract|(?<!con)sequenc|instrument|platform|cent(er|re)(?!ed)"
+    r"|^(qiita[ _.-]?)?(study|project)([ _.-]?(id|name|accession|title))?$",
+    re.IGNORECASE,
+)
+"""Names of columns on how, where and in which study samples were processed."""
+_TECHNICAL_WORDS = frozenset(
+    "well wells tube tubes robot tool lot plating mastermix linker flowcell kit kits operator "
+    "technician machine seq sequencer protocol pcr adapter multiplex pool amplicon dna rna "
+    "aliquot freezer box shipment read reads nonchim denoised nanodrop qubit".split()
+)
+"""Words of such columns wherever they stand in a name."""
+_ARCHIVE_WORDS = frozenset(
+    "bases mbases bytes mbytes spot spots insert load assay consent "
+    "datastore filetype provider biosample bioproject accession sra ena submission taxid taxon "
+    "scientific organism latitude longitude lat lon elevation altitude title description url doi "
+    "pubmed email comment comments note notes filename path timestamp date year specimen remaining "
+    "summary published fold anonymized".split()
+)
+"""Words of columns that an archive fills in, which no study is made to predict."""
+_NO_TARGETS = frozenset({"month", "day", "year", "host common name", "host scientific name"})
+"""Whole names of such columns."""
+
+_FINDINGS = tuple(
+    frozenset(words.split())
+    for words in (
+        "disease diagnosis diagnose diagnostic dx krankheit maladie enfermedad status case "
+        "condition phenotype outcome response responder survival severity stage relapse "
+        "remission infection infected cancer tumor tumour carcinoma adenoma diabetes diabetic "
+        "ibd crohn crohns colitis autism asthma allergy eczema obese obesity depression "
+        "parkinson alzheimer health healthy affected symptom symptoms flare cirrhosis "
+        "hypertension",
+        "site body tissue organ habitat environment env biome soil material location "
+        "compartment sample type substrate crop season",
+        "treatment treated arm intervention drug medication antibiotic antibiotics diet dose "
+        "group gruppe groupe grupo genotype strain exposure exposed delivery birth feeding "
+        "smoker smoking vaccine probiotic randomization cohort",
+        "age alter edad day days week weeks month months time pmi ph temperature temp depth "
+        "moisture salinity bmi weight nitrogen carbon oxygen score",
+    )
+)
+"""Words of what people study, the most likely first: health, places, treatments, quantities."""
+
+_CONTROL_WORDS = re.compile(
+    r"(healthy|normal|disease\w*|ill|sick|un?affected|cases?|controls?|ctrl|patients?|hc|treated"
+    r"|untreated|placebo|positive|negative|yes|no|male|female|wt|ko|wild[ _-]?type|knock[ _-]?out)"
+    r"([ _-]?(controls?|subjects?|patients?|group))?",
+    re.IGNORECASE,
+)
+"""Values of a column that says what is wrong with a person, not who the person is."""
+_BLANK = re.compile(
+    r"(?<![a-z])(blanks?|ntc|no[ _.-]?template|mock[ _.-]?communit\w*|zymo\w*"
+    r"|(neg|negative|pos|positive)[ _.-]?(control|ctrl|ctl|pcr)s?"
+    r"|(pcr|extraction|kit|reagent|water|buffer|library)[ _.-]?(neg\w*|control|ctrl)s?)"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of samples without a specimen: of reagents, or of known mixtures."""
+_SAMPLE_KINDS = frozenset("type kind control description empo material category sampletype".split())
+"""Words of columns whose values say that a sample is a blank."""
+
+
+@cache
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a column's name in small letters, without digits and separators.
+
+    Parameters
+    ----------
+    name
+        The name as the metadata has it.
+    """
+    return tuple(word.casefold() for word in _WORD.findall(name))
+
+
+def is_technical(name: str) -> bool:
+    """Return whether a column is on how samples were processed, by its name."""
+    return _TECHNICAL.search(name) is not None or not _TECHNICAL_WORDS.isdisjoint(words_of(name))
+
+
+def is_of_archive(name: str) -> bool:
+    """Return whether an archive fills in a column: IDs of samples, sizes of files, dates."""
+    words = words_of(name)
+    names_samples = bool(words) and set(words) - _ID <= _NEVER_UNITS
+    is_known = not _ARCHIVE_WORDS.isdisjoint(words) or " ".join(words) in _NO_TARGETS
+    return is_known or names_samples
+
+
+def is_id(name: str) -> bool:
+    """Return whether a column holds IDs of something, by its name."""
+    return words_of(name)[-1:] in (("id",), ("ids",))
+
+
+def unit_rank(name: str) -> int | None:
+    """Return how surely a column says which samples are of one unit, by its name.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+
+    Returns
+    -------
+    int or None
+        0: it names persons, animals, or what they share, such as a home; 1: it is about one of
+        these, as `family_of_origin`, which counts where there are many names; 2: it names places,
+        which count where there are many; 3: another ID. None: it is technical, an ID of samples,
+        or no ID.
+    """
+    words = words_of(name)
+    core = tuple(word for word in words if word not in _ID)
+    kinds = _PERSONS | _HOMES
+    if core and core[-1] in kinds and set(core) <= kinds | _BEFORE_ID:
+        return 0
+    if is_technical(name) or not _NEVER_UNITS.isdisjoint(words):
+        return None
+    if not kinds.isdisjoint(words):
+        return 1
+    if is_id(name):
+        return None if is_of_archive(name) else 3
+    return 2 if len(core) == 1 and core[0] in _PLACES else None
+
+
+def names_units(name: str) -> bool:
+    """Return whether a column names units, also where it holds numbers or few values."""
+    return unit_rank(name) in (0, 3)
+
+
+def finding_rank(name: str) -> int:
+    """Return how likely a column is what a study was made for, by its name: 0 is likeliest.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    """
+    words = {*words_of(name), name.casefold()}
+    for rank, known in enumerate(_FINDINGS):
+        if not words.isdisjoint(known):
+            return rank
+    return len(_FINDINGS)
+
+
+def are_states(values: Iterable[str]) -> bool:
+    """Return whether values say in which state a being is, such as case and control.
+
+    A column `Subject` with these values is a diagnosis, and no unit.
+
+    Parameters
+    ----------
+    values
+        Different values of a column.
+    """
+    return any(_CONTROL_WORDS.fullmatch(value.strip()) for value in values)
+
+
+def is_blank(text: str) -> bool:
+    """Return whether an ID, or a value that says what a sample is, names a control sample."""
+    return _BLANK.search(text) is not None
+
+
+def says_kind_of_sample(name: str) -> bool:
+    """Return whether values of a column may say that a sample is a blank, by its name."""
+    return not _SAMPLE_KINDS.isdisjoint(words_of(name))
