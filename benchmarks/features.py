@@ -32,11 +32,13 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
 from aam.data.stores import TokenStore
 from aam.data.trees import branches
-from aam.learners.baselines.log_ratios import centred_log_ratios, clade_logs
-from aam.learners.baselines.pairwise import support_vectors
+from aam.learners.baselines.log_ratios_and_pairs import (
+    centred_log_ratios,
+    clade_logs,
+    support_vectors,
+)
 from aam.learners.baselines.problem import Problem, prevalent_reads
-from aam.reference_tree.placement import place_sequences
-from aam.reference_tree.tree import ReferenceTree
+from aam.reference_tree.tree import ReferenceTree, place_sequences
 from aam.util.atomic import write_tsv
 from benchmarks.labels import keep_labels, read_problem, score
 from benchmarks.speed.tables import markdown_table

@@ -34,12 +34,12 @@ from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
 from aam.inference.embed import embed_samples, load_encoder
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
+from aam.model.encoder import build_encoder
+from aam.model.heads import STATISTICS_SAMPLES
 from aam.model.store import save_model
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
-from aam.train.batch_norm import SAMPLES
 from aam.train.memory.meter import peak_mb
 from aam.train.monitoring.roofline import median_iqr
 from aam.util.seeds import generator
@@ -118,14 +118,15 @@ def embedding_times(settings: StudySettings, numbers: Sequence[int], repeats: in
 def validation_memory(settings: StudySettings, numbers: Sequence[int]) -> pd.DataFrame:
     """Measure the anonymous memory of one validation, each in a process of its own.
 
-    The distances are a mapped file, left empty: all are zero. Each study has `SAMPLES` training
-    samples in addition to the held-out ones, from which the statistics of the heads are taken.
+    The distances are a mapped file, left empty: all are zero. Each study has `STATISTICS_SAMPLES`
+    training samples in addition to the held-out ones, from which the statistics of the heads are
+    taken.
     """
     rows = []
     for number in numbers:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            samples = number + SAMPLES
+            samples = number + STATISTICS_SAMPLES
             asvs = write_study(settings, samples, folder)
             with (folder / "distances").open("wb") as handle:
                 handle.truncate(4 * samples**2)
@@ -261,8 +262,8 @@ def validate(request: Mapping[str, Any]) -> dict[str, Any]:
     held_out = HeldOut(
         store=store,
         tokens=tokens,
-        samples=np.arange(SAMPLES, number),
-        training_samples=np.arange(SAMPLES),
+        samples=np.arange(STATISTICS_SAMPLES, number),
+        training_samples=np.arange(STATISTICS_SAMPLES),
         distances={"unweighted": distances},
         values={},
         masker=Masker(0.15, seed),

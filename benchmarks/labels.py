@@ -32,8 +32,7 @@ from aam.data.folds import read_folds
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import branches, read_tree
 from aam.distances.store import read_distances
-from aam.learners.baselines.inner import leave_parts_out, search
-from aam.learners.baselines.problem import Prediction, Problem, fit_predict
+from aam.learners.baselines.problem import Prediction, Problem, fit_predict, leave_parts_out, search
 from aam.learners.baselines.registry import suitable_baselines
 from aam.util.seeds import generator
 

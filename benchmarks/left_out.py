@@ -35,8 +35,7 @@ from aam.data.table import FeatureTable
 from aam.data.tree_building import build_tree
 from aam.data.trees import branches
 from aam.distances.in_batch import BatchDistances
-from aam.reference_tree.placement import place_reads, place_sequences
-from aam.reference_tree.tree import ReferenceTree
+from aam.reference_tree.tree import ReferenceTree, place_reads, place_sequences
 from aam.util.atomic import write_tsv
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from aam.data.importing.table import load_table, without_empty
 from aam.data.predictions import FEW_NEAR
 from aam.data.table import FeatureTable
-from aam.reference_tree.bases import encode, reverse_complement
-from aam.reference_tree.nearest import KnownSequences
+from aam.reference_tree.nearest import KnownSequences, encode, reverse_complement
 
 STUDIES = ("moving-pictures", "ecam", "oral")
 PRIMER = "GTGCCAGCAGCCGCGGTAA"

@@ -1,9 +1,9 @@
 """Spread of a score over draws of initial weights, with one network and with averages of several.
 
 `python -m benchmarks.weight_draws results/DATASET/finetune/MODEL/TASK/predictions.tsv` reads the
-predictions of a task that predicts numbers and was fine-tuned with `finetuning.models: 10`, so that
-every recipe that trains a network has ten. The file has what the model predicts with each network
-alone; predictions of several networks are means of these.
+predictions of a task that predicts numbers and was fine-tuned with `finetuning.networks: 10`, so
+that every recipe that trains a network has ten. The file has what the model predicts with each
+network alone; predictions of several networks are means of these.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = [name for name in map(str, table) if name.startswith(DRAW)]
         if len(names) < 2 * max(SIZES):
             where = f"{path}, columns {DRAW}<number>"
-            raise problem(where, str(len(names)), "6 or more", "set finetuning.models: 10")
+            raise problem(where, str(len(names)), "6 or more", "set finetuning.networks: 10")
         observed_L = table["observed"].to_numpy(np.float64)
         predicted_DL = table[names].to_numpy(np.float64).T
         rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from rich.text import Text
 RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
 """The first line of a record in the log of a job."""
 PROGRESS = re.compile(r": ([^:]+): (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
-"""What a training logs every few seconds (`aam.train.monitoring.reporter`): name, step, time."""
+"""What a training logs every few seconds (`aam.train.monitoring.watch`): name, step, time."""
 WHOLE = "pretraining"
 """The training that is all that its job does; others are parts of one."""
 NO_CONFIGURATION = re.compile(

@@ -25,7 +25,7 @@ TINY: dict[str, Any] = {
     "tokens": {"max_length_bp": 40},
     "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},
     "pretraining": {"epochs": 1, "batch_size": 16},
-    "finetuning": {"encoder": "full", "epochs": 1, "batch_size": 16},
+    "finetuning": {"recipe": "full", "epochs": 1, "batch_size": 16},
     "optimization": {"precision": "fp32"},
     "tasks": {
         "environment": {**TASK, "column": "environment", "kind": "regression"},

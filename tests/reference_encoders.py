@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from aam.data.sequences import VOCABULARY_SIZE
 from aam.model.asv_encoders import AsvBdh, AsvEncoder
 from aam.model.layers.bdh import BASE, Bdh
-from aam.model.layers.recurrent import BiLstm
+from aam.model.layers.blocks import BiLstm
 
 
 def reference_asvs(encoder: AsvEncoder, tokens_US: Tensor) -> Tensor:

@@ -88,17 +88,17 @@ def configuration() -> Config:
     model = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "ffn_ratio": 2}
     age = {"dataset": "d", "column": "age", "kind": "regression", "folds": {"k": 2}}
     ordered = {"kind": "ordinal", "column": "level", "classes": LEVELS, "condition": ["host"]}
-    several = {"models": 2, "class_weights": True}
+    several = {"networks": 2, "class_weights": True}
     pair = {"column": ["age", "weight"], "transform_by": "host", "bounds": [0, None]}
-    quantiles = {"loss": "quantile", "asv_dropout": 0.2, "encoder": "partial", "trained_layers": 1}
+    quantiles = {"loss": "quantile", "asv_dropout": 0.2, "recipe": "partial", "trained_layers": 1}
     tasks = {
         "age": {},
-        "site": {"column": "site", "kind": "classification", "finetuning": {"encoder": "frozen"}},
+        "site": {"column": "site", "kind": "classification", "finetuning": {"recipe": "frozen"}},
         "scratch": {"finetuning": {"start": "scratch"}},
         "ordered": {**ordered, "finetuning": {**several, "epochs": 3, "learning_rate": 0.03}},
         "pair": {**pair, "finetuning": quantiles},
-        "inductive": {"finetuning": {"inductive": True, "encoder": "frozen"}},
-        "kernel": {"finetuning": {"encoder": "kernel"}},
+        "inductive": {"finetuning": {"inductive": True, "recipe": "frozen"}},
+        "kernel": {"finetuning": {"recipe": "kernel"}},
     }
     return load(
         {
@@ -110,7 +110,7 @@ def configuration() -> Config:
             "pretraining": {"epochs": 2, "batch_size": 6},
             # Bytes are compared: no run may choose otherwise than another.
             "optimization": {"precision": "bf16"},
-            "finetuning": {"encoder": "full", "epochs": 2, "batch_size": 6},
+            "finetuning": {"recipe": "full", "epochs": 2, "batch_size": 6},
             "tasks": {name: {**age, **task} for name, task in tasks.items()},
         }
     )

@@ -97,7 +97,7 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
             "runtime": RunOptions(),
         }
         setup |= {name: changes.pop(name) for name in setup if name in changes}
-        settings = {"encoder": "full", "epochs": 2, "batch_size": 4, **changes}
+        settings = {"recipe": "full", "epochs": 2, "batch_size": 4, **changes}
         return CrossValidation(
             FinetuneSetup(
                 store=augmented.store,

@@ -13,9 +13,8 @@ from aam.config.metrics import METRICS
 from aam.data.table import FeatureTable
 from aam.distances import engines
 from aam.distances.engines import ScikitBio
-from aam.distances.package import UnifracPackage, import_fault
-from aam.distances.ssu import Ssu
-from aam.simulate.birth_death import birth_death_tree
+from aam.distances.packages import Ssu, UnifracPackage, import_fault
+from aam.simulate import birth_death_tree
 
 SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.batches.asv_dropout import AsvDropout
-from aam.batches.masking import Masker
+from aam.batches.masking import AsvDropout, Masker
 from aam.data.sequences import PAD
 from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.model.batch import AsvBlock, Batch, Masked, SampleBlock

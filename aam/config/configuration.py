@@ -132,8 +132,8 @@ def load(raw: Mapping[str, Any]) -> Config:
             model: architecture_of(config.models, config.datasets, task.dataset, model)
             for model in config.models
         }
-        # A task that asks for another encoder does not want the settings of the one for all.
-        common = set() if "encoder" in task.finetuning else config.finetuning.model_fields_set
+        # A task that asks for another recipe does not want the settings of the one for all.
+        common = set() if "recipe" in task.finetuning else config.finetuning.model_fields_set
         _require_left_to_auto(name, common | set(task.finetuning), training)
         layers = {model: shape["sample_layers"] for model, shape in shapes.items()}
         _require_fitting(name, task, training, layers)
@@ -252,19 +252,19 @@ def _require_possible(
 def _require_left_to_auto(name: str, given: Collection[str], training: Finetuning) -> None:
     """Check that no key is given that the recipe `auto` sets itself."""
     keys = [key for key in SET_BY_AUTO if key in given]
-    if training.encoder == "auto" and training.start == "pretrained" and keys:
+    if training.recipe == "auto" and training.start == "pretrained" and keys:
         raise problem(
             f"configuration key finetuning.{keys[0]} (task {name})",
-            f"{getattr(training, keys[0])} with encoder auto, which sets it",
-            "auto without it, or another encoder",
-            f"remove it, or set tasks.{name}.finetuning.encoder to full, partial or frozen",
+            f"{getattr(training, keys[0])} with recipe auto, which sets it",
+            "auto without it, or another recipe",
+            f"remove it, or set tasks.{name}.finetuning.recipe to full, partial or frozen",
         )
 
 
 def _require_fitting(
     name: str, task: Task, training: Finetuning, layers: Mapping[str, int]
 ) -> None:
-    """Check that loss, encoder and trained layers suit the task and the models."""
+    """Check that loss, recipe and trained layers suit the task and the models."""
     losses = LOSSES[task.kind]
     if training.loss is not None and training.loss not in losses:
         # The loss that a kind is the name of is the one that null stands for.
@@ -276,22 +276,22 @@ def _require_fitting(
             f"set tasks.{name}.finetuning.loss",
         )
     obstacle = training.kernel_obstacle(task.kind, task.columns, task.condition)
-    if training.encoder == "kernel" and obstacle is not None:
+    if training.recipe == "kernel" and obstacle is not None:
         raise problem(
-            f"configuration key finetuning.encoder (task {name})",
+            f"configuration key finetuning.recipe (task {name})",
             f"kernel with {obstacle}",
             "auto, full, partial or frozen, which learn that",
-            f"set tasks.{name}.finetuning.encoder",
+            f"set tasks.{name}.finetuning.recipe",
         )
-    if training.encoder == "frozen" and training.asv_dropout > 0:
+    if training.recipe == "frozen" and training.asv_dropout > 0:
         raise problem(
             f"configuration key finetuning.asv_dropout (task {name})",
-            f"{training.asv_dropout:g} with encoder frozen",
+            f"{training.asv_dropout:g} with recipe frozen",
             "0: its embeddings are made once",
-            f"set it to 0, or tasks.{name}.finetuning.encoder to full or partial",
+            f"set it to 0, or tasks.{name}.finetuning.recipe to full or partial",
         )
     for model, most in layers.items():
-        if training.encoder == "partial" and training.trained_layers > most:
+        if training.recipe == "partial" and training.trained_layers > most:
             raise problem(
                 f"configuration key finetuning.trained_layers (task {name})",
                 f"{training.trained_layers}",

@@ -1,4 +1,4 @@
-"""The losses of targets; `aam.model.losses` computes them."""
+"""The losses of targets; `aam.model.predictor` computes them."""
 
 from typing import Literal
 

@@ -21,13 +21,16 @@ _SHORT.maxother = 200
 
 MEANT = {
     "Dataset": "table",
-    "Finetuning": "encoder",
+    "Finetuning": "recipe",
     "Folds": "k",
     "ModelSettings": "start",
     "Pretraining": "epochs",
     "Rarefaction": "depth",
 }
 """The key of a section that a value in its place is probably one of, by the section's class."""
+
+RENAMED = {"Finetuning": {"encoder": "recipe", "models": "networks"}}
+"""Keys of earlier versions with the names that they have, by the section's class."""
 
 CONFIGURATION = "a configuration: keys in YAML, such as `datasets`"
 BINARY = {
@@ -79,11 +82,8 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             lines.append(InputError(f"{where}: {detail['ctx']['error']}. Hint: {hint}"))
             continue
         if detail["type"] == "extra_forbidden":
-            keys = _known_keys(section, location[:-1])
-            near = difflib.get_close_matches(location[-1], keys, n=1)
-            actual = "an unknown key"
-            expected = f"one of {', '.join(keys)}"
-            hint = f"did you mean '{near[0]}'?" if near else f"remove it, or {hint}"
+            holder = _section_at(section, location[:-1])
+            actual, expected, hint = _unknown_key(location[-1], holder, detail["input"])
         elif detail["type"] == "missing":
             actual = "nothing"
             expected = "a value"
@@ -91,7 +91,8 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             if location == ["datasets"] and not prefix:
                 hint = _ADD_DATASETS
         elif detail["type"] == "model_type":
-            expected = f"keys of a section: {', '.join(_known_keys(section, location))}"
+            keys = _section_at(section, location).model_fields
+            expected = f"keys of a section: {', '.join(keys)}"
             hint = _as_section(location[-1], detail) or hint
         elif detail["type"] == "string_type" and not isinstance(detail["input"], list | dict):
             expected = "text"
@@ -106,6 +107,18 @@ def config_error(error: ValidationError, section: type[Section], prefix: str = "
             expected = f"keys of the section `{location[-1]}`"
         lines.append(problem(where, actual, expected.removeprefix("Input should be "), hint))
     return problems(lines)
+
+
+def _unknown_key(key: str, section: type[Section], value: Any) -> tuple[str, str, str]:
+    """Return what is wrong with a key that a section does not have, what it has, and a hint."""
+    renamed = RENAMED.get(section.__name__, {}).get(key)
+    if renamed is not None:
+        hint = f"write {renamed}: {_SHORT.repr(value)}"
+        return "the name that it had in an earlier version", f"`{renamed}`", hint
+    keys = list(section.model_fields)
+    near = difflib.get_close_matches(key, keys, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else "remove it, or see config/README.md"
+    return "an unknown key", f"one of {', '.join(keys)}", hint
 
 
 def _as_section(key: str, detail: ErrorDetails) -> str | None:
@@ -282,7 +295,8 @@ def _check_keys(path: Path, root: yaml.Node) -> None:
                 )
 
 
-def _known_keys(section: type[Section], path: list[str]) -> list[str]:
+def _section_at(section: type[Section], path: list[str]) -> type[Section]:
+    """Return the class of what stands at a path of keys below a section."""
     current: Any = section
     parts = iter(path)
     for part in parts:
@@ -290,7 +304,8 @@ def _known_keys(section: type[Section], path: list[str]) -> list[str]:
         current = _section_in(annotation)
         if get_origin(annotation) is dict:
             next(parts, None)
-    return list(current.model_fields)
+    found: type[Section] = current
+    return found
 
 
 def _section_in(annotation: Any) -> Any:

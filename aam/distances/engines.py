@@ -13,9 +13,15 @@ from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable
 from aam.data.trees import branch_fractions
 from aam.distances.formulas import FORMULAS, all_generalized
-from aam.distances.package import NOT_INSTALLED, UnifracPackage, import_fault, memory_bytes
+from aam.distances.packages import (
+    NOT_INSTALLED,
+    PROGRAMS,
+    Ssu,
+    UnifracPackage,
+    import_fault,
+    memory_bytes,
+)
 from aam.distances.products import UNWEIGHTED, Products
-from aam.distances.ssu import PROGRAMS, Ssu
 from aam.distances.store import Values
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity

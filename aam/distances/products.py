@@ -30,10 +30,16 @@ from threadpoolctl import threadpool_limits
 from aam.config.metrics import Parameters
 from aam.data.table import FeatureTable
 from aam.data.trees import branches
-from aam.distances.in_steps import in_steps
-from aam.distances.plain_files import scratch_folder
+from aam.distances.packages import scratch_folder
 from aam.distances.store import Values
-from aam.distances.stripes import Striped, StripeMatrix, Stripes, steps, stripes
+from aam.distances.stripes import (
+    Striped,
+    StripeMatrix,
+    Stripes,
+    compute_in_steps,
+    count_stripes,
+    divide_stripes,
+)
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
@@ -170,7 +176,7 @@ class Products:
         if samples == 1:
             yield np.zeros((1, 1), dtype=np.float32)
             return
-        whole = (0, stripes(samples))
+        whole = (0, count_stripes(samples))
         with self.compute_stripes(table, tree, metric, parameters, *whole) as striped:
             yield StripeMatrix(striped)
 
@@ -208,9 +214,12 @@ class Products:
             len(presence.common_length_K),
             len(presence.rare_length_E),
         )
-        ranges = steps(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
+        ranges = divide_stripes(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
         step = partial(self._step, presence)
-        with scratch_folder(self.scratch) as folder, in_steps(ranges, step, folder) as striped:
+        with (
+            scratch_folder(self.scratch) as folder,
+            compute_in_steps(ranges, step, folder) as striped,
+        ):
             yield striped
 
     def _step(self, presence: Presence, start: int, stop: int) -> Stripes:

@@ -1,20 +1,28 @@
 """Stripes of a distance matrix: stripe k holds sample i's distance to sample i + k + 1.
 
 Samples are counted modulo N, so N // 2 stripes hold every pair. McDonald et al. 2018,
-doi:10.1038/s41592-018-0187-8. Shape suffixes: N samples, R of them, S stripes.
+doi:10.1038/s41592-018-0187-8. Jobs hand stripes over as Parquet files with the columns `behind` and
+`before`, lists of S float32. Shape suffixes: N samples, R of them, S stripes.
 """
 
-from collections.abc import Sequence
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from math import ceil
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from aam.util.errors import problem
+from aam.distances.store import ROW_GROUP, read_provenance
+from aam.util.atomic import atomic_path
+from aam.util.errors import InputError, problem
 
+logger = logging.getLogger(__name__)
 _MAGIC = 0x088ABA02
 _CODEC = pa.Codec("lz4_raw")
 Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -22,6 +30,9 @@ Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 Column k of stripes that begin with s belongs to the sample that is s + k + 1 further.
 """
+_SIDES = ("behind", "before")
+_EXTENT = "aam.stripes"
+"""Key of the metadata: first stripe, the one after the last, number of samples, as JSON."""
 
 
 class Striped(Protocol):
@@ -106,7 +117,7 @@ class StripeMatrix:
     """A matrix of which no more rows are in memory than are asked for."""
 
     def __init__(self, whole: Striped) -> None:
-        assert (whole.start, whole.stop) == (0, stripes(whole.samples))
+        assert (whole.start, whole.stop) == (0, count_stripes(whole.samples))
         self.whole = whole
         self.shape: tuple[int, ...] = (whole.samples, whole.samples)
 
@@ -128,7 +139,7 @@ class StripeMatrix:
         return block_RN
 
 
-def stripes(samples: int) -> int:
+def count_stripes(samples: int) -> int:
     """Return the number of stripes that hold all pairs.
 
     Parameters
@@ -139,7 +150,9 @@ def stripes(samples: int) -> int:
     return samples // 2
 
 
-def steps(start: int, stop: int, stripe_bytes: int, memory_bytes: int) -> list[tuple[int, int]]:
+def divide_stripes(
+    start: int, stop: int, stripe_bytes: int, memory_bytes: int
+) -> list[tuple[int, int]]:
     """Divide stripes into ranges that stay within the memory, or hold one stripe each.
 
     Parameters
@@ -157,10 +170,10 @@ def steps(start: int, stop: int, stripe_bytes: int, memory_bytes: int) -> list[t
         First stripe and the one after the last, of each range.
     """
     at_once = max(1, memory_bytes // stripe_bytes)
-    return ranges(start, stop, ceil((stop - start) / at_once))
+    return divide_range(start, stop, ceil((stop - start) / at_once))
 
 
-def ranges(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
+def divide_range(start: int, stop: int, parts: int) -> list[tuple[int, int]]:
     """Divide a range into parts whose lengths differ by at most 1."""
     edges = [start + (stop - start) * part // parts for part in range(parts)] + [stop]
     return list(zip(edges[:-1], edges[1:], strict=True))
@@ -183,14 +196,14 @@ def job_stripes(part: int, parts: int, samples: int) -> tuple[int, int]:
     InputError
         There are more jobs than stripes.
     """
-    if parts > stripes(samples):
+    if parts > count_stripes(samples):
         raise problem(
             "unifrac.partitions",
             f"{parts} for {samples} samples",
-            f"at most half of the samples, {stripes(samples)}",
+            f"at most half of the samples, {count_stripes(samples)}",
             "set it to auto",
         )
-    return ranges(0, stripes(samples), parts)[part]
+    return divide_range(0, count_stripes(samples), parts)[part]
 
 
 def read_partial(path: Path, labels: Sequence[str]) -> Stripes:
@@ -245,3 +258,151 @@ def _read(file: BinaryIO, size: int) -> bytes:
     if len(content) != size:
         raise ValueError("it is too short")
     return content
+
+
+def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> None:
+    """Write at least one stripe, atomically and in blocks of rows.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    striped
+        The stripes.
+    provenance
+        What made them, as `aam.util.provenance.provenance` returns it.
+    """
+    kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
+    extent = json.dumps([striped.start, striped.stop, striped.samples])
+    schema = pa.schema(
+        [pa.field(name, kind, nullable=False) for name in _SIDES],
+        metadata=dict(sorted({**provenance, _EXTENT: extent}.items())),
+    )
+    with (
+        atomic_path(path) as partial,
+        pq.ParquetWriter(partial, schema, compression="none", use_dictionary=False) as writer,
+    ):
+        for start in range(0, striped.samples, ROW_GROUP):
+            sides = striped.sides(slice(start, start + ROW_GROUP))
+            columns = [
+                pa.FixedSizeListArray.from_arrays(pa.array(side_RS.ravel()), type=kind)
+                for side_RS in sides
+            ]
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
+
+
+class StripeFile:
+    """Stripes in a file of `write_part`, of which a row group is read at a time."""
+
+    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
+        self.path = path
+        self.metadata = read_provenance(path)
+        self.start, self.stop, self.samples = json.loads(self.metadata[_EXTENT])
+        self._file = file
+
+    @property
+    def engine(self) -> str:
+        """Return the name of the engine that computed the distances."""
+        return self.metadata["aam.engine"]
+
+    def sides(self, rows: slice) -> Sides:
+        """Return the distances of some samples."""
+        first, last, _ = rows.indices(self.samples)
+        groups = range(first // ROW_GROUP, -(-last // ROW_GROUP))
+        table = self._file.read_row_groups(list(groups), columns=list(_SIDES))
+        inside = slice(first - groups.start * ROW_GROUP, last - groups.start * ROW_GROUP)
+        behind_RS = _matrix(table, "behind")
+        before_RS = _matrix(table, "before")
+        return behind_RS[inside], before_RS[inside]
+
+
+@contextmanager
+def open_parts(paths: Sequence[Path]) -> Iterator[list[StripeFile]]:
+    """Open files of stripes.
+
+    Parameters
+    ----------
+    paths
+        Files of `write_part`.
+
+    Yields
+    ------
+    list of StripeFile
+        One for each file, in the same order.
+    """
+    with ExitStack() as stack:
+        yield [StripeFile(path, stack.enter_context(pq.ParquetFile(path))) for path in paths]
+
+
+def check_whole(parts: Sequence[StripeFile], samples: int, inputs: str) -> None:
+    """Check that files are, in order, the parts of one matrix.
+
+    Parameters
+    ----------
+    parts
+        The opened files.
+    samples
+        Number of samples of the table.
+    inputs
+        The provenance `aam.inputs` that all of them should have.
+
+    Raises
+    ------
+    InputError
+        A part is missing or double, or was made from another table or tree.
+    """
+    expected = 0
+    for part in parts:
+        if (part.start, part.samples) != (expected, samples):
+            actual = f"stripes {part.start} to {part.stop} of {part.samples} samples"
+            raise _unusable(part.path, actual, f"stripes from {expected} of {samples} samples")
+        if part.metadata["aam.inputs"] != inputs:
+            raise _unusable(part.path, "stripes of another table or tree", "those of this view")
+        if part.engine != parts[0].engine:
+            raise _unusable(part.path, f"stripes by {part.engine}", f"those by {parts[0].engine}")
+        expected = part.stop
+    if expected != count_stripes(samples):
+        actual = f"stripes up to {expected} in the last file"
+        raise _unusable(parts[-1].path, actual, f"stripes up to {count_stripes(samples)}")
+
+
+def _matrix(table: pa.Table, column: str) -> NDArray[np.float32]:
+    """Return a column of lists of the same length as a matrix, [R, S]."""
+    values = table.column(column).combine_chunks().flatten().to_numpy()
+    return values.reshape(table.num_rows, -1)
+
+
+def _unusable(path: Path, actual: str, expected: str) -> InputError:
+    return problem(path, actual, expected, "remove the file and start Snakemake again")
+
+
+@contextmanager
+def compute_in_steps(
+    ranges: Sequence[tuple[int, int]], compute: Callable[[int, int], Stripes], folder: Path
+) -> Iterator[Striped]:
+    """Compute stripes range by range.
+
+    Parameters
+    ----------
+    ranges
+        First stripe of a step, and the one after its last; one range behind the other.
+    compute
+        What returns the stripes of a range.
+    folder
+        Temporary folder that takes the stripes of all steps, where there are several.
+
+    Yields
+    ------
+    Striped
+        The stripes of all ranges: in memory if there is one range, else in files.
+    """
+    if len(ranges) == 1:
+        yield compute(*ranges[0])
+        return
+    paths = []
+    for number, (start, stop) in enumerate(ranges):
+        paths.append(folder / f"{number}.parquet")
+        write_part(paths[-1], compute(start, stop), {})
+        logger.info("%d of %d steps", number + 1, len(ranges))
+    with open_parts(paths) as opened:
+        yield Joined(opened)

@@ -13,8 +13,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from aam.distributed.processes import Processes
-from aam.distributed.world import World, claim_accelerator
+from aam.distributed.processes import Processes, World, claim_accelerator
 
 KERNELS = 256
 """Kernels that oneDNN keeps on a CPU: every shape has its own, and all of them would fill the

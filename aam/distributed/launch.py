@@ -29,7 +29,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher import LaunchConfig, elastic_launch
 
 from aam.config.digest import PACKAGE_ROOT
-from aam.distributed.world import World, check_granted
+from aam.distributed.processes import World, check_granted
 from aam.util import log
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, problem

@@ -18,8 +18,7 @@ from aam.data.stores import SampleStore, TokenStore, places_of
 from aam.distributed.inference_device import InferenceDevice
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
-from aam.model.build import build_encoder
-from aam.model.encoder import Encoder
+from aam.model.encoder import Encoder, build_encoder
 from aam.model.layers.attention import AttentionBackend
 from aam.model.store import AGAIN, load_config, rebuilt
 from aam.util.manifest import fitting

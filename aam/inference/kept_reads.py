@@ -21,8 +21,7 @@ from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import branches, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
-from aam.reference_tree.bases import encode
-from aam.reference_tree.nearest import KnownSequences
+from aam.reference_tree.nearest import KnownSequences, encode
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,7 @@ from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.data.sequences import untokenize
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
-from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
-from aam.reference_tree.nearest import NEAR, KnownSequences
+from aam.reference_tree.nearest import NEAR, UNKNOWN, KnownSequences, encode, reverse_complement
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)

@@ -18,10 +18,7 @@ from aam.data.sequences import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.model.layers.attention import AttentionBackend, arithmetic, rotary_tables
 from aam.model.layers.bdh import Bdh, neuron_tables, normalize
-from aam.model.layers.block import Block
-from aam.model.layers.layer import Layer, LayerStack
-from aam.model.layers.pooling import AttentionPooling
-from aam.model.layers.recurrent import BiLstm
+from aam.model.layers.blocks import AttentionPooling, BiLstm, Block, Layer, LayerStack
 
 BDH_NEURONS = 4
 """Neurons of all heads of a BDH layer, as a multiple of the width."""

@@ -1,4 +1,4 @@
-"""The hierarchical encoder: nucleotides to ASV to sample.
+"""The hierarchical encoder, nucleotides to ASV to sample, and its new weights.
 
 Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width.
 """
@@ -15,9 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from aam.model.asv_encoders import ENCODERS, Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.layers.attention import AttentionBackend, arithmetic, key_mask
-from aam.model.layers.block import Block
-from aam.model.layers.layer import LayerStack
-from aam.model.layers.pooling import AttentionPooling
+from aam.model.layers.blocks import AttentionPooling, Block, Layer, LayerStack
 
 Recompute = Literal["nothing", "layers", "micro-batches"]
 """What the backward pass computes a second time instead of keeping its activations: nothing, the
@@ -180,3 +178,63 @@ class Encoder(nn.Module):
         # Blocks that share the cast of a weight would add up their gradients in that precision.
         torch.clear_autocast_cache()
         return checkpoint(part, *inputs, use_reentrant=False)
+
+
+def build_encoder(shape: Architecture, *, seed: int, backend: AttentionBackend) -> Encoder:
+    """Return an encoder with new weights, whose residual branches start small.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    seed
+        Seed of the weights. Torch's random state stays as it is.
+    backend
+        Kernel of attention.
+
+    Returns
+    -------
+    Encoder
+        On the CPU.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = Encoder(shape, backend)
+        initialize(encoder)
+    return encoder
+
+
+def initialize(model: nn.Module) -> None:
+    """Draw the weights of a model in place, from torch's random state.
+
+    Linear layers get normal weights, smaller ones where they end a residual branch. Other layers
+    draw theirs by `Layer.initialize`.
+
+    Parameters
+    ----------
+    model
+        Model whose weights are drawn.
+    """
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear):
+            ends_residual_branch = name.endswith((".out", ".ffn_out"))
+            nn.init.normal_(layer.weight, std=0.02 / 2 if ends_residual_branch else 0.05)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+        elif isinstance(layer, Layer):
+            layer.initialize()
+
+
+def set_dropout(model: nn.Module, rate: float) -> None:
+    """Set the rate of every dropout layer.
+
+    Parameters
+    ----------
+    model
+        Model that is changed.
+    rate
+        Fraction that is dropped.
+    """
+    for layer in model.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = rate

@@ -8,7 +8,7 @@ from aam.config.metrics import FAITH_PD
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.encoder import Encoder
-from aam.model.layers.layer import LayerStack
+from aam.model.layers.blocks import LayerStack
 
 WITH_BACKWARD = 3
 """A product's own cost and two of the same size backward: for its input and for its weights."""

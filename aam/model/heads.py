@@ -1,4 +1,4 @@
-"""Heads on the embeddings, and the loss of distances.
+"""Heads on the embeddings, the loss of distances, and the statistics that heads standardize by.
 
 Shape suffixes: B samples, N and M samples of two sets, A ASVs in a sample, D width, P nucleotides
 per patch, C outputs, K classes, T = K - 1 thresholds; of nucleotides M masked ones.
@@ -7,13 +7,18 @@ per patch, C outputs, K classes, T = K - 1 thresholds; of nucleotides M masked o
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm, gelu, mse_loss, pad, softplus
 
 from aam.config.metrics import METRICS
 from aam.model.asv_encoders import Architecture
 from aam.model.batch import Masked
+
+STATISTICS_SAMPLES = 1024
+"""Training samples that the statistics are taken from."""
 
 
 class DistanceHead(nn.Module):
@@ -33,7 +38,7 @@ class DistanceHead(nn.Module):
     def __init__(self, width: int, *, bounded: bool) -> None:
         super().__init__()
         # Training standardizes by the batch. Otherwise the running statistics count, which momentum
-        # 0 leaves alone: `aam.train.batch_norm` sets them after training.
+        # 0 leaves alone: `recalibrate_batch_norm` sets them after training.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.project = nn.Linear(width, width, bias=False)
         self.log_scale = nn.Parameter(torch.zeros(()))
@@ -206,7 +211,7 @@ class ValueHead(nn.Module):
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
         # Training standardizes by the batch. Otherwise the running statistics count, which momentum
-        # 0 leaves alone: `aam.train.batch_norm` sets them after training.
+        # 0 leaves alone: `recalibrate_batch_norm` sets them after training.
         self.standardize = nn.BatchNorm1d(width, affine=False, momentum=0.0)
         self.hidden = nn.Linear(width, width)
         self.dropout = nn.Dropout(0.0)
@@ -277,3 +282,43 @@ class Thresholds(nn.Module):
         rise_T = softplus(self.gaps).expand(len(self.gaps), -1).tril().sum(dim=1)
         threshold_T = self.first + pad(rise_T, (1, 0))
         return score_B1.float() - threshold_T
+
+
+def select_evenly(samples: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most `STATISTICS_SAMPLES` of the samples, evenly spread over their order.
+
+    Parameters
+    ----------
+    samples
+        Positions of samples in the store.
+
+    Returns
+    -------
+    numpy.ndarray
+        Some of these positions, in the same order.
+    """
+    return samples[
+        np.linspace(0, len(samples) - 1, min(len(samples), STATISTICS_SAMPLES)).astype(np.int64)
+    ]
+
+
+@torch.no_grad()
+def recalibrate_batch_norm(heads: nn.Module, embedding_ND: Tensor) -> None:
+    """Set the statistics of every standardization in `heads` to those of some embeddings.
+
+    Training standardizes by the statistics of its batches, whose nucleotides are masked. The
+    samples that are scored later are not masked, so that their statistics differ.
+
+    Parameters
+    ----------
+    heads
+        Module whose layers of batch normalization are changed in place.
+    embedding_ND
+        Embeddings of samples, in fp32, on any device.
+    """
+    for layer in heads.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            assert layer.running_mean is not None
+            assert layer.running_var is not None
+            layer.running_mean.copy_(embedding_ND.mean(dim=0))
+            layer.running_var.copy_(embedding_ND.var(dim=0, unbiased=False))

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from aam.data.sequences import untokenize
 from aam.data.stores import SampleStore, TokenStore
 from aam.model.store import KNOWN_ASVS, read_tensors, write_tensors
-from aam.reference_tree.bases import UNKNOWN, pack, unpack
-from aam.reference_tree.nearest import NEAR, KnownSequences
+from aam.reference_tree.nearest import NEAR, UNKNOWN, KnownSequences, pack, unpack
 from aam.reference_tree.reading import FEW_NEAR, recognize_reading, share_near
 
 logger = logging.getLogger(__name__)

@@ -20,8 +20,7 @@ from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
 from aam.distances.engines import Engine, Sparse, choose
-from aam.reference_tree.placement import Placement, place_reads
-from aam.reference_tree.tree import ReferenceTree
+from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
 
@@ -81,7 +80,7 @@ class ReferencePhylogeny:
         Returns
         -------
         pandas.DataFrame
-            A row per sequence: see `aam.reference_tree.placement.Placement.to_frame`.
+            A row per sequence: see `aam.reference_tree.tree.Placement.to_frame`.
 
         Raises
         ------

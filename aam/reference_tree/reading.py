@@ -10,8 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.reference_tree.bases import UNKNOWN, encode, reverse_complement
-from aam.reference_tree.nearest import KnownSequences, Nearest
+from aam.reference_tree.nearest import UNKNOWN, KnownSequences, Nearest, encode, reverse_complement
 
 FEW_NEAR = 0.5
 """Fraction of the reads near known sequences below which other readings are tried."""
@@ -43,7 +42,7 @@ class Reading:
         Returns
         -------
         numpy.ndarray
-            [U, length], as `aam.reference_tree.bases.encode` returns them.
+            [U, length], as `aam.reference_tree.nearest.encode` returns them.
         """
         if self.reverse_complement:
             sequences = [reverse_complement(sequence) for sequence in sequences]

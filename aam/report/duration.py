@@ -34,7 +34,7 @@ BASELINES = 0.17
 BASELINE_FOLDS = 5
 EXPLAINED = 1.0
 """Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
-samples, half of it where the encoder is `kernel`."""
+samples, half of it where the recipe is `kernel`."""
 OTHERS = 15.0
 """Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: with
 one task about 25 in a study of 202 samples."""
@@ -150,9 +150,9 @@ def propose_faster(plan: Mapping[str, Any], work: "Work") -> tuple[list[str], di
             settings["epochs"] = FEW_PASSES
     tasks = changed["tasks"].values()
     if tasks and all(map(_can_be_kernel, tasks)):
-        lines.append("finetuning: {encoder: kernel}")
+        lines.append("finetuning: {recipe: kernel}")
         for task in tasks:
-            task["finetuning"]["encoder"] = "kernel"
+            task["finetuning"]["recipe"] = "kernel"
     return lines, changed
 
 
@@ -171,7 +171,7 @@ def _can_be_kernel(task: Mapping[str, Any]) -> bool:
     """Return whether a kernel machine alone can take the place of what `auto` trains."""
     settings = Finetuning.model_validate(task["finetuning"])
     obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
-    return settings.encoder == "auto" and settings.start == "pretrained" and obstacle is None
+    return settings.recipe == "auto" and settings.start == "pretrained" and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
@@ -301,20 +301,20 @@ class Work:
         if training.has_budget:
             return START + training.budget_s(folds, labelled)
         # From scratch, `auto` trains the whole encoder.
-        encoder = "full" if training.encoder == "auto" else training.encoder
-        if encoder not in ("full", "partial"):
+        recipe = "full" if training.recipe == "auto" else training.recipe
+        if recipe not in ("full", "partial"):
             return START
         shape = model["model"]
-        trained = shape if encoder == "full" else {**shape, "asv_layers": 0}
+        trained = shape if recipe == "full" else {**shape, "asv_layers": 0}
         # Nested predictions are made by some more models.
-        passes = (folds * settings["models"] + ring_size(folds)) * settings["epochs"]
+        passes = (folds * settings["networks"] + ring_size(folds)) * settings["epochs"]
         rows = labelled * (1 - 1 / folds)
         return START + self.training_s(trained, passes, rows, settings["batch_size"])
 
     def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
         """Return the seconds that explain a task."""
         samples = min(labelled, folds * task["explained"])
-        share = 0.5 if task["finetuning"]["encoder"] == "kernel" else 1.0
+        share = 0.5 if task["finetuning"]["recipe"] == "kernel" else 1.0
         return START + share * EXPLAINED * samples / self.cores
 
 

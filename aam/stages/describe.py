@@ -166,7 +166,7 @@ def _times(
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
     work = Work.from_table(plan, table, longest_bp=max(map(len, sequences.values())))
     yield (
-        "Estimated time on two cores of this machine, give or take half (`encoder: auto`: its "
+        "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "
         "budget):"
     )
     parts = expected_parts(plan, work, labels)

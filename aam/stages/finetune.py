@@ -23,7 +23,7 @@ from aam.tasks.finetune.prediction_tables import (
 )
 from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.train.history import write_history
+from aam.train.progress import write_history
 from aam.util.atomic import write_json
 from aam.util.parquet import write_table
 from aam.util.provenance import file_digest, settings_digest

@@ -15,9 +15,8 @@ from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.data.tree_building import build_tree, warn_of_long_branches
 from aam.data.trees import write_newick
-from aam.reference_tree.placement import Placement, place_reads
 from aam.reference_tree.reading import FEW_NEAR
-from aam.reference_tree.tree import ReferenceTree
+from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import problem
 from aam.util.notes import collect_notes, write_notes
 

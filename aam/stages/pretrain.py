@@ -11,7 +11,7 @@ from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pai
 from aam.tasks.pretrain.run import pretraining_devices, train
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
-from aam.train.history import write_history
+from aam.train.progress import write_history
 from aam.util.atomic import write_json
 from aam.util.provenance import settings_digest
 from aam.util.run_options import RunOptions

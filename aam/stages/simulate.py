@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aam.data.table import write_biom
-from aam.simulate.birth_death import birth_death_tree
-from aam.simulate.community import draw_biology, draw_study, metadata_tsv
-from aam.simulate.evolution import evolve
+from aam.simulate import birth_death_tree, draw_biology, draw_study, evolve, metadata_tsv
 from aam.util.atomic import write_text
 from aam.util.seeds import generator
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import branches, check_lengths, read_tree
-from aam.distances import check, parts, store
+from aam.distances import check, store
 from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose
-from aam.distances.stripes import Joined, StripeMatrix
+from aam.distances.stripes import Joined, StripeMatrix, check_whole, open_parts
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
@@ -140,8 +140,8 @@ def _join_parts(
     """Yield the values that several jobs have computed."""
     samples = len(wanted.table.sample_ids)
     logger.info("%s of %d samples from %d parts", wanted.metric, samples, len(computed))
-    with parts.open_parts(computed) as opened:
-        parts.check_whole(opened, samples, provenance["aam.inputs"])
+    with open_parts(computed) as opened:
+        check_whole(opened, samples, provenance["aam.inputs"])
         yield _Computed(
             values=StripeMatrix(Joined(opened)), engine=opened[0].engine, other=ScikitBio()
         )

@@ -8,8 +8,7 @@ from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees import read_tree
 from aam.distances.engines import Setting, choose_for_jobs
-from aam.distances.parts import write_part
-from aam.distances.stripes import job_stripes
+from aam.distances.stripes import job_stripes, write_part
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,11 @@
 """Complete, atomic checkpoints of a training run, and what is done about files that fail.
 
-A save copies the state and returns; a thread writes the copy while training goes on.
+A save copies the state into host memory and returns; a thread writes the copy while training goes
+on.
 """
 
+import copy
+import ctypes
 import errno
 import logging
 import shutil
@@ -16,18 +19,19 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from aam.distributed import sharded
+from aam.distributed import sharded_weights
 from aam.distributed.devices import Devices
-from aam.train.host_copy import HostCopy
 from aam.train.memory.meter import MB, is_out_of_memory
 from aam.util.atomic import atomic_path, remove
 from aam.util.errors import InputError, first_line, problem
 from aam.util.manifest import check_manifest
 
 logger = logging.getLogger(__name__)
+PLAIN = frozenset((str, int, float, bool, type(None)))
+"""Types of values that a state may hold in dictionaries, lists and tuples, next to tensors."""
 KEPT = 2
 """Newest checkpoints of a run that are kept."""
 BEST = "best.pt"
@@ -53,6 +57,75 @@ _MACHINE_ERRORS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE}
 )
 """Errors of reading that say nothing about the file."""
+
+
+class HostCopy:
+    """Copies of nested states in host memory that is taken once and used again.
+
+    New memory costs a page fault per 4 KiB at the first touch, more than the copy itself.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[tuple[object, ...], Tensor] = {}
+
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy of a state, valid until the next call.
+
+        Parameters
+        ----------
+        state
+            Tensors and values of the types `PLAIN`, in dictionaries, lists and tuples.
+
+        Returns
+        -------
+        dict
+            Nested like the state, its tensors on the host.
+
+        Raises
+        ------
+        TypeError
+            The state holds another value, which the message names.
+        """
+        with torch.no_grad():
+            copied = self._copy_nested(state, ())
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        return copied
+
+    def _copy_nested(self, value: Any, path: tuple[object, ...]) -> Any:
+        if isinstance(value, Tensor):
+            return self._copy_tensor(value, path)
+        if isinstance(value, dict):
+            # The state of a module is a dictionary with attributes, which a shallow copy keeps.
+            twin = value.copy() if type(value) is dict else copy.copy(value)
+            for key, item in value.items():
+                if type(item) not in PLAIN:
+                    twin[key] = self._copy_nested(item, (path, key))
+            return twin
+        if isinstance(value, list | tuple):
+            items = []
+            for index, item in enumerate(value):
+                is_plain = type(item) in PLAIN
+                items.append(item if is_plain else self._copy_nested(item, (path, index)))
+            return type(value)(items)
+        raise TypeError(f"a checkpoint cannot hold {_words(path)}, a {type(value).__name__}")
+
+    def _copy_tensor(self, value: Tensor, path: tuple[object, ...]) -> Tensor:
+        buffer = self._buffers.get(path)
+        if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
+            buffer = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.is_cuda)
+            self._buffers[path] = buffer
+        if value.is_cpu and value.is_contiguous():
+            # Torch would divide the copy among threads, and wait for the slowest of them on a busy
+            # machine.
+            ctypes.memmove(buffer.data_ptr(), value.data_ptr(), buffer.nbytes)
+            return buffer
+        return buffer.copy_(value, non_blocking=value.is_cuda)
+
+
+def _words(path: Any) -> str:
+    """Return the keys that lead to a value, joined by dots; a path is a pair (parent path, key)."""
+    return f"{_words(path[0])}.{path[1]}" if path[0] else str(path[1])
 
 
 class NotSaved(OSError):
@@ -96,7 +169,7 @@ class Checkpoints:
         step
             Number of steps done.
         state
-            Tensors of any device and values of the types `aam.train.host_copy.PLAIN`, in
+            Tensors of any device and values of the types `aam.train.checkpoint.PLAIN`, in
             dictionaries, lists and tuples. Their values at the moment of the call are written.
 
         Raises
@@ -144,7 +217,7 @@ class Checkpoints:
         # All processes raise, or none: one alone would leave the others waiting for it.
         error = _try_in_all(devices, lambda: self._make_folder(partial))
         if error is None:
-            error = _try_in_all(devices, lambda: sharded.write(partial, content))
+            error = _try_in_all(devices, lambda: sharded_weights.write(partial, content))
         if error is not None:
             if self._writes:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -358,7 +431,7 @@ def _not_saved(path: Path, error: BaseException) -> NotSaved | InputError:
 def _read(path: Path, like: nn.Module | None = None) -> dict[str, Any]:
     if path.suffix == SHARDED:
         assert like is not None
-        return sharded.read(path, like)
+        return sharded_weights.read(path, like)
     # torch reads the archive and checks neither the checksums in it nor where it begins.
     with zipfile.ZipFile(path) as archive:
         if archive.infolist()[0].header_offset:

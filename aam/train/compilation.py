@@ -13,7 +13,7 @@ import torch._functorch.config
 from torch import nn
 
 from aam.config.sections.execution import Compile
-from aam.model.layers.layer import Layer
+from aam.model.layers.blocks import Layer
 from aam.util.errors import first_line
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,12 @@ from aam.distributed.devices import Devices
 from aam.model.batch import Batch
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import CACHE
-from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.memory.step_memory import StepMemory
 from aam.train.monitoring.watch import Watch, watching
 from aam.train.nonfinite import NonFiniteGuard, Rollback
-from aam.train.options import StepOptions, report, set_up
+from aam.train.options import StepOptions, describe_setup, set_up
 from aam.train.precision import PrecisionChoice
-from aam.train.progress import Progress, Saver, TimeIsUp
+from aam.train.progress import EarlyStopping, Progress, Saver, TimeIsUp, Validation
 from aam.train.step import WorkerDied, batches, learning_rate, train_step
 from aam.util.run_options import RunOptions
 
@@ -76,7 +75,7 @@ def fit(
     Returns
     -------
     Progress
-        History and report of the run.
+        History of the run, and facts about it.
 
     Raises
     ------
@@ -201,7 +200,7 @@ class _Run:
     def choose_micro_batches(self) -> None:
         """Find micro-batches that fit into the memory, unless the checkpoint has them.
 
-        The report has the memory of these first ones, even if a step needs smaller ones later.
+        The facts have the memory of these first ones, even if a step needs smaller ones later.
         """
         self.first_micro_batches = self.memory.prepare(self.dataset.whole())
 
@@ -229,22 +228,22 @@ class _Run:
             self.saver.attempt(self.checkpoints.wait)
 
     def finish(self) -> Progress:
-        """Leave the model with its final weights, and return history and report."""
-        carried_out = report(self.wrapped.module, self.options, self.devices)
+        """Leave the model with its final weights, and return history and facts."""
+        carried_out = describe_setup(self.wrapped.module, self.options, self.devices)
         # All processes wait here until the best weights are written, since all of them read them.
         self.devices.barrier()
         self.devices.finish(self.model, self.wrapped)
         best = self.checkpoints.load_best()
         if best is not None:
             self.model.load_state_dict(best["model"])
-        self.progress.report = {
+        self.progress.facts = {
             "optimization": carried_out,
-            "stability": self.guard.report(),
+            "stability": self.guard.describe(),
             "estimated_step_memory_mb": self.first_micro_batches.estimated_mb,
             "measured_step_memory_mb": self.first_micro_batches.measured_mb,
         }
         if self.precision.seconds:
-            self.progress.report["precision_step_s"] = self.precision.seconds
+            self.progress.facts["precision_step_s"] = self.precision.seconds
         return self.progress
 
     def _train_through_faults(self, watch: Watch) -> None:

@@ -161,7 +161,7 @@ class NonFiniteGuard:
             "loss_scale": self._devices.loss_scale if self._is_scaled else None,
         }
 
-    def report(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return policies and counts."""
         return {
             "clipping": self._options.clipping,

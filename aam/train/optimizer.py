@@ -11,7 +11,7 @@ from torch import Tensor, nn, optim
 from torch.distributed.tensor import DTensor
 
 from aam.config.sections.training import Training
-from aam.model.layers.layer import Layer
+from aam.model.layers.blocks import Layer
 
 MUON_RATE = 20.0
 """Learning rate of Muon in units of AdamW's: an orthogonal update is that much smaller."""

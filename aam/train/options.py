@@ -10,8 +10,7 @@ from torch import nn
 
 from aam.config.sections.execution import BY_LEVEL, Clipping, Compile, Optimization
 from aam.config.sections.training import Training
-from aam.distributed.devices import AUTO, Devices
-from aam.distributed.hardware import hardware_name, has_tf32
+from aam.distributed.devices import AUTO, Devices, hardware_name, has_tf32
 from aam.model.encoder import Recompute
 from aam.model.layers.attention import AttentionBackend, available_backend
 from aam.train.compilation import compile_blocks, is_compiled
@@ -36,7 +35,7 @@ class StepOptions(Optimization):
 
     @property
     def clipping_limit(self) -> float:
-        """The limit of `aam.train.clipping.clip_gradients`."""
+        """The limit of `aam.train.step.clip_gradients`."""
         return LIMITS[self.clipping] if self.gradient_clip is None else self.gradient_clip
 
 
@@ -123,10 +122,10 @@ def _warn_about_attention(backend: AttentionBackend, device: torch.device) -> No
         logger.warning("flash attention takes no mask on a GPU: it is memory-efficient with one")
 
 
-def report(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
+def describe_setup(module: nn.Module, options: StepOptions, devices: Devices) -> dict[str, Any]:
     """Return the options as a machine carries them out.
 
-    A compilation may fail in the first steps, so that the report is complete after these alone.
+    A compilation may fail in the first steps: only after them is the description complete.
 
     Parameters
     ----------

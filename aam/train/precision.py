@@ -12,13 +12,11 @@ import numpy as np
 import torch
 
 from aam.batches.dataset import BatchDataset
-from aam.distributed.devices import AUTO, Devices
-from aam.distributed.hardware import hardware_name
-from aam.distributed.shards import local_shard
+from aam.distributed.batch_shards import local_shard
+from aam.distributed.devices import AUTO, Devices, hardware_name
+from aam.train.memory.meter import measure_step
 from aam.train.memory.micro_batches import MicroBatches
-from aam.train.memory.search import fit_to_memory
-from aam.train.memory.step_measurement import measure_step
-from aam.train.memory.step_memory import StepMemory
+from aam.train.memory.step_memory import StepMemory, fit_to_memory
 from aam.util.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -107,7 +105,8 @@ class PrecisionChoice:
         Parameters
         ----------
         optimization
-            What `aam.train.options.report` has returned for it; empty where it was not trained.
+            What `aam.train.options.describe_setup` has returned for it; empty where it was not
+            trained.
         """
         if optimization and not self.devices.is_chosen:
             self.restore({"precision": optimization["precision"], "seconds": {}})
@@ -119,7 +118,7 @@ def precision_of_encoder(optimization: Mapping[str, Any] | None) -> str:
     Parameters
     ----------
     optimization
-        What `aam.train.options.report` has returned for the encoder; empty where it was not
+        What `aam.train.options.describe_setup` has returned for the encoder; empty where it was not
         trained.
 
     Returns

@@ -1,20 +1,129 @@
-"""The state of a run, and how it is kept and restored with its model and its optimizer."""
+"""The state of a run: its step, its scores and when these have stopped rising, and its history.
+
+It is kept and restored with the model and the optimizer.
+"""
 
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from torch import Tensor, nn
 
-from aam.distributed import sharded
+from aam.config.sections.training import EarlyStoppingSettings as Settings
+from aam.distributed import sharded_weights
 from aam.distributed.devices import Devices
 from aam.train.checkpoint import Checkpoints, NotSaved
-from aam.train.early_stopping import EarlyStopping
 from aam.util.errors import InputError
+from aam.util.parquet import write_table
 
 logger = logging.getLogger(__name__)
 Record = dict[str, Any]
+HISTORY = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("epoch", pa.float64()),
+        ("split", pa.string()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+    ]
+)
+
+
+@dataclass
+class EarlyStopping:
+    """Follows a score of which higher is better.
+
+    Patience starts again at a value more than `min_delta` above the one at which it last started:
+    many small steps add up to an improvement. The best value is the highest.
+
+    Attributes
+    ----------
+    settings
+        Patience and `min_delta`; None: no value is the best, and nothing stops.
+    best
+        Highest value so far.
+    reference
+        Value at which patience last started.
+    waited
+        Validations since then.
+    """
+
+    settings: Settings | None
+    best: float | None = None
+    reference: float | None = None
+    waited: int = 0
+
+    def update(self, value: float) -> bool:
+        """Take the next score; NaN counts as the worst.
+
+        Parameters
+        ----------
+        value
+            Score of a validation.
+
+        Returns
+        -------
+        bool
+            Whether the score is the best so far.
+        """
+        if self.settings is None:
+            return False
+        value = -math.inf if math.isnan(value) else float(value)
+        if self.reference is None or value > self.reference + self.settings.min_delta:
+            self.reference = value
+            self.waited = 0
+        else:
+            self.waited += 1
+        if self.best is not None and value <= self.best:
+            return False
+        self.best = value
+        return True
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `patience` validations in a row brought no improvement."""
+        return self.settings is not None and self.waited >= self.settings.patience
+
+    def state(self) -> dict[str, Any]:
+        """Return all that `restore` needs, as plain types."""
+        return {"best": self.best, "reference": self.reference, "waited": self.waited}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned, in a run with the same settings."""
+        vars(self).update(state)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What is scored in the course of a run."""
+
+    score: Callable[[], dict[str, float]]
+    """Returns named values of the model as it is."""
+    times: int
+    """How often the model is scored, the last time after the last step."""
+    watched: str
+    """Name of the value that early stopping follows, the higher the better."""
+    stopping: EarlyStopping
+    """Follows that value."""
+
+    def steps(self, total: int) -> set[int]:
+        """Return the steps after which the model is scored.
+
+        Parameters
+        ----------
+        total
+            Number of steps of the run.
+
+        Returns
+        -------
+        set of int
+            Steps counted from 1, evenly spread; the last is `total`.
+        """
+        return {max(1, round(total * part / self.times)) for part in range(1, self.times + 1)}
 
 
 class TimeIsUp(InputError):
@@ -60,7 +169,7 @@ class Progress:
         What was not logged yet.
     summary
         Means and peaks of this start alone.
-    report
+    facts
         What is written about the run in addition to its history.
     """
 
@@ -71,7 +180,7 @@ class Progress:
     history: list[Record] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     summary: dict[str, float | None] = field(default_factory=dict)
-    report: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     def record(self, epoch: float, split: str, values: dict[str, float]) -> None:
         """Add values to the history, as records of the current step.
@@ -179,8 +288,8 @@ class Saver:
             )
         if state is None:
             return False
-        sharded.restore_module(self.model, state["model"])
-        sharded.restore_optimizer(self.optimizer, state["optimizer"])
+        sharded_weights.restore_module(self.model, state["model"])
+        sharded_weights.restore_optimizer(self.optimizer, state["optimizer"])
         self.devices.restore_scaling(state["scaling"])
         self.progress.restore(state)
         return True
@@ -252,3 +361,27 @@ class Saver:
             self._warned = True
             return False
         return True
+
+
+def write_history(
+    path: Path,
+    history: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, str],
+    extra: Sequence[tuple[str, pa.DataType]] = (),
+) -> None:
+    """Write the records of a run to a Parquet file.
+
+    Parameters
+    ----------
+    path
+        File to write.
+    history
+        Records with the fields of `HISTORY` and of `extra`.
+    provenance
+        Facts that are written to the file's metadata.
+    extra
+        Names and types of columns in addition to those of `HISTORY`. They come first.
+    """
+    schema = pa.schema([*extra, *HISTORY])
+    columns = {name: [record[name] for record in history] for name in schema.names}
+    write_table(path, columns, provenance, schema)

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from aam.batches.dataset import BatchDataset
 from aam.data.sequences import PAD
-from aam.distributed.shards import join_blocks
+from aam.distributed.batch_shards import join_blocks
 from aam.model.batch import AsvBlock, Batch, Masked
 from aam.train.memory.micro_batches import MicroBatches
 from aam.util.errors import problem

@@ -14,8 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aam.batches.dataset import BatchDataset
-from aam.distributed.devices import Devices
-from aam.distributed.hardware import has_fast_bf16
+from aam.distributed.devices import Devices, has_fast_bf16
 from aam.model.batch import Batch
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.inputs import PretrainInputs

@@ -73,7 +73,7 @@ def test_what_is_no_logic_changes_nothing(package: Path, monkeypatch: pytest.Mon
         ("data/rarefaction.py", "import ", "import json\nimport ", "rarefy", ["tokenize"]),
         ("stages/tokenize.py", ") > max_", ") >= max_", "tokenize", ["rarefy"]),
         (
-            *("config/sections/finetuning.py", "models: int", "more: int = 1\n    models: int"),
+            *("config/sections/finetuning.py", "networks: int", "more: int = 1\n    networks: int"),
             *("finetune", ["pretrain", "pretrain_inductive"]),
         ),
     ],

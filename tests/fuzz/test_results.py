@@ -20,7 +20,7 @@ from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
 from aam.inference.pretrained import TableEmbedder
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
+from aam.model.encoder import build_encoder
 from aam.model.heads import distance_head
 from aam.model.known_asvs import KnownAsvs
 from aam.model.predictor import Predictor

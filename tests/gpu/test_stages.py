@@ -24,7 +24,7 @@ TASKS = {
     "recipe kernel": ("kernel", {}),
     "recipe partial": ("age", {**RECIPES["partial"], "epochs": 2}),
     "recipe full": ("age", {**RECIPES["full"], "epochs": 2}),
-    "all recipes": ("age", {"encoder": "auto"}),
+    "all recipes": ("age", {"recipe": "auto"}),
 }
 COVARIATES = ("ordered", "pair")
 
@@ -122,12 +122,12 @@ def test_a_run_with_workers_in_every_precision_ends_and_learns(
     assert progress.step == 10
     assert np.isfinite(losses).all()
     if device.type == "cuda":
-        assert progress.report["optimization"]["precision"] == precision
+        assert progress.facts["optimization"]["precision"] == precision
 
 
 def test_a_run_that_chooses_its_precision_is_that_of_the_precision(device, train, new_feed):
     _, progress = train(devices=Devices("auto", 1), precision="auto", dataset=new_feed())
-    chosen = progress.report["optimization"]["precision"]
+    chosen = progress.facts["optimization"]["precision"]
     assert chosen in Devices("auto", 1).candidates
     _, given = train(devices=Devices(chosen, 1), precision=chosen, dataset=new_feed())
     curves = [

@@ -11,9 +11,8 @@ from aam.data.target import Target
 from aam.distributed.devices import Devices
 from aam.model.batch import TARGET
 from aam.model.heads import Thresholds
-from aam.model.losses import TargetLoss
-from aam.model.predictor import Predictor
-from aam.train.memory.step_measurement import measure_step
+from aam.model.predictor import Predictor, TargetLoss
+from aam.train.memory.meter import measure_step
 from aam.train.memory.step_memory import StepMemory
 from aam.train.options import set_up, step_options
 from aam.train.step import batches, train_step

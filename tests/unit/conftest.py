@@ -116,7 +116,7 @@ SMALL = {
 @pytest.fixture(scope="session")
 def new_encoder(one_thread: None) -> Callable[..., object]:
     from aam.model.asv_encoders import Architecture
-    from aam.model.build import build_encoder
+    from aam.model.encoder import build_encoder
 
     def build(max_length_bp: int, seed: int = 0, **changes: object):
         shape = Architecture(**{**SMALL, **changes}, max_length_bp=max_length_bp)

@@ -22,7 +22,7 @@ from aam.inference.outputs import Share, decode_outputs, raw_outputs
 from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
-from aam.reference_tree.bases import reverse_complement
+from aam.reference_tree.nearest import reverse_complement
 from aam.stages.predict import predict_table
 from aam.util.errors import InputError
 

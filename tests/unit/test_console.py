@@ -16,7 +16,7 @@ from snakemake.exceptions import (
 from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from aam.train.monitoring.reporter import Reporter
+from aam.train.monitoring.watch import Reporter
 from aam.util.log import CONSOLE, FORMAT
 from snakemake_logger_plugin_aam import LogHandler
 from snakemake_logger_plugin_aam.console import SILENT, TARGETS, Job, mended
@@ -156,8 +156,8 @@ def test_the_time_left_is_that_of_the_training_itself(
     """The line that a training logs is the one that the console looks for."""
     log = tmp_path / "x.log"
     clock = iter(range(0, 10_000, 20))
-    monkeypatch.setattr("aam.train.monitoring.reporter.time.monotonic", lambda: next(clock))
-    logger = logging.getLogger("aam.train.monitoring.reporter")
+    monkeypatch.setattr("aam.train.monitoring.watch.time.monotonic", lambda: next(clock))
+    logger = logging.getLogger("aam.train.monitoring.watch")
     handler = logging.FileHandler(log)
     handler.setFormatter(logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
     logger.addHandler(handler)

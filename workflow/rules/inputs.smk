@@ -222,7 +222,7 @@ def starting_model(wildcards):
 def frozen_asvs(wildcards):
     """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
-    if training.start == "scratch" or training.encoder == "full" or training.inductive:
+    if training.start == "scratch" or training.recipe == "full" or training.inductive:
         return {}
     path = "pretrain/{model}/asvs.safetensors"
     return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}

@@ -18,7 +18,7 @@ BUDGET_SAMPLES = 500
 SET_BY_AUTO = tuple(
     "epochs batch_size optimizer learning_rate trained_layers asv_dropout class_weights".split()
 )
-"""Keys that `encoder: auto` sets."""
+"""Keys that `recipe: auto` sets."""
 
 
 class Finetuning(Training):
@@ -32,7 +32,7 @@ class Finetuning(Training):
     """Dropout in every block."""
     start: Literal["pretrained", "scratch"] = "pretrained"
     """Weights that a fold starts with."""
-    encoder: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
+    recipe: Literal["auto", "full", "partial", "frozen", "kernel"] = "auto"
     """What is trained. full: everything; partial: the top of the sample encoder; frozen: a head on
     the pretrained embeddings; kernel: support vectors on these embeddings and on the reads; auto:
     kernel, partial and full are trained as far as `budget_minutes` allows, and their predictions
@@ -53,13 +53,13 @@ class Finetuning(Training):
     """Give every class the same weight."""
     asv_dropout: float = Field(0.0, ge=0, lt=1)
     """Fraction of the ASVs left out of each sample in every step."""
-    models: int = Field(1, ge=1, le=1000)
+    networks: int = Field(1, ge=1, le=1000)
     """Networks per fold with different seeds, averaged; auto trains at least as many."""
 
     @property
     def has_budget(self) -> bool:
         """Whether `budget_minutes` changes anything."""
-        return self.encoder == "auto" and self.start != "scratch"
+        return self.recipe == "auto" and self.start != "scratch"
 
     def budget_s(self, folds: int, samples: int) -> float:
         """Return the seconds that fine-tuning by `auto` may take on `BUDGET_CORES` cores.
@@ -98,15 +98,15 @@ class Finetuning(Training):
             "several columns": len(columns) > 1,
             "a `condition`": len(condition) > 0,
             f"loss {self.loss}": self.loss not in (None, LOSSES[kind][0]),
-            f"asv_dropout {self.asv_dropout:g}": self.encoder == "kernel" and self.asv_dropout > 0,
+            f"asv_dropout {self.asv_dropout:g}": self.recipe == "kernel" and self.asv_dropout > 0,
         }
         return next((name for name, is_met in obstacles.items() if is_met), None)
 
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:
-        if self.start == "scratch" and (self.encoder not in ("auto", "full") or self.inductive):
+        if self.start == "scratch" and (self.recipe not in ("auto", "full") or self.inductive):
             raise ValueError(
-                f"got start scratch with encoder {self.encoder}, or inductive; expected encoder "
+                f"got start scratch with recipe {self.recipe}, or inductive; expected recipe "
                 "full or auto: without pretraining there is nothing to keep"
             )
         return self

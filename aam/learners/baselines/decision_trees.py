@@ -20,14 +20,15 @@ from sklearn.ensemble import (
 )
 from sklearn.preprocessing import OneHotEncoder
 
-from aam.learners.baselines.inner import leave_each_part_out, search
 from aam.learners.baselines.problem import (
     LANDMARKS,
     Prediction,
     Problem,
     fit_predict,
     frequent_reads,
+    leave_each_part_out,
     predict,
+    search,
 )
 
 ITERATIONS = 100

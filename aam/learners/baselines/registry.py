@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -20,10 +21,24 @@ from aam.config.baselines import BASELINES
 from aam.data.folds import units_of
 from aam.data.nested_folds import InnerFit, inner_fits
 from aam.data.predictions import PROBABILITY
-from aam.learners.baselines import decision_trees, log_ratios, pairwise
-from aam.learners.baselines.constant import constant
-from aam.learners.baselines.problem import NOWHERE, Predictor, Problem
+from aam.learners.baselines import decision_trees, log_ratios_and_pairs
+from aam.learners.baselines.problem import NOWHERE, Prediction, Predictor, Problem, fit_predict
 from aam.util.machine import end_with
+
+
+def constant(task: Problem) -> Prediction:
+    """Predict the median of the training folds, or their most frequent class.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    """
+    median = DummyRegressor(strategy="median")
+    majority = DummyClassifier(strategy="prior")
+    nothing = np.zeros((len(task.target), 1))
+    return fit_predict(task, median if task.regression else majority, nothing)
+
 
 PREDICTORS: dict[str, Predictor] = {
     "median": constant,
@@ -32,11 +47,11 @@ PREDICTORS: dict[str, Predictor] = {
     "random_forest_median": decision_trees.random_forest_median,
     "extra_trees": decision_trees.extra_trees,
     "gradient_boosting": decision_trees.gradient_boosting,
-    "elastic_net": log_ratios.elastic_net,
-    "svm_clr": pairwise.svm_clr,
-    "svm_clades": pairwise.svm_clades,
-    "svm_unifrac": pairwise.svm_unifrac,
-    "knn_unifrac": pairwise.knn_unifrac,
+    "elastic_net": log_ratios_and_pairs.elastic_net,
+    "svm_clr": log_ratios_and_pairs.svm_clr,
+    "svm_clades": log_ratios_and_pairs.svm_clades,
+    "svm_unifrac": log_ratios_and_pairs.svm_unifrac,
+    "knn_unifrac": log_ratios_and_pairs.knn_unifrac,
 }
 """What predicts, by the name of a baseline in `aam.config.baselines.BASELINES`."""
 

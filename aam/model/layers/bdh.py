@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, relu
 
 from aam.model.layers.attention import arithmetic, rotary_tables, rotate
-from aam.model.layers.layer import Layer
+from aam.model.layers.blocks import Layer
 
 BASE = 2.0**16
 """Base of the rotary angles, as in the authors' code."""

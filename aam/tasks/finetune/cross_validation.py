@@ -45,12 +45,12 @@ class CrossValidation:
     def networks(self) -> dict[str, int]:
         """Number of models per fold, by recipe: as the settings say, or what the budget allows."""
         settings = self.setup.settings
-        if settings.encoder == "auto" and settings.start == "pretrained":
+        if settings.recipe == "auto" and settings.start == "pretrained":
             return affordable_recipes(self.setup)
         # An encoder from scratch has learned nothing that could be kept.
-        encoder = "full" if settings.encoder == "auto" else settings.encoder
+        recipe = "full" if settings.recipe == "auto" else settings.recipe
         # A kernel machine draws nothing: a second one would be the same.
-        return {encoder: 1 if encoder == "kernel" else settings.models}
+        return {recipe: 1 if recipe == "kernel" else settings.networks}
 
     @property
     def recipes(self) -> list[str]:
@@ -230,9 +230,9 @@ class CrossValidation:
     def _settings(self, recipe: str, samples: int) -> Finetuning:
         """Return the settings of a model that is trained on so many samples."""
         settings = self.setup.settings
-        if settings.encoder == "auto" and settings.start == "pretrained":
+        if settings.recipe == "auto" and settings.start == "pretrained":
             return recipe_settings(self.setup, self._shape, recipe, samples)
-        return settings.model_copy(update={"encoder": recipe})
+        return settings.model_copy(update={"recipe": recipe})
 
     @cached_property
     def _shape(self) -> Architecture:

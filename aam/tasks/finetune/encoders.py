@@ -5,8 +5,7 @@ from pathlib import Path
 
 from aam.inference.embed import load_encoder
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
-from aam.model.encoder import Encoder
+from aam.model.encoder import Encoder, build_encoder
 from aam.model.layers.attention import AttentionBackend
 from aam.tasks.finetune.settings import FinetuneSettings
 from aam.util.seeds import seed_of

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from aam.batches.asv_dropout import AsvDropout
 from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
+from aam.batches.masking import AsvDropout
 from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
 from aam.distributed.inference_device import InferenceDevice
@@ -41,11 +41,11 @@ class FrozenEmbeddings:
     embedding_RD: Tensor | None = None
     """Embeddings of all rows of the sample store, where nothing of the encoder is trained."""
 
-    def kept_by(self, encoder: str) -> "FrozenEmbeddings":
-        """Return those that stay as they are in a training with this setting `encoder`."""
-        if encoder == "full":
+    def kept_by(self, recipe: str) -> "FrozenEmbeddings":
+        """Return those that stay as they are in a training by this recipe."""
+        if recipe == "full":
             return FrozenEmbeddings()
-        return FrozenEmbeddings(self.asv_UD) if encoder == "partial" else self
+        return FrozenEmbeddings(self.asv_UD) if recipe == "partial" else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class FoldModel:
             vocabulary = Vocabulary.fit(task.condition, self._covariates(), self.is_training)
         encoder = self.setup.make_encoder(self.fold, self.number)
         kernel = None
-        if settings.encoder == "kernel":
+        if settings.recipe == "kernel":
             kernel = KernelShape(
                 samples=int(self.is_training.sum()),
                 asvs=len(self.prevalent_asvs),
@@ -122,8 +122,8 @@ class FoldModel:
             kernel=kernel,
             seed=self._seed("head"),
         )
-        encoder.requires_grad_(settings.encoder == "full")
-        if settings.encoder == "partial":
+        encoder.requires_grad_(settings.recipe == "full")
+        if settings.recipe == "partial":
             for block in list(encoder.sample.blocks)[-settings.trained_layers :]:
                 block.requires_grad_(True)
             encoder.sample.pooling.requires_grad_(True)

@@ -77,7 +77,7 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     assert isinstance(head, KernelHead), "another head"
     if model.is_training.sum() > MOST_SAMPLES:
         raise problem(
-            "configuration key finetuning.encoder",
+            "configuration key finetuning.recipe",
             f"kernel with {model.is_training.sum()} training samples",
             f"at most {MOST_SAMPLES}",
             "set it to auto, full, partial or frozen",

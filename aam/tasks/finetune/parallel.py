@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from aam.config.sections.finetuning import Finetuning
-from aam.distributed.world import release_device
+from aam.distributed.processes import release_device
 from aam.train.memory.meter import host_budget_mb
 from aam.util import log
 from aam.util.errors import InputError
@@ -73,7 +73,7 @@ def processes(settings: Finetuning, models: int, runtime: RunOptions) -> int:
     int
         1 at least.
     """
-    if settings.encoder in ("frozen", "kernel"):
+    if settings.recipe in ("frozen", "kernel"):
         return 1
     return min(models, runtime.devices if torch.cuda.is_available() else runtime.threads)
 

@@ -1,4 +1,4 @@
-"""What is trained where the encoder is `auto`: as many recipes as the budget allows.
+"""What is trained where the recipe is `auto`: as many recipes as the budget allows.
 
 Shape suffixes: L labelled samples, C columns or classes.
 """
@@ -28,9 +28,9 @@ LEAST_SAMPLES = 2
 COMMON: dict[str, Any] = {"batch_size": 32, "optimizer": "muon", "class_weights": True}
 """Settings that all recipes with steps share."""
 RECIPES: dict[str, dict[str, Any]] = {
-    "kernel": {"encoder": "kernel"},
-    "partial": {"encoder": "partial", "learning_rate": 5e-4, "asv_dropout": 0.3, **COMMON},
-    "full": {"encoder": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
+    "kernel": {"recipe": "kernel"},
+    "partial": {"recipe": "partial", "learning_rate": 5e-4, "asv_dropout": 0.3, **COMMON},
+    "full": {"recipe": "full", "learning_rate": 3e-4, "asv_dropout": 0.15, **COMMON},
 }
 """By name, the settings of the task that a recipe replaces."""
 # The estimates of seconds rest on the next four, which were measured on the mackerels, infant guts
@@ -74,7 +74,7 @@ def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     cost: dict[str, float] = {}
     for name in possible_recipes(setup):
         nested_sizes = [int(fit.is_training_N.sum()) for fit in nested_fits(setup, name)]
-        models = 1 if name == "kernel" else settings.models
+        models = 1 if name == "kernel" else settings.networks
         cost_of_folds[name] = _seconds_of_fits(setup, shape, name, sizes)
         cost[name] = models * cost_of_folds[name]
         cost[name] += _seconds_of_fits(setup, shape, name, nested_sizes)
@@ -82,7 +82,7 @@ def affordable_recipes(setup: FinetuneSetup) -> dict[str, int]:
     for name in sorted(cost, key=cost.__getitem__):
         if cost[name] <= left or not chosen:
             left -= cost[name]
-            chosen[name] = 1 if name == "kernel" else settings.models
+            chosen[name] = 1 if name == "kernel" else settings.networks
     networks = [name for name in chosen if name != "kernel"]
     for name in networks:
         while chosen[name] < MOST_NETWORKS and cost_of_folds[name] <= left:
@@ -194,7 +194,7 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
     float
         Seconds.
     """
-    if settings.encoder == "kernel":
+    if settings.recipe == "kernel":
         machines = 1
         if setup.task.kind != "regression":
             # Each class has a machine against all others.
@@ -204,7 +204,7 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
     store = setup.store
     asvs_per_sample = store.offsets[len(store.sample_ids)] / len(store.sample_ids)
     patches = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
-    asv_blocks = shape.asv_layers * patches if settings.encoder == "full" else 0.0
+    asv_blocks = shape.asv_layers * patches if settings.recipe == "full" else 0.0
     blocks = SAMPLE_BLOCK * shape.sample_layers + asv_blocks
     # A block has about 12 D^2 weights, each of which takes 6 operations: 2 in the forward pass and
     # 4 in the backward pass.

@@ -4,12 +4,12 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
+from aam.model.heads import recalibrate_batch_norm, select_evenly
 from aam.model.predictor import Predictor
 from aam.model.store import is_whole, load_config, load_weights
 from aam.tasks.finetune.fold_model import FoldModel
 from aam.tasks.finetune.kernel_machine import fit_machine
-from aam.train.batch_norm import recalibrate_batch_norm, select_evenly
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import fit
 from aam.train.precision import PrecisionChoice
@@ -53,12 +53,12 @@ def train_or_read(model: FoldModel) -> tuple[Predictor, list[Record]]:
         return predictor, finished
     records = []
     optimization = None
-    if setup.settings.encoder == "kernel":
+    if setup.settings.recipe == "kernel":
         fit_machine(model, predictor)
     else:
         progress = _fit_by_steps(model, predictor, fingerprint)
         records = progress.history
-        optimization = progress.report["optimization"]
+        optimization = progress.facts["optimization"]
     write_json(history, {"fingerprint": fingerprint, "records": records})
     facts = {"fold": model.fold, "fingerprint": fingerprint, "optimization": optimization}
     predictor.save(model.directory, {**setup.about, **facts})

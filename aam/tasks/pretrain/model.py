@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from aam.config.metrics import FAITH_PD
-from aam.distributed.shards import BatchShard, encode_sharded, sum_over_processes
+from aam.distributed.batch_shards import BatchShard, encode_sharded, sum_over_processes
 from aam.model.batch import Batch
-from aam.model.build import build_encoder, initialize, set_dropout
-from aam.model.encoder import Encoder
+from aam.model.encoder import Encoder, build_encoder, initialize, set_dropout
 from aam.model.heads import (
     DistanceHead,
     NucleotideHead,

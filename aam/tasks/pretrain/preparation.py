@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.batches.dataset import BatchDataset, number_of_batches
+from aam.batches.dataset import BatchDataset, Subsampling, number_of_batches
 from aam.batches.masking import Masker
-from aam.batches.subsampling import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.stores import SampleStore, TokenStore
 from aam.tasks.pretrain.inputs import PretrainInputs

@@ -76,7 +76,7 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         "loading_share": progress.summary.get("loading_share"),
         "peak_memory_mb": peak_mb(devices.device),
         "graphs_compiled": graphs_compiled(),
-        **progress.report,
+        **progress.facts,
         "parameters": sum(parameter.numel() for parameter in prepared.model.parameters()),
         "model_flop_utilisation": _utilisation(prepared, rate, devices),
         "gpu_utilisation": progress.summary.get("gpu_utilisation"),
@@ -137,7 +137,7 @@ def save(
         "architecture": asdict(prepared.model.encoder.shape),
         "distances": list(prepared.model.weights),
         "settings": settings.plain(),
-        "optimization": progress.report["optimization"],
+        "optimization": progress.facts["optimization"],
         "provenance": dict(origin),
     }
     learned_from = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)

@@ -5,15 +5,14 @@ import logging
 from aam.config.sections.execution import Optimization
 from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.inference_device import KERNELS
-from aam.distributed.world import World
+from aam.distributed.processes import World
 from aam.tasks.pretrain.preparation import Prepared
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
-from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import Validation, fit
 from aam.train.memory.meter import host_budget_mb
 from aam.train.options import step_options
-from aam.train.progress import Progress
+from aam.train.progress import EarlyStopping, Progress
 from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ def train(
     Returns
     -------
     Progress
-        History and report of the run.
+        History of the run, and facts about it.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def train(
         return prepared.validation.score(prepared.model, devices)
 
     if training.epochs == 0:
-        untrained = Progress(EarlyStopping(None), report={"optimization": {}})
+        untrained = Progress(EarlyStopping(None), facts={"optimization": {}})
         untrained.record(0, "validation", score())
         return untrained
     return fit(

@@ -83,7 +83,7 @@ class PretrainSettings:
         Returns
         -------
         Architecture
-            What `aam.model.build.build_encoder` takes.
+            What `aam.model.encoder.build_encoder` takes.
         """
         return Architecture(**self.architecture, max_length_bp=max_length_bp)
 

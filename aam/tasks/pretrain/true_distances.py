@@ -16,8 +16,8 @@ from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import check_lengths
 from aam.distances.in_batch import BatchDistances
+from aam.model.heads import select_evenly
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.train.batch_norm import select_evenly
 from aam.train.memory.meter import MB, held_mb, host_budget_mb
 
 DISTANCES_FRACTION = 0.5

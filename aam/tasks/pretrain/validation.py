@@ -18,8 +18,8 @@ from aam.distances.in_batch import BatchDistances
 from aam.distributed.devices import Devices
 from aam.inference.embed import asv_batches, asvs_of, embed_samples
 from aam.model.batch import AsvBlock
+from aam.model.heads import recalibrate_batch_norm, select_evenly
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.train.batch_norm import recalibrate_batch_norm, select_evenly
 from aam.util.seeds import generator
 
 SAMPLES_PER_BLOCK = 1024

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from unifrac_cases import random_tree
 
-from aam.batches.asv_dropout import AsvDropout
 from aam.batches.collate import entries_of
 from aam.batches.dataset import BatchDataset, EmbeddingDataset
-from aam.batches.masking import Masker
+from aam.batches.masking import AsvDropout, Masker
 from aam.data.trees import write_newick
 from aam.distances.in_batch import BatchDistances
 from aam.model.predictor import EMBEDDING

@@ -41,5 +41,5 @@ def test_draws_of_a_table_are_found(tmp_path, capsys):
 def test_a_table_of_one_network_is_refused(tmp_path):
     path = tmp_path / "predictions.tsv"
     path.write_text("sample-id\tobserved\tpredicted\ns0\t1\t2\n")
-    with pytest.raises(InputError, match=r"finetuning\.models"):
+    with pytest.raises(InputError, match=r"finetuning\.networks"):
         main([str(path)])

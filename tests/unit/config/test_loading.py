@@ -58,6 +58,19 @@ def test_a_typo_gets_the_nearest_key(key: str, near: str) -> None:
     assert f"did you mean '{near}'?" in text
 
 
+@pytest.mark.parametrize("where", ["finetuning", "tasks.age.finetuning"])
+@pytest.mark.parametrize(
+    ("key", "value", "name"), [("encoder", "full", "recipe"), ("models", 3, "networks")]
+)
+def test_a_key_of_an_earlier_version_gets_its_new_name_alone(
+    where: str, key: str, value: Any, name: str
+) -> None:
+    assert message(with_key(where, {key: value, "epochs": 20})) == (
+        f"configuration key {where}.{key}: got the name that it had in an earlier version; "
+        f"expected `{name}`. Hint: write {name}: {value!r}"
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected", "hint"),
     [
@@ -153,7 +166,7 @@ def test_plain_names_are_accepted(name: str) -> None:
     assert list(load(with_key(f"models.{name}", {})).models) == [name]
 
 
-FROZEN = {"encoder": "frozen"}
+FROZEN = {"recipe": "frozen"}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +220,7 @@ FROZEN = {"encoder": "frozen"}
                 ({"transform_by": "age"}, "got the target 'age' in `transform_by`"),
             )
         ),
-        ("tasks.age.finetuning", FROZEN | {"start": "scratch"}, "start scratch with encoder froz"),
+        ("tasks.age.finetuning", FROZEN | {"start": "scratch"}, "start scratch with recipe froz"),
         ("finetuning", {"start": "scratch", "inductive": True}, "start scratch"),
         ("finetuning.labels", 0, "got 0"),
         ("tasks.age.finetuning.loss", "hinge", "got 'hinge'"),
@@ -222,12 +235,12 @@ def test_values_that_no_stage_can_use(key: str, value: Any, got: str) -> None:
 @pytest.mark.parametrize(
     ("tuning", "key", "got"),
     [
-        (FROZEN | {"asv_dropout": 0.1}, "asv_dropout", "got 0.1 with encoder frozen"),
+        (FROZEN | {"asv_dropout": 0.1}, "asv_dropout", "got 0.1 with recipe frozen"),
         ({"loss": "cross_entropy"}, "loss", "got cross_entropy with kind regression; expected nu"),
-        ({"epochs": 9}, "epochs", "got 9 with encoder auto, which sets it"),
-        ({"encoder": "kernel", "loss": "mse"}, "encoder", "got kernel with loss mse"),
-        ({"encoder": "kernel", "asv_dropout": 0.1}, "encoder", "got kernel with asv_dropout 0.1"),
-        ({"encoder": "partial", "trained_layers": 5}, "trained_layers", "expected at most 4, the"),
+        ({"epochs": 9}, "epochs", "got 9 with recipe auto, which sets it"),
+        ({"recipe": "kernel", "loss": "mse"}, "recipe", "got kernel with loss mse"),
+        ({"recipe": "kernel", "asv_dropout": 0.1}, "recipe", "got kernel with asv_dropout 0.1"),
+        ({"recipe": "partial", "trained_layers": 5}, "trained_layers", "expected at most 4, the"),
     ],
 )
 def test_a_training_that_does_not_fit(tuning: dict[str, Any], key: str, got: str) -> None:
@@ -236,9 +249,9 @@ def test_a_training_that_does_not_fit(tuning: dict[str, Any], key: str, got: str
 
 
 def test_what_a_task_may_choose_beside_settings_of_others_and_of_its_own() -> None:
-    raw = with_key("tasks.age.finetuning", {"encoder": "auto"})
-    raw["finetuning"] = {"encoder": "full", "epochs": 20}
-    assert resolved(load(raw), "finetuning", task="age").encoder == "auto"
+    raw = with_key("tasks.age.finetuning", {"recipe": "auto"})
+    raw["finetuning"] = {"recipe": "full", "epochs": 20}
+    assert resolved(load(raw), "finetuning", task="age").recipe == "auto"
 
 
 def test_the_losses_of_a_kind_are_named() -> None:

@@ -74,7 +74,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         ({"models": {"b": {"asv_layers": 1}}}, {"pretrain:b", "finetune:b:raw"}),
         ({"models": {"b": {"pretraining": {"epochs": 3}}}}, {"pretrain:b"}),
         ({"pretraining": {"epochs": 3}}, PRETRAINED),
-        ({"finetuning": {"loss": "mse", "models": 2}}, ALL_TUNED),
+        ({"finetuning": {"loss": "mse", "networks": 2}}, ALL_TUNED),
         (age(finetuning={"labels": 0.1}), TUNED | SCORED),
         (age(kind="ordinal", classes=["young", "old"]), FOLDED | TUNED | SCORED),
         (age(column=["age", "bmi"]), {"folds:age"} | TUNED | SCORED),
@@ -147,8 +147,8 @@ def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -
 
 
 def test_the_budget_of_a_choice_is_no_setting_of_trainings_that_make_none() -> None:
-    def trained(encoder: str, task: str, minutes: float) -> Any:
-        change = {"finetuning": {"encoder": encoder, "budget_minutes": minutes}}
+    def trained(recipe: str, task: str, minutes: float) -> Any:
+        change = {"finetuning": {"recipe": recipe, "budget_minutes": minutes}}
         return slices.finetune(load(merged(BASE, change)), "demo", "a", task)
 
     assert trained("auto", "age", 1.0) != trained("auto", "age", 2.0)

@@ -26,9 +26,8 @@ from aam.data.trees import branch_fractions, read_tree
 from aam.distances import engines
 from aam.distances.engines import ScikitBio, Sparse
 from aam.distances.formulas import FORMULAS
-from aam.distances.package import NOT_INSTALLED, UnifracPackage, import_fault
+from aam.distances.packages import NOT_INSTALLED, Ssu, UnifracPackage, import_fault
 from aam.distances.products import Products
-from aam.distances.ssu import Ssu
 from aam.util.errors import InputError
 
 EACH = pytest.mark.parametrize("engine", ENGINES)

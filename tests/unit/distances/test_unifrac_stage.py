@@ -22,8 +22,7 @@ from aam.config.metrics import METRICS
 from aam.data.table import write_biom
 from aam.distances import check, engines, store
 from aam.distances.engines import ScikitBio, Sparse
-from aam.distances.package import NOT_INSTALLED
-from aam.distances.ssu import Ssu
+from aam.distances.packages import NOT_INSTALLED, Ssu
 from aam.distances.stripes import read_partial
 from aam.stages import unifrac, unifrac_part
 from aam.util.errors import InputError

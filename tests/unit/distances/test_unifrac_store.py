@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.distances import parts, store, stripes
+from aam.distances import store, stripes
 from aam.distances.stripes import Joined, StripeMatrix, Stripes
 
 
@@ -81,11 +81,11 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
     matrix = distances(700)
     whole = stripes_of(matrix, 0, 350, Watched)
     whole.asked = []
-    parts.write_part(tmp_path / "p.parquet", whole, {})
+    stripes.write_part(tmp_path / "p.parquet", whole, {})
     store.write_distances(tmp_path / "d.parquet", ids(700), StripeMatrix(whole), {})
     assert whole.asked == 2 * [range(0, 256), range(256, 512), range(512, 700)]
     assert np.array_equal(store.read_distances(tmp_path / "d.parquet")[1], matrix)
-    with parts.open_parts([tmp_path / "p.parquet"]) as [part]:
+    with stripes.open_parts([tmp_path / "p.parquet"]) as [part]:
         read, groups = part._file.read_row_groups, []
         monkeypatch.setattr(
             part._file, "read_row_groups", lambda g, **k: groups.append(g) or read(g, **k)
@@ -101,7 +101,7 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
 @pytest.mark.parametrize("samples", [2, 3, 8, 9])
 def test_rows_of_distances_become_stripes(samples):
     matrix = distances(samples)
-    start, stop = stripes.stripes(samples) // 2, stripes.stripes(samples)
+    start, stop = stripes.count_stripes(samples) // 2, stripes.count_stripes(samples)
     expected = stripes_of(matrix, start, stop)
     found = Stripes(start, stop, samples)
     for first in range(0, samples, 4):
@@ -115,10 +115,10 @@ def test_rows_of_distances_become_stripes(samples):
 @settings(deadline=None)
 @given(samples=st.integers(2, 200_000), start=st.floats(0, 1), memory=st.integers(1, 1 << 34))
 def test_steps_stay_within_the_memory(samples, start, memory):
-    stop = stripes.stripes(samples)
+    stop = stripes.count_stripes(samples)
     start = int(start * (stop - 1))
     memory = max(memory, 32 * samples * (stop // 1000 + 1))
-    ranges = stripes.steps(start, stop, 32 * samples, memory)
+    ranges = stripes.divide_stripes(start, stop, 32 * samples, memory)
     assert [ranges[0][0], ranges[-1][1]] == [start, stop]
     assert all(a[1] == b[0] for a, b in zip(ranges, ranges[1:], strict=False))
     longest = max(b - a for a, b in ranges)

@@ -13,7 +13,7 @@ from aam.data.predictions import FEW_NEAR
 from aam.data.table import FeatureTable
 from aam.inference.nearness import check_nearness, find_near, measure_nearness
 from aam.inference.tables import rarefy_views
-from aam.reference_tree.bases import reverse_complement
+from aam.reference_tree.nearest import reverse_complement
 from aam.util.errors import InputError
 
 LENGTH, DEPTH = 100, 500

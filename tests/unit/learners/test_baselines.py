@@ -7,8 +7,8 @@ import scipy.sparse
 from problems import problem_of
 
 from aam.config.baselines import BASELINES
-from aam.learners.baselines import decision_trees, pairwise
-from aam.learners.baselines.pairwise import laplacian
+from aam.learners.baselines import decision_trees, log_ratios_and_pairs
+from aam.learners.baselines.log_ratios_and_pairs import laplacian
 from aam.learners.baselines.problem import Problem, frequent_reads, prevalent_reads
 from aam.learners.baselines.registry import (
     PREDICTORS,
@@ -281,7 +281,7 @@ def test_the_kernel_of_samples_without_differences_is_one():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
-    monkeypatch.setattr(pairwise, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(log_ratios_and_pairs, "ROWS_AT_ONCE", 5)
     methods = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
     task = dataclasses.replace(problem(kind), asked=methods)
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 5)

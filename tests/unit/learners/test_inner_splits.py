@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problems import problem_of
 
-from aam.learners.baselines.inner import leave_parts_out
+from aam.learners.baselines.problem import leave_parts_out
 
 
 @pytest.mark.parametrize(

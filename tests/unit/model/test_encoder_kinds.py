@@ -18,7 +18,7 @@ from aam.config.sections.model import ModelSettings
 from aam.data.sequences import MASK, PAD
 from aam.data.stores import TokenStore
 from aam.model.asv_encoders import ENCODERS
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 
 properties = settings(deadline=None, max_examples=8)
 ROWS = st.lists(st.integers(0, 19), min_size=1, max_size=20, unique=True)

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from aam.batches.collate import assemble
 from aam.batches.dataset import EmbeddingDataset
 from aam.batches.masking import Masker
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.model import PretrainingModel
 

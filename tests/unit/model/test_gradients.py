@@ -8,7 +8,7 @@ from torch.func import functional_call
 
 from aam.data.target import Target
 from aam.model.batch import TARGET, Batch, map_tensors
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.model.predictor import Predictor
 
 SHAPE = {"width": 8, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}

@@ -7,7 +7,7 @@ from aam.data.sequences import tokenize
 from aam.data.stores import TokenStore
 from aam.data.table import FeatureTable
 from aam.model.known_asvs import KnownAsvs
-from aam.reference_tree.bases import encode
+from aam.reference_tree.nearest import encode
 
 LETTERS = np.array(list("ACGT"))
 

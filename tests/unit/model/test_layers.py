@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from aam.model.layers import bdh
 from aam.model.layers.attention import rotary_tables
 from aam.model.layers.bdh import Bdh, compares_positions, mix, neuron_tables, normalize
-from aam.model.layers.block import Block
-from aam.model.layers.pooling import AttentionPooling
-from aam.model.layers.recurrent import BiLstm
+from aam.model.layers.blocks import AttentionPooling, BiLstm, Block
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = st.integers(1, 24)

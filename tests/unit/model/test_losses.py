@@ -12,7 +12,7 @@ from aam.config.losses import LOSSES as SUITING
 from aam.config.losses import Loss
 from aam.data.target import QUANTILES, Target
 from aam.model.heads import pairwise_error
-from aam.model.losses import LOSSES, TargetLoss
+from aam.model.predictor import LOSSES, TargetLoss
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NUMBER = Target("regression", ("age",), (), "mae")

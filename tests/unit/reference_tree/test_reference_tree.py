@@ -14,19 +14,18 @@ from aam.data.table import FeatureTable
 from aam.data.trees import parse_newick
 from aam.distances import engines
 from aam.distances.engines import ScikitBio
-from aam.reference_tree.bases import (
+from aam.reference_tree.nearest import (
     UNKNOWN,
+    KnownSequences,
     decode,
     encode,
     pack,
     reverse_complement,
     unpack,
 )
-from aam.reference_tree.nearest import KnownSequences
 from aam.reference_tree.phylogeny import ReferencePhylogeny
-from aam.reference_tree.placement import place_sequences
 from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
-from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree
+from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree, place_sequences
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.manifest import MANIFEST, digests_in

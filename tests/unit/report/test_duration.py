@@ -46,7 +46,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     # The rare ASV is in half as many rows, and half of them are subsampled.
     assert ten / 2 < subsampled < ten
     once, thrice = (
-        seconds("fine-tuning", finetuning={"encoder": "full", "models": n}) for n in (1, 3)
+        seconds("fine-tuning", finetuning={"recipe": "full", "networks": n}) for n in (1, 3)
     )
     # Five folds of one model or of three, and five nested fits.
     assert thrice == pytest.approx(2 * once)
@@ -61,7 +61,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
 
 def test_encoders_of_the_folds_are_pretrained_too(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    plan, work, _ = timed(finetuning={"encoder": "frozen", "inductive": True})
+    plan, work, _ = timed(finetuning={"recipe": "frozen", "inductive": True})
     parts = duration.expected_parts(plan, work, {"age": (SAMPLES, 5)})
     per_fold, common = (part.seconds for part in parts if part.kind == "pretraining")
     assert per_fold == pytest.approx(5 * common)
@@ -69,11 +69,11 @@ def test_encoders_of_the_folds_are_pretrained_too(monkeypatch):
 
 def test_from_scratch_nothing_limits_the_time_of_fine_tuning(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    whole = {"encoder": "full", "epochs": 100}
-    scratch = {"start": "scratch", "epochs": 100, "models": 2, "budget_minutes": 1}
+    whole = {"recipe": "full", "epochs": 100}
+    scratch = {"start": "scratch", "epochs": 100, "networks": 2, "budget_minutes": 1}
     full_s, scratch_s = (
         timed(finetuning=settings)[2]["fine-tuning"]
-        for settings in ({**whole, "models": 2}, scratch)
+        for settings in ({**whole, "networks": 2}, scratch)
     )
     assert scratch_s == pytest.approx(full_s)
 
@@ -83,13 +83,13 @@ def test_explaining_takes_as_long_as_the_samples_that_are_explained(monkeypatch)
     few, many, most = (timed(n)[2]["explaining"] for n in (30, 60, 10_000))
     assert many == pytest.approx(2 * few)
     assert most < 10 * many, "no more than some of each fold"
-    kernel = timed(60, finetuning={"encoder": "kernel"})[2]["explaining"]
+    kernel = timed(60, finetuning={"recipe": "kernel"})[2]["explaining"]
     assert kernel == pytest.approx(many / 2)
 
 
 def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     monkeypatch.setattr(duration, "core_speed", lambda: 1.0)
-    shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {encoder: kernel}"
+    shorter, kernel = "pretraining: {epochs: 12}", "finetuning: {recipe: kernel}"
     plan, work, parts = timed()
     lines, changed = duration.propose_faster(plan, work)
     assert lines == [shorter, kernel]
@@ -98,7 +98,7 @@ def test_what_would_be_faster_is_named_where_it_is_possible(monkeypatch):
     assert followed == changed
     assert duration.propose_faster(followed, work)[0] == []
     assert sum(faster_parts.values()) < sum(parts.values()) / 2
-    for settings in ({"loss": "quantile"}, {"start": "scratch"}, {"encoder": "full"}):
+    for settings in ({"loss": "quantile"}, {"start": "scratch"}, {"recipe": "full"}):
         plan, work, _ = timed(finetuning=settings, pretraining={"epochs": 30})
         assert duration.propose_faster(plan, work)[0] == [], settings
 

@@ -27,7 +27,7 @@ from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
-from aam.reference_tree.bases import reverse_complement
+from aam.reference_tree.nearest import reverse_complement
 from aam.report.labels import KERNEL_MACHINE
 from aam.stages.first import score_baselines
 from aam.stages.first_super_learner import keep_baselines

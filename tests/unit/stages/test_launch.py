@@ -15,7 +15,7 @@ from stage_calls import as_outputs
 
 from aam.config.sections.execution import Runtime
 from aam.distributed import launch
-from aam.distributed.world import World
+from aam.distributed.processes import World
 from aam.stages import pretrain
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings

@@ -27,8 +27,8 @@ def on_a_cpu(monkeypatch) -> None:
 
 @pytest.fixture
 def run(study, pretrained):
-    def finetuning(folder: Path, encoder: str = "full", models: int = 1, **options) -> None:
-        settings = {"encoder": encoder, "models": models}
+    def finetuning(folder: Path, recipe: str = "full", networks: int = 1, **options) -> None:
+        settings = {"recipe": recipe, "networks": networks}
         study.finetune(folder, "age", settings, options, model=pretrained["model"])
 
     return finetuning
@@ -49,7 +49,7 @@ def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_pa
 
 def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_own(run, tmp_path):
     for folder, threads in ((tmp_path / "1", 1), (tmp_path / "2", 2)):
-        run(folder, "auto", models=2, threads=threads, log_dir=folder / "curves")
+        run(folder, "auto", networks=2, threads=threads, log_dir=folder / "curves")
     for name in ("recipes", "predictions", "digests", "nested"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
     table = read_predictions(tmp_path / "1" / "recipes")
@@ -87,8 +87,8 @@ def test_every_process_has_its_part_of_each_recipe():
 def test_a_model_has_one_core_and_a_frozen_encoder_one_process(run, tmp_path, monkeypatch):
     cores = RunOptions(threads=8, devices=2)
     assert parallel.processes(Finetuning(), 10, cores) == 8
-    assert parallel.processes(Finetuning(encoder="partial"), 3, cores) == 3
-    assert parallel.processes(Finetuning(encoder="frozen"), 3, cores) == 1
+    assert parallel.processes(Finetuning(recipe="partial"), 3, cores) == 3
+    assert parallel.processes(Finetuning(recipe="frozen"), 3, cores) == 1
     numbers = []
     monkeypatch.setattr(torch, "set_num_threads", numbers.append)
     run(tmp_path, "frozen", threads=4)

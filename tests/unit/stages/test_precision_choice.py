@@ -9,7 +9,7 @@ from aam.config.sections.execution import Optimization
 from aam.distributed import devices as devices_module
 from aam.model.store import load_config
 from aam.train import precision
-from aam.train.memory.step_measurement import StepMeasurement, measure_step
+from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.util.atomic import read_json
 
 

@@ -200,9 +200,9 @@ def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_pa
 @pytest.mark.parametrize(
     ("task", "settings"),
     [
-        ("age", {"encoder": "full"}),
-        ("site", {"encoder": "frozen"}),
-        ("age", {"encoder": "partial", "trained_layers": 1, "asv_dropout": 0.3}),
+        ("age", {"recipe": "full"}),
+        ("site", {"recipe": "frozen"}),
+        ("age", {"recipe": "partial", "trained_layers": 1, "asv_dropout": 0.3}),
         ("ordered", {"epochs": 1}),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import torch
 from unifrac_cases import random_tree
 
-from aam.batches.subsampling import Subsampling
+from aam.batches.dataset import Subsampling
 from aam.config.sections.training import Pretraining
 from aam.data.trees import write_newick
 from aam.distances.in_batch import BatchDistances

@@ -36,9 +36,9 @@ def deeper(new_encoder):
     return lambda fold, number: new_encoder(20, seed=8, asv_layers=1, sample_layers=3)
 
 
-@pytest.mark.parametrize(("encoder", "fold"), [("full", FOLD), ("frozen", WITH_TEST)])
-def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, encoder, fold):
-    task = new_task(encoder=encoder, epochs=20, fold=fold)
+@pytest.mark.parametrize(("recipe", "fold"), [("full", FOLD), ("frozen", WITH_TEST)])
+def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, recipe, fold):
+    task = new_task(recipe=recipe, epochs=20, fold=fold)
     models = [model for _, model in task._fold_models(task.models())]
     assert [model.fold for model in models] == [0, 1, 2]
     for model in models:
@@ -47,11 +47,11 @@ def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, enc
         offsets, parents = dataset.store.parent_offsets, dataset.store.parents
         drawn = {parent for row in rows for parent in parents[offsets[row] : offsets[row + 1]]}
         assert drawn == set(task.setup.labelled.samples[(fold != model.fold) & (fold != TEST)])
-        assert isinstance(dataset, EmbeddingDataset) == (encoder == "frozen")
+        assert isinstance(dataset, EmbeddingDataset) == (recipe == "frozen")
 
 
 @pytest.mark.parametrize(
-    ("kind", "encoder", "fold", "part"),
+    ("kind", "recipe", "fold", "part"),
     [
         ("regression", "full", FOLD, 1),
         ("classification", "partial", FOLD, 1),
@@ -65,11 +65,11 @@ def test_no_model_is_trained_on_a_row_made_of_its_held_out_samples(new_task, enc
     ],
 )
 def test_the_labels_of_a_fold_do_not_change_its_predictions(
-    new_task, kind, encoder, fold, part, tmp_path, monkeypatch
+    new_task, kind, recipe, fold, part, tmp_path, monkeypatch
 ):
     """Those of the test set change nothing at all; weights of a fold rest on nested predictions."""
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
-    common = {"encoder": encoder, "fold": fold}
+    common = {"recipe": recipe, "fold": fold}
     common["target"] = {"classes": LEVELS} if kind == "ordinal" else {}
     before = new_task(kind, **common)
     labels = before.setup.labelled.observed_LC[:, 0].tolist()
@@ -89,7 +89,7 @@ def test_the_labels_of_a_fold_do_not_change_its_predictions(
 def test_several_models_of_a_fold_and_all_of_them_for_the_test_set_are_averaged(
     new_task, ask, augmented, devices
 ):
-    task = new_task("classification", fold=WITH_TEST, models=2)
+    task = new_task("classification", fold=WITH_TEST, networks=2)
     finished = task.run()
     assert list(finished.models) == ["fold0", "fold0-1", "fold1", "fold1-1", "fold2", "fold2-1"]
     steps = {(r["fold"], r["model"], r["step"]) for r in finished.history}
@@ -119,7 +119,7 @@ def test_novelty_is_measured_by_the_encoder_that_no_training_changed(
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
     networks = {"partial": 1, "kernel": 1}
     monkeypatch.setattr(cross_validation, "affordable_recipes", lambda _: networks)
-    task = new_task(encoder="auto")
+    task = new_task(recipe="auto")
     finished = task.run()
     assert finished.reference_model == "fold0-kernel"
     rows = np.sort(task.setup.labelled.samples)
@@ -132,7 +132,7 @@ def test_a_fraction_of_the_labels_is_that_of_whole_groups(new_task, datasets, tm
     """Groups of two samples; two groups are the least, and a smaller fraction is in a larger."""
     hosts = [f"host {number // 2}" for number in range(20)]
     common = {"samples": np.arange(20), "fold": np.arange(20) // 2 % 2, "units": hosts}
-    common["encoder"] = "frozen"
+    common["recipe"] = "frozen"
     labels, few = [str(number) for number in range(20)], [set(), set()]
     for fraction, groups in ((0.01, 2), (0.4, 2), (0.8, 4)):
         task = new_task(observed=labels, work=tmp_path / str(fraction), labels=fraction, **common)
@@ -157,7 +157,7 @@ def test_an_inductive_fold_starts_from_its_own_encoder(new_task, new_encoder, as
     def make(fold: int, number: int):
         return new_encoder(20, seed=30 + fold, asv_layers=1, sample_layers=1)
 
-    task = new_task(encoder="partial", inductive=True, make_encoder=make, fold=WITH_TEST)
+    task = new_task(recipe="partial", inductive=True, make_encoder=make, fold=WITH_TEST)
     finished = task.run()
     samples, point_LC = task.setup.labelled.samples, finished.mixed.outputs.point_NC
     predictors = predictors_of(finished)
@@ -234,7 +234,7 @@ def test_a_strong_signal_is_learned(new_task, kind):
 
 @pytest.mark.parametrize(("layers", "chosen"), [(1, {2}), (9, {0, 1, 2})])
 def test_a_partial_encoder_trains_the_blocks_at_the_top(new_task, deeper, datasets, layers, chosen):
-    finished = new_task(encoder="partial", trained_layers=layers, make_encoder=deeper).run()
+    finished = new_task(recipe="partial", trained_layers=layers, make_encoder=deeper).run()
     start, weights = deeper(0, 0).state_dict(), predictors_of(finished)[1].encoder.state_dict()
     changed = {name for name in start if not torch.equal(start[name], weights[name])}
     expected = {f"sample.blocks.{number}." for number in chosen} | {"sample.pooling."}
@@ -245,7 +245,7 @@ def test_a_partial_encoder_trains_the_blocks_at_the_top(new_task, deeper, datase
 
 def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_path):
     settings = {"trained_layers": 1, "dropout": 0.0, "learning_rate": 3e-3, "asv_dropout": 0.3}
-    task = new_task(encoder="partial", make_encoder=deeper, **settings)
+    task = new_task(recipe="partial", make_encoder=deeper, **settings)
     frozen, elsewhere = task._frozen(0), replace(task.setup, work=tmp_path / "other")
     assert frozen.asv_UD is not None
     # Not the weights: attention is blind to some, which rounding alone moves.
@@ -261,10 +261,10 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     assert np.ptp(points[0]) > 1
 
 
-@pytest.mark.parametrize("encoder", ["full", "partial", "frozen"])
-def test_covariates_reach_the_model_and_unknown_is_one(new_task, ask, datasets, encoder, tmp_path):
+@pytest.mark.parametrize("recipe", ["full", "partial", "frozen"])
+def test_covariates_reach_the_model_and_unknown_is_one(new_task, ask, datasets, recipe, tmp_path):
     """The category `hen` is in fold 0 alone, so that its model has never seen it."""
-    common = {"encoder": encoder, "learning_rate": 0.02}
+    common = {"recipe": recipe, "learning_rate": 0.02}
     common["target"] = {"condition": ("host",)}
     task = new_task(categories={"host": HOST}, **common)
     finished = task.run()

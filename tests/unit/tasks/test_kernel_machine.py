@@ -113,7 +113,7 @@ def test_classes_of_one_part_each_keep_their_logits(numbers):
 def test_a_machine_of_too_many_samples_is_refused(new_task, monkeypatch):
     monkeypatch.setattr(kernel_machine, "MOST_SAMPLES", 5)
     with pytest.raises(InputError, match="got kernel with 6 training samples; expected at most 5"):
-        new_task(encoder="kernel").run()
+        new_task(recipe="kernel").run()
 
 
 def test_columns_are_known_by_sequence_however_it_is_padded():

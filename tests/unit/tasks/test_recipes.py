@@ -19,7 +19,7 @@ ALL = ["kernel", "partial", "full"]
 def setup(new_task):
     def build(**changes):
         observed = [str(number) for number in range(18)]
-        common = {"observed": observed, "samples": np.arange(18), "fold": SIX, "encoder": "auto"}
+        common = {"observed": observed, "samples": np.arange(18), "fold": SIX, "recipe": "auto"}
         return new_task(**{**common, **changes}).setup
 
     return build
@@ -32,7 +32,7 @@ def costs(monkeypatch) -> None:
     Two cores take 55 s and 165 s in all.
     """
     seconds = {"kernel": 0, "partial": 10, "full": 30}
-    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
+    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.recipe])
 
 
 def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
@@ -53,7 +53,7 @@ def test_the_cheapest_recipe_is_trained_whatever_the_budget(setup, monkeypatch):
     assert affordable_recipes(own) == {"kernel": 1}
     # As a kernel machine of many samples is not.
     seconds = {"kernel": 50, "partial": 10, "full": 30}
-    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.encoder])
+    monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.recipe])
     assert affordable_recipes(own) == {"partial": 1}
 
 
@@ -65,8 +65,8 @@ def test_what_is_left_of_the_budget_buys_further_networks(setup, costs):
     found = affordable_recipes(setup(budget_minutes=100))
     assert found == {"kernel": 1, "partial": 3, "full": 3}
     # Two are asked for: 115 s, and none is left out of them.
-    assert affordable_recipes(setup(models=2, budget_minutes=1.0 * 5 / 6)) == {"kernel": 1}
-    found = affordable_recipes(setup(models=2, budget_minutes=1.5 * 5 / 6))
+    assert affordable_recipes(setup(networks=2, budget_minutes=1.0 * 5 / 6)) == {"kernel": 1}
+    found = affordable_recipes(setup(networks=2, budget_minutes=1.5 * 5 / 6))
     assert found == {"kernel": 1, "partial": 2}
 
 
@@ -94,8 +94,8 @@ def test_fewer_labels_get_more_passes_and_all_layers_over_the_asvs_are_trained(s
 def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(
     new_task, kind, changes, monkeypatch
 ):
-    assert possible_recipes(new_task(kind, encoder="auto", **changes).setup) == ["partial", "full"]
-    plain = new_task(encoder="auto").setup
+    assert possible_recipes(new_task(kind, recipe="auto", **changes).setup) == ["partial", "full"]
+    plain = new_task(recipe="auto").setup
     assert possible_recipes(plain)[0] == "kernel"
     monkeypatch.setattr(recipes, "MOST_SAMPLES", 8)
     assert possible_recipes(plain) == ["partial", "full"], "nor can it learn from many samples"
@@ -134,7 +134,7 @@ def test_without_any_sample_to_fit_weights_to_they_are_equal(setup):
 def test_labels_that_are_left_out_have_no_part_in_the_weights(new_task, monkeypatch):
     """Nested predictions of samples without a label say nothing about a recipe."""
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
-    task = new_task(encoder="auto", labels=0.5)
+    task = new_task(recipe="auto", labels=0.5)
     labelled = task.setup.labelled
     seed = task.setup.settings.seed
     is_used = [labelled.training(fold, 0.5, seed) for fold in (TEST, 0, 1, 2)]
@@ -164,7 +164,7 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
     """All of them together predict the test set."""
     monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
     fold = np.array([0, 1, 2, 0, 1, 2, TEST, TEST, TEST])
-    task = new_task(kind, encoder="auto", fold=fold, models=2)
+    task = new_task(kind, recipe="auto", fold=fold, networks=2)
     monkeypatch.setattr(recipes, "MOST_NETWORKS", 2)
     finished = task.run()
     one = ["kernel", "partial", "partial-1", "full", "full-1"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from aam.model.layers.layer import Layer
+from aam.model.layers.blocks import Layer
 from aam.train.compilation import compile_blocks, is_compiled
 
 

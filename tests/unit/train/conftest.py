@@ -9,13 +9,13 @@ import torch
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.train.checkpoint import Checkpoints
-from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.loop import fit
 from aam.train.memory import step_memory
 from aam.train.memory.micro_batches import MicroBatches
 from aam.train.options import step_options
+from aam.train.progress import EarlyStopping, Validation
 from aam.util.run_options import RunOptions
 
 

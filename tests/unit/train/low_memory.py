@@ -13,30 +13,30 @@ import torch
 from together import start, train
 from torch.multiprocessing import ProcessExitedException
 
-from aam.distributed.world import World
+from aam.distributed.processes import World
 from aam.train import loop
-from aam.train.memory import search, step_measurement
+from aam.train.memory import meter, step_memory
 
 HELD, BUDGET = 100.0, 145.0
 
 
 def process(rank, number, folder):
-    measure = step_measurement.measure_step
+    measure = meter.measure_step
     step = loop.train_step
 
     def made_up(model, batch, devices):
         seconds, _ = measure(model, batch, devices)
         keeps = model.module.encoder.keeps_blocks
-        taken = search.size(batch) if keeps else max(search.block_sizes(batch))
-        return step_measurement.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
+        taken = step_memory.size(batch) if keeps else max(step_memory.block_sizes(batch))
+        return meter.StepMeasurement(seconds, HELD + 0.1 * (1 + rank) * taken)
 
     def failing(*inputs, **more):
         if rank == 1 and more["step"] == 2:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return step(*inputs, **more)
 
-    search.meter.held_mb = lambda device: HELD
-    step_measurement.measure_step = made_up
+    meter.held_mb = lambda device: HELD
+    meter.measure_step = made_up
     for name in ("ddp", "fsdp", "fails") if number > 1 else ("alone",):
         loop.train_step = failing if name == "fails" else step
         world = World(number, 1, "fsdp" if name == "fsdp" else "ddp")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from aam.config.sections.execution import Optimization
-from aam.train.clipping import LEAST_WEIGHTS, clip_gradients
 from aam.train.options import step_options
+from aam.train.step import LEAST_WEIGHTS, clip_gradients
 
 
 def norm_of(arrays) -> float:

@@ -11,8 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from aam.model.layers.attention import rotary_tables
 from aam.model.layers.bdh import Bdh, neuron_tables, normalize
-from aam.model.layers.block import Block
-from aam.model.layers.recurrent import BiLstm
+from aam.model.layers.blocks import BiLstm, Block
 from aam.train import compilation
 from aam.train.compilation import compile_blocks, graphs_compiled
 
@@ -85,7 +84,7 @@ def test_a_run_whose_compilation_fails_goes_on_uncompiled(
     weights, progress = train(compile="default", runtime={"work": work})
     assert weights == whole
     assert caplog.text.count("training goes on uncompiled: no room") == 1
-    optimization = progress.report["optimization"]
+    optimization = progress.facts["optimization"]
     assert (optimization["compile"], optimization["lacking"]) == ("off", ["compile: default"])
     assert not (work / compilation.CACHE).exists()
 

@@ -9,11 +9,10 @@ from torch import nn
 
 from aam.config.sections.execution import Optimization
 from aam.distributed import devices as devices_module
-from aam.distributed import world
-from aam.distributed.devices import MORE_KERNELS, Devices
-from aam.distributed.hardware import has_fast_bf16, has_tf32
+from aam.distributed import processes
+from aam.distributed.devices import MORE_KERNELS, Devices, has_fast_bf16, has_tf32
 from aam.distributed.inference_device import KERNELS
-from aam.distributed.world import claim_accelerator
+from aam.distributed.processes import claim_accelerator
 from aam.model.batch import TARGET, Batch
 from aam.tasks.pretrain.run import pretraining_devices
 from aam.util.run_options import RunOptions
@@ -158,7 +157,7 @@ def two_accelerators(monkeypatch, tmp_path) -> list[int]:
     named = lambda number: SimpleNamespace(uuid=f"gpu{number}")  # noqa: E731
     monkeypatch.setattr(torch.cuda, "get_device_properties", named)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(world, "_LOCKS", [])
+    monkeypatch.setattr(processes, "_LOCKS", [])
     return used
 
 
@@ -179,7 +178,7 @@ def test_a_lock_that_cannot_be_opened_is_not_taken_for_one_that_is_held(
                 raise PermissionError(13, "Permission denied", self.lock_file)
             return super().acquire(timeout=timeout)
 
-    monkeypatch.setattr(world, "FileLock", OfAnotherUser)
+    monkeypatch.setattr(processes, "FileLock", OfAnotherUser)
     assert [claim_accelerator.__wrapped__() for _ in range(2)] == [0, 1]
     assert two_accelerators == [0, 1]
     assert "gpu1.lock cannot be opened: other jobs may use accelerator 1, too" in caplog.text

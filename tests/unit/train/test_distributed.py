@@ -9,9 +9,9 @@ import pytest
 from aam.batches.collate import assemble
 from aam.batches.masking import Masker
 from aam.data.sequences import MASK
+from aam.distributed.batch_shards import cut_shard
 from aam.distributed.devices import _make_strategy
-from aam.distributed.shards import cut_shard
-from aam.distributed.world import World
+from aam.distributed.processes import World
 from aam.util.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from aam.train.early_stopping import EarlyStopping, Validation
 from aam.train.loop import TimeIsUp
+from aam.train.progress import EarlyStopping, Validation
 from aam.util.errors import InputError
 
 STEPS = 10

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.batches.collate import bucket
-from aam.distributed.shards import cut_shard
+from aam.distributed.batch_shards import cut_shard
 from aam.model.batch import Batch
-from aam.model.build import set_dropout
+from aam.model.encoder import set_dropout
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.memory.micro_batches import MicroBatches
 

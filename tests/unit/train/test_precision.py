@@ -7,12 +7,11 @@ import pytest
 import torch
 
 from aam.distributed import devices as devices_module
-from aam.distributed.devices import Devices
-from aam.distributed.hardware import hardware_name, has_tf32
+from aam.distributed.devices import Devices, hardware_name, has_tf32
 from aam.train import precision
 from aam.train.loop import TimeIsUp
+from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.train.memory.micro_batches import MicroBatches
-from aam.train.memory.step_measurement import StepMeasurement, measure_step
 from aam.train.precision import PrecisionChoice, choose_faster, precision_of_encoder
 from aam.util.errors import InputError
 
@@ -64,10 +63,10 @@ def test_a_run_ends_with_the_bytes_of_one_that_was_given_the_precision(
     given_weights, given = train(devices=Devices(chosen, 1), precision=chosen, **changes)
     assert weights == given_weights
     assert learned_records(progress) == learned_records(given)
-    assert progress.report["optimization"]["precision"] == chosen
-    assert progress.report["optimization"]["lacking"] == []
-    assert progress.report["precision_step_s"] == {name: seconds[name] for name in (EXACT, "bf16")}
-    assert "precision_step_s" not in given.report
+    assert progress.facts["optimization"]["precision"] == chosen
+    assert progress.facts["optimization"]["lacking"] == []
+    assert progress.facts["precision_step_s"] == {name: seconds[name] for name in (EXACT, "bf16")}
+    assert "precision_step_s" not in given.facts
     (said,) = [text for text in caplog.messages if text.startswith("a step takes")]
     times = f"{seconds[EXACT]:.3g} s in {EXACT} and {seconds['bf16']:.3g} s in bf16"
     assert said == f"a step takes {times}: training in {chosen}"
@@ -84,14 +83,14 @@ def test_a_run_that_goes_on_takes_the_choice_of_its_checkpoint(train, set_step_t
     weights, progress = train(tmp_path, devices=Devices("auto", 1), **auto)
     assert weights == given
     assert steps == [], "nothing is measured again"
-    assert progress.report["precision_step_s"]["bf16"] == BF16_FASTER["bf16"]
+    assert progress.facts["precision_step_s"]["bf16"] == BF16_FASTER["bf16"]
 
 
 def test_a_precision_that_is_given_is_not_measured(train, set_step_times):
     steps = set_step_times(BF16_FASTER)
     _, progress = train(devices=Devices("fp32", 1), precision="fp32")
     assert steps == []
-    assert progress.report["optimization"]["precision"] == "fp32"
+    assert progress.facts["optimization"]["precision"] == "fp32"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +108,8 @@ def test_a_cpu_without_fast_bf16_has_no_choice_and_says_nothing(
     steps = set_step_times(BF16_FASTER)
     _, progress = train(devices=Devices("auto", 1), precision="auto")
     assert steps == []
-    assert progress.report["optimization"]["precision"] == "fp32"
-    assert progress.report["optimization"]["lacking"] == []
+    assert progress.facts["optimization"]["precision"] == "fp32"
+    assert progress.facts["optimization"]["lacking"] == []
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -127,7 +126,7 @@ def test_a_precision_that_does_not_fit_into_the_memory_is_not_taken(
     set_step_times(BF16_SLOWER)
     monkeypatch.setattr(precision, "fit_to_memory", fit)
     _, progress = train(devices=Devices("auto", 1), precision="auto")
-    assert progress.report["optimization"]["precision"] == "bf16"
+    assert progress.facts["optimization"]["precision"] == "bf16"
 
 
 def test_a_choice_that_this_machine_cannot_carry_out_is_made_again(caplog):
@@ -148,7 +147,7 @@ def test_models_that_follow_take_the_precision_of_the_first(train, set_step_time
     following = Devices("auto", 1)
     PrecisionChoice(following).adopt(None)
     assert not following.is_chosen
-    PrecisionChoice(following).adopt(first.report["optimization"])
+    PrecisionChoice(following).adopt(first.facts["optimization"])
     assert (following.is_chosen, following.precision) == (True, "bf16")
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from aam.train.monitoring.profiling import profile_steps
+from aam.train.monitoring.monitor import profile_steps
 
 
 def train(folder: Path | None, steps: int | None, total: int, first_step: int = 0) -> list[Tensor]:

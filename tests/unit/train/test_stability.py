@@ -9,8 +9,7 @@ from torch.nn.attention import SDPBackend
 
 from aam.batches.dataset import BatchDataset
 from aam.config.sections.execution import Optimization
-from aam.distributed.devices import Devices, _Autocast
-from aam.distributed.hardware import hardware_name
+from aam.distributed.devices import Devices, _Autocast, hardware_name
 from aam.model.heads import pairwise_error
 from aam.train import loop, nonfinite, options
 from aam.train.checkpoint import Checkpoints
@@ -106,7 +105,7 @@ def test_too_many_skips_in_a_row_end_the_run_also_over_interruptions(train, brok
         train(tmp_path, dataset, nonfinite="skip", nonfinite_limit=2)
     resumed, progress = train(tmp_path, dataset, nonfinite="skip", nonfinite_limit=3)
     assert progress.step == STEPS
-    assert progress.report["stability"]["skipped_steps"] == 6
+    assert progress.facts["stability"]["skipped_steps"] == 6
     assert resumed == train(None, dataset, nonfinite="skip")[0]
 
 
@@ -124,7 +123,7 @@ def test_a_restored_run_goes_back_and_on_with_half_the_rate(
     ]
     assert len(rates[0]) == progress.step == STEPS
     assert caplog.text.count(f"going back to step {bad}") == 1
-    assert progress.report["stability"]["restores"] == 1
+    assert progress.facts["stability"]["restores"] == 1
     assert all(torch.isfinite(value).all() for value in safetensors.torch.load(weights).values())
 
 
@@ -186,7 +185,7 @@ def fp16(one_thread, monkeypatch):
 
 def test_in_fp16_the_scale_is_reported_and_a_bad_loss_is_no_matter_of_it(train, broken, fp16):
     _, progress = train(devices=fp16(2.0**100))
-    report = progress.report["stability"]
+    report = progress.facts["stability"]
     scales = [r["value"] for r in progress.history if r["name"] == "loss_scale"]
     assert report["overflowed_steps"] > 0
     assert scales[-1] == report["loss_scale"] == 2.0 ** (100 - report["overflowed_steps"])
@@ -194,7 +193,7 @@ def test_in_fp16_the_scale_is_reported_and_a_bad_loss_is_no_matter_of_it(train, 
     with pytest.raises(InputError, match="training step 4"):
         train(None, broken({3}), devices=fp16())
     _, progress = train(None, broken({3}), devices=fp16(), nonfinite="skip")
-    assert (progress.step, progress.report["stability"]["skipped_steps"]) == (STEPS, 1)
+    assert (progress.step, progress.facts["stability"]["skipped_steps"]) == (STEPS, 1)
 
 
 def test_a_gradient_that_overflows_at_any_scale_ends_the_run(train, fp16, monkeypatch):
@@ -251,7 +250,7 @@ def test_what_the_machine_lacks_is_recorded_and_said_once(train, monkeypatch, ca
     _, progress = train(level="ultra")
     expected = {**LEVELS["advanced"], "anomaly": False, "level": "ultra", "precision": "fp32"}
     expected["hardware"] = hardware_name()
-    assert progress.report["optimization"] == {**expected, "lacking": ["compile: default"]}
+    assert progress.facts["optimization"] == {**expected, "lacking": ["compile: default"]}
     assert caplog.text.count("is not available") == 1
 
 
@@ -265,8 +264,8 @@ def test_a_kernel_of_attention_that_the_machine_lacks_is_recorded_and_said_once(
     options._warn_about_attention.cache_clear()
     for _ in range(2):
         _, progress = train(attention="flash")
-        assert progress.report["optimization"]["attention"] == "math"
-        assert progress.report["optimization"]["lacking"] == ["attention: flash"]
+        assert progress.facts["optimization"]["attention"] == "math"
+        assert progress.facts["optimization"]["lacking"] == ["attention: flash"]
     message = "this machine has no flash kernel, training uses math attention"
     assert caplog.text.count(message) == 1
     options._warn_about_attention.cache_clear()
@@ -276,6 +275,6 @@ def test_tf32_that_the_machine_lacks_is_recorded_and_said_once(train, monkeypatc
     monkeypatch.setattr("aam.distributed.devices.has_tf32", lambda device: False)
     monkeypatch.setattr("aam.train.options.has_tf32", lambda device: False)
     _, progress = train(devices=Devices("tf32", 1), precision="tf32")
-    assert progress.report["optimization"]["precision"] == "fp32"
-    assert progress.report["optimization"]["lacking"] == ["precision: tf32"]
+    assert progress.facts["optimization"]["precision"] == "fp32"
+    assert progress.facts["optimization"]["lacking"] == ["precision: tf32"]
     assert caplog.text.count("this machine has no tf32: training in fp32") == 1

@@ -17,12 +17,11 @@ from aam.config.sections.training import Pretraining
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import MORE_KERNELS, MORE_KERNELS_MB, Devices
 from aam.distributed.inference_device import KERNELS
-from aam.model.build import set_dropout
-from aam.train.memory import search, step_measurement
+from aam.model.encoder import set_dropout
+from aam.train.memory import meter
+from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.train.memory.micro_batches import FEWEST_ASVS, MicroBatches
-from aam.train.memory.search import block_sizes, fit_to_memory, heaviest_step, size
-from aam.train.memory.step_measurement import StepMeasurement, measure_step
-from aam.train.memory.step_memory import StepMemory
+from aam.train.memory.step_memory import StepMemory, block_sizes, fit_to_memory, heaviest_step, size
 from aam.train.optimizer import make_optimizer
 from aam.util.errors import InputError
 
@@ -53,7 +52,7 @@ def sizes(batch):
 def recoveries(monkeypatch):
     """Count the recoveries, each of which takes its time in a process full of tests."""
     calls = []
-    monkeypatch.setattr(search.meter, "recover", lambda: calls.append(True))
+    monkeypatch.setattr(meter, "recover", lambda: calls.append(True))
     return calls
 
 
@@ -130,8 +129,8 @@ class Machine:
 def machine(monkeypatch) -> Machine:
     machine = Machine()
     machine.batches = []
-    monkeypatch.setattr(step_measurement, "measure_step", machine.measure)
-    monkeypatch.setattr(search.meter, "held_mb", lambda device: HELD)
+    monkeypatch.setattr(meter, "measure_step", machine.measure)
+    monkeypatch.setattr(meter, "held_mb", lambda device: HELD)
     return machine
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aam.config.sections.training import EarlyStoppingSettings as Settings
-from aam.train.early_stopping import EarlyStopping
+from aam.train.progress import EarlyStopping
 
 NAN = math.nan
 scores = st.lists(st.floats(-1, 1) | st.sampled_from([0.0, 0.5, NAN]), max_size=20)

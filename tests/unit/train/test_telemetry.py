@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aam.train.monitoring.reporter import WINDOW_STEPS, Reporter
+from aam.train.monitoring.watch import WINDOW_STEPS, Reporter
 from aam.util.log import duration
 
 
@@ -17,7 +17,7 @@ def clock(monkeypatch, caplog) -> SimpleNamespace:
     caplog.set_level(logging.INFO)
     clock = SimpleNamespace(now=0.0)
     times = SimpleNamespace(monotonic=lambda: clock.now)
-    monkeypatch.setattr("aam.train.monitoring.reporter.time", times)
+    monkeypatch.setattr("aam.train.monitoring.watch.time", times)
     return clock
 
 
@@ -62,7 +62,7 @@ def test_a_run_is_estimated_by_its_first_steps_but_one(
     clock, monkeypatch, caplog, done, total, passed, options, lines
 ):
     settings = {"every_s": 1e9, "validations": 0, **options}
-    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", settings["every_s"])
+    monkeypatch.setattr("aam.train.monitoring.watch.LINE_EVERY_S", settings["every_s"])
     reporter = Reporter("run", done, total, settings["validations"])
     for some in passed:
         steps(reporter, clock, *some)
@@ -72,7 +72,7 @@ def test_a_run_is_estimated_by_its_first_steps_but_one(
 
 
 def test_the_estimate_follows_the_latest_steps_and_the_last_validation(clock, monkeypatch, caplog):
-    monkeypatch.setattr("aam.train.monitoring.reporter.LINE_EVERY_S", 1990)
+    monkeypatch.setattr("aam.train.monitoring.watch.LINE_EVERY_S", 1990)
     reporter = Reporter("run", 0, 1000, validations=2)
     reporter.estimate(1)
     steps(reporter, clock, 200, 10, samples=64)

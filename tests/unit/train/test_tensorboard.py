@@ -8,7 +8,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from aam.train.monitoring.tensorboard import CurveWriter
+from aam.train.monitoring.watch import CurveWriter
 
 
 def write(folder: Path, first_step: int, last_step: int, value: float) -> None:

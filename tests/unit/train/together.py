@@ -30,17 +30,17 @@ from aam.config.sections.execution import Optimization
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import Devices
-from aam.distributed.world import World
+from aam.distributed.processes import World
 from aam.model.asv_encoders import Architecture
-from aam.model.build import build_encoder
+from aam.model.encoder import build_encoder
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import precision
 from aam.train.checkpoint import Checkpoints
-from aam.train.early_stopping import EarlyStopping
 from aam.train.loop import TimeIsUp, Validation, fit
-from aam.train.memory.step_measurement import StepMeasurement, measure_step
+from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.train.options import step_options
+from aam.train.progress import EarlyStopping
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
 
@@ -160,8 +160,8 @@ def train(case, world):
         "curves": curves,
         "weights": {k: float(v.double().abs().sum()) for k, v in model.state_dict().items()},
         "bytes": sum(held.values()),
-        "stability": progress.report["stability"],
-        "precision": progress.report["optimization"]["precision"],
+        "stability": progress.facts["stability"],
+        "precision": progress.facts["optimization"]["precision"],
         "memory": [str(micro_batches), micro_batches.measured_mb, micro_batches.estimated_mb],
     }
 

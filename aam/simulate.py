@@ -1,4 +1,9 @@
-"""Microbial communities that follow an environment, a body site and a host."""
+"""The simulated study of the demo: a phylogeny, DNA that evolves along it, and communities.
+
+The tree is of a birth-death process whose branches evolve at different rates. The sequences have
+conserved and variable stretches as 16S V4 has. Communities follow an environment, a body site and a
+host.
+"""
 
 from dataclasses import dataclass
 
@@ -11,6 +16,28 @@ from aam.data.table import FeatureTable
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
+# The phylogeny and its sequences.
+DEATH = 0.5
+"""Rate of extinction, relative to that of speciation."""
+AGE = 7.0
+"""Age of the root, in units of 1 / rate of speciation."""
+TREE_DEPTH = 0.35
+"""Mean distance of the tips from the root, in substitutions per site."""
+CLOCK_SD = 0.4
+"""Standard deviation of the logarithm of a branch's rate."""
+KAPPA = 2.5
+"""Rate of transitions relative to that of transversions (Kimura 1980, doi:10.1007/BF01731581)."""
+STRETCH_BP = 9
+"""Mean length of a conserved or variable stretch."""
+CONSERVED = 0.15
+"""Mean rate of the sites of a conserved stretch."""
+VARIABLE = 1.85
+"""Mean rate of the sites of a variable stretch."""
+GAMMA_SHAPE = 1.5
+"""Shape of the gamma distribution of the rates within a kind of stretch."""
+_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
+
+# What follows describes communities: traits of the ASVs, hosts and samples, and their reads.
 SITES = ("gut", "oral", "skin")
 NOVEL_FRACTION = 0.15
 """ASVs that only the second study has."""
@@ -42,6 +69,120 @@ SHALLOW_RANGE = (200, 900)
 """Least number of their reads, and the one after the largest."""
 MISSING_FRACTION = 0.03
 """Samples whose environment was not noted."""
+
+
+def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
+    """Draw a rooted binary tree with positive branch lengths, in substitutions per site.
+
+    The reconstructed tree of a birth-death process is a coalescent point process: the ages of
+    the splits between neighbouring tips are independent draws of one distribution (Lambert and
+    Stadler 2013, doi:10.1016/j.tpb.2013.10.002). The lengths are then multiplied by log-normal
+    rates. The root has none, and tips have no names.
+
+    Parameters
+    ----------
+    tips
+        Number of tips, at least 2.
+    rng
+        Source of the draws.
+    """
+    # P(age > a) = 1 / (1 + (exp(r a) - 1) / r), truncated at the age of the root, is inverted.
+    rate = 1.0 - DEATH
+    oldest = 1.0 - 1.0 / (1.0 + np.expm1(rate * AGE) / rate)
+    drawn = rng.uniform(0.0, oldest, size=tips - 1)
+    ages = np.log1p(rate * drawn / (1.0 - drawn)) / rate
+    root = coalescent_tree(ages)
+    nodes = list(root.preorder(include_self=False))
+    rates = np.exp(rng.normal(-0.5 * CLOCK_SD**2, CLOCK_SD, size=len(nodes)))
+    scale = TREE_DEPTH / ages.max()
+    for node, factor in zip(nodes, rates, strict=True):
+        node.length = float(node.length * factor * scale)
+    return root
+
+
+def coalescent_tree(ages: NDArray[np.float64]) -> TreeNode:
+    """Return the tree of a coalescent point process.
+
+    Parameters
+    ----------
+    ages
+        Age at which neighbours i and i + 1 split, [tips - 1]; tips have age 0.
+    """
+    open_nodes: list[tuple[TreeNode, float]] = [(TreeNode(), 0.0)]
+    open_splits: list[float] = []
+    for age in [*ages.tolist(), np.inf]:
+        while open_splits and open_splits[-1] <= age:
+            split = open_splits.pop()
+            parent = TreeNode()
+            children = [open_nodes.pop(), open_nodes.pop()]
+            for node, node_age in reversed(children):
+                node.length = split - node_age
+                parent.append(node)
+            open_nodes.append((parent, split))
+        open_splits.append(age)
+        open_nodes.append((TreeNode(), 0.0))
+    return open_nodes[0][0]
+
+
+def evolve(tree: TreeNode, length_bp: int, rng: np.random.Generator) -> list[str]:
+    """Evolve one sequence per tip, all distinct.
+
+    Sites change under Kimura's model, each at a rate of its own. Where two tips come out equal, the
+    later one is given one more substitution, and its branch the length of one.
+
+    Parameters
+    ----------
+    tree
+        Phylogeny with lengths in substitutions per site, which may be changed in place.
+    length_bp
+        Length of the sequences.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    list of str
+        Sequences in the order of `tree.tips()`.
+    """
+    rates = site_rates(length_bp, rng)
+    states = {id(tree): rng.integers(0, 4, size=length_bp)}
+    for node in tree.preorder(include_self=False):
+        states[id(node)] = _mutate(states[id(node.parent)], node.length * rates, rng)
+    seen: set[bytes] = set()
+    sequences = []
+    for tip in tree.tips():
+        state = states[id(tip)]
+        while state.tobytes() in seen:
+            state = state.copy()
+            site = rng.choice(length_bp, p=rates / rates.sum())
+            state[site] ^= rng.choice([2, 1, 3], p=np.array([KAPPA, 1.0, 1.0]) / (KAPPA + 2.0))
+            tip.length += 1.0 / length_bp
+        seen.add(state.tobytes())
+        sequences.append(_LETTERS[state].tobytes().decode("ascii"))
+    return sequences
+
+
+def site_rates(length_bp: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw relative rates, [length_bp], mean 1, of conserved and variable stretches in turn."""
+    stretches = rng.geometric(1.0 / STRETCH_BP, size=length_bp)
+    kind = np.repeat(np.arange(length_bp) % 2, stretches)[:length_bp]
+    means = np.where(kind == 0, CONSERVED, VARIABLE)
+    rates = means * rng.gamma(GAMMA_SHAPE, 1.0 / GAMMA_SHAPE, size=length_bp)
+    return rates / rates.mean()
+
+
+def _mutate(
+    state: NDArray[np.int64], distances: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw the end of a branch under Kimura's model; bases are 0 to 3, so a transition is ^ 2."""
+    beta = distances / (KAPPA + 2.0)
+    slow = np.exp(-4.0 * beta)
+    fast = np.exp(-2.0 * (KAPPA + 1.0) * beta)
+    transition = 0.25 + 0.25 * slow - 0.5 * fast
+    transversion = 0.25 - 0.25 * slow
+    drawn = rng.random(len(state))
+    ends = [transition, transition + transversion, transition + 2 * transversion]
+    return state ^ np.select([drawn < end for end in ends], [2, 1, 3], default=0)
 
 
 @dataclass(frozen=True)

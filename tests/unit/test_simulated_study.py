@@ -15,8 +15,7 @@ from aam.config.configuration import load
 from aam.data.importing.metadata import load_metadata
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom
-from aam.simulate.birth_death import birth_death_tree
-from aam.simulate.evolution import evolve
+from aam.simulate import birth_death_tree, evolve
 from aam.stages.simulate import simulate_study
 from aam.util.seeds import generator
 
