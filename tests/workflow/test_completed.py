@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aam.report.page.verdicts import is_stopped
 
 from aam.report.page.details import trains_networks
-from aam.report.page.verdicts import is_stopped
 from aam.util.atomic import read_json
 
 pytestmark = pytest.mark.workflow

@@ -28,8 +28,8 @@ from aam.report.figures.style import (
     saved_figure,
 )
 from aam.report.labels import format_quantity, shorten, taxon_name, to_words
-from aam.report.page.sentences.importances import explain_hidden_importances
-from aam.report.page.verdicts import is_stopped
+from aam.report.page.answers import is_stopped
+from aam.report.page.details import HIDDEN_IMPORTANCES
 from aam.util.scikit_bio import TreeNode
 
 SENTENCE_IN = 0.8
@@ -99,9 +99,7 @@ def _write_sentence(path: Path) -> None:
     """Save a figure that says why there is none."""
     with saved_figure(path, SENTENCE_IN) as (_, (axes,)):
         axes.set_axis_off()
-        axes.set_title(
-            "\n".join(textwrap.wrap(explain_hidden_importances(), 90)), fontweight="normal"
-        )
+        axes.set_title("\n".join(textwrap.wrap(HIDDEN_IMPORTANCES, 90)), fontweight="normal")
 
 
 def _labels(table: pd.DataFrame) -> list[str]:

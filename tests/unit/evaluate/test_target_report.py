@@ -8,7 +8,6 @@ from problems import predictions_of
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.scores import accuracy_table
 from aam.evaluate.target_report import score_method, score_predictions
-from aam.report.summary import summary_page
 
 
 def regression(errors: list[float]) -> pd.DataFrame:
@@ -93,13 +92,3 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
         assert scores["calibrated_brier"] < scores["brier"]
         assert scores["calibrated_ece"] < scores["ece"] - 0.05
     assert json.loads(json.dumps(report, allow_nan=False)) == report
-
-
-def test_a_model_that_was_not_trained_is_told_as_it_came():
-    report = {"held_out_samples": 7, "steps": 0, "parameters": 1600, "wall_s": 0.0}
-    report |= {"samples_per_s": None, "unifrac_pearson": 0.9, "unifrac_mae": 0.05}
-    reports = {"mouse": {**report, "near_known_reads": 0.987}}
-    page = summary_page("mine", reports, [])
-    assert "99 % of the reads lie near an ASV that the model it started from had seen." in page
-    assert "used as it came. It has 1,600 parameters." in page
-    assert "nucleotides" not in page

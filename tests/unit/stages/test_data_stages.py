@@ -23,7 +23,7 @@ from aam.data.sequences import read_fasta, write_fasta
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.trees import read_newick
-from aam.report.page.sentences.left_out import describe_left_out
+from aam.report.page.details import left_out_sentences
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.describe import describe_study
 from aam.stages.import_metadata import import_metadata
@@ -99,7 +99,8 @@ def test_features_of_one_sequence_are_one_under_any_of_their_names(run, caplog):
         "what\tid\twhy\nsample\tTotal\tthe sum of the other samples\n"
         "feature\tb\tsame sequence as a\nfeature\tc\tsame sequence as a\n"
     )
-    assert [*describe_left_out(read_results(out["dropped"]))] == [
+    dropped = read_results(out["dropped"])
+    assert [*left_out_sentences([dropped], drops_long_branches=False)] == [
         "2 features with the same sequence as another",
         "1 sample with the sum of the other samples",
     ]

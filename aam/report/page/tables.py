@@ -18,7 +18,7 @@ from aam.report.labels import (
     label_models,
     row_label,
 )
-from aam.report.page.reports import is_baseline, model_label
+from aam.report.page.answers import is_baseline, model_label
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
