@@ -38,7 +38,7 @@ NO_WRITING = re.compile(
 NO_FOLDER = re.compile(
     r"^WorkflowError:\nFailed to create output directory.*" + _SYSTEM.format(r"\d+"), re.DOTALL
 )
-TARGETS = ("all", "first", "data", "check", "pretraining", "finetuning", "bench")
+TARGETS = ("all", "first", "data", "pretraining", "finetuning", "bench")
 """What `workflow/Snakefile` makes by name."""
 CONFIGURATIONS = (".yaml", ".yml", ".json")
 """Endings of configurations; targets that people name have none."""
