@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from checkouts import REPOSITORY, TABLE, copy_of_the_workflow
 from qiime_artifacts import artifact
@@ -94,6 +95,15 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
             assert done.returncode == 0, done.stdout[-4000:]
             printed.append(done.stdout)
     assert left_out == NOT_RUN.keys()
+    truth = pd.read_csv(
+        root / "results/hosts/simulated/new_metadata.tsv", sep="\t", index_col=0, comment="#"
+    )
+    newcomers = "results/hosts/predict/first/environment/super_learner/newcomers.tsv"
+    predicted = pd.read_csv(root / newcomers, sep="\t", index_col=0)
+    error = (predicted["predicted"] - truth["environment"]).abs()
+    assert error.mean() < 0.7
+    assert (error < (predicted["upper"] - predicted["lower"]) / 2).mean() > 0.7
+    assert round(predicted.loc["new-03", "predicted"], 1) == 7.2
     named = re.findall(r"`(results/[^`]+)`", PAGE)
     assert len(named) > 3
     assert [name for name in named if not (root / name).exists()] == []
