@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from aam.data.metadata import metadata_column
-from aam.data.values import LARGEST, NUMBER, alike, are_codes, is_unknown, read_numbers, sentinels
+from aam.data.values import (
+    LARGEST,
+    NUMBER,
+    are_codes,
+    find_sentinels,
+    group_alike,
+    is_unknown,
+    read_numbers,
+)
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 from aam.util.notes import CAUTION
 
@@ -275,7 +283,7 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
             odd,
             numbers.values[text == odd].iloc[0],
         )
-    far = sentinels(numbers.values)
+    far = find_sentinels(numbers.values)
     if far:
         logger.warning(
             "metadata column '%s': %s far from all other numbers may stand for a missing value, "
@@ -290,7 +298,7 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
 def _warn_of_classes(given: pd.Series, column: str) -> None:
     """Warn of classes that look like one, or like a missing value."""
     counts = given.value_counts()
-    for group in alike(counts.index):
+    for group in group_alike(counts.index):
         logger.warning(
             "metadata column '%s': the classes %s look like one and were taken for different ones; "
             "write them in one way if they are one",

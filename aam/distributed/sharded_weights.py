@@ -24,7 +24,7 @@ SHARDED = "sharded tensor"
 """Key of what stands in `PLAIN` for a tensor: its name in the other files."""
 
 
-def free(model: nn.Module) -> None:
+def free_weights(model: nn.Module) -> None:
     """Let go of the weights of a model; its buffers stay."""
     for parameter in model.parameters():
         parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)

@@ -105,7 +105,7 @@ def load_config(directory: Path) -> dict[str, Any]:
         return dict(read_json(path))
 
 
-def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
+def rebuild(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
     """Build a model, and fill it with its saved weights, in evaluation mode.
 
     It is built without memory at first, because a false architecture may ask for any amount.

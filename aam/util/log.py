@@ -16,7 +16,7 @@ def has_console() -> bool:
     return CONSOLE in os.environ
 
 
-def start(log_file: Path | None) -> None:
+def start_log(log_file: Path | None) -> None:
     """Send log records and uncaught errors to standard error, to a file, or to both.
 
     Parameters
@@ -40,7 +40,7 @@ def start(log_file: Path | None) -> None:
     )
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a time in the two largest units that fit it: `42 s`, `3 min 20 s`, `2 h 5 min`.
 
     Parameters

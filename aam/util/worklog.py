@@ -44,7 +44,7 @@ class StageWork:
 
 
 @contextmanager
-def at_work() -> Iterator[None]:
+def log_work() -> Iterator[None]:
     """Log when the block began and ended, unless it ends with an error."""
     started_s = _started_s()
     begun_s = time.time()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from aam.report.labels import capitalize, format_amount, format_percent
-from aam.util.log import duration
+from aam.util.log import format_duration
 
 
 def announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: float | None) -> str:
@@ -19,7 +19,9 @@ def announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: floa
         How long their training takes, where it is known.
     """
     names = " and ".join(models)
-    time = "" if seconds is None else f" in about {duration(seconds)} on two cores like these"
+    time = (
+        "" if seconds is None else f" in about {format_duration(seconds)} on two cores like these"
+    )
     follows = f"{names} follows: its encoder is"
     if len(models) > 1:
         follows = f"{names} follow: their encoders are"
