@@ -17,8 +17,8 @@ from aam.util import log
 from aam.util.atomic import remove_partial
 from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError, problem
+from aam.util.log import log_work
 from aam.util.run_options import RunOptions
-from aam.util.worklog import log_work
 
 Files = Mapping[str, Any]
 """Paths by name, or lists of them."""

@@ -22,7 +22,7 @@ from aam.stages import job as stage_job
 def test_settings_reach_the_stage_as_the_configuration_reads_them(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setattr(stage_job.log, "start", lambda file: logging.getLogger(__name__))
+    monkeypatch.setattr(stage_job.log, "start_log", lambda file: logging.getLogger(__name__))
     snakemake = SimpleNamespace(
         log=[],
         config={} if settings is None else {"runtime": settings},

@@ -1,7 +1,7 @@
 import psutil
 import pytest
 
-from aam.util.worklog import log_work, read_work
+from aam.util.log import log_work, read_work
 
 
 def test_a_log_tells_of_its_work_unless_it_failed(caplog) -> None:
