@@ -156,7 +156,7 @@ def one_worker(whole, monkeypatch) -> list[int]:
         starts.append(first)
         return here(dataset, first, workers=1, pin=False)
 
-    monkeypatch.setattr(loop, "batches", with_worker)
+    monkeypatch.setattr(loop, "load_batches", with_worker)
     asked = _MultiProcessingDataLoaderIter._try_get_data
     monkeypatch.setattr(asked, "__defaults__", (0.2,))
     return starts
