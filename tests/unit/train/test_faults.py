@@ -150,7 +150,7 @@ def test_where_no_checkpoint_can_be_read_the_run_begins_anew(
 @pytest.fixture
 def one_worker(whole, monkeypatch) -> list[int]:
     """Let a CPU have a worker, and return the steps that loaders began with."""
-    starts, here = [], loop.batches
+    starts, here = [], loop.load_batches
 
     def with_worker(dataset, first, workers, pin, devices):
         starts.append(first)
