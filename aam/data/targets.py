@@ -83,6 +83,7 @@ def samples_where(
         values = metadata_column(metadata, column)
         kept = metadata[values.isin(spellings_of(wanted, values))]
         if not len(kept):
+            # Rarefaction may have dropped them: what the whole table has says so.
             raise _nothing_kept(column, wanted, values, before and before.where(where))
         absent = [one for one in wanted if not values.isin(spellings_of([one], values)).any()]
         if absent:
@@ -197,6 +198,7 @@ def observed_values(
     """
     wheres = list(where)
     read = [_observed(metadata, kind, column, classes, before, wheres) for column in columns]
+    # Samples that lack one of several targets are left out of all.
     values = pd.concat(read, axis=1, join="inner")
     values = values.loc[metadata.index[metadata.index.isin(values.index)]]
     if not len(values):
@@ -330,6 +332,7 @@ def _require_varied(
         which = "that `where` of the task keeps" if where else "that have one"
         require_varied(given, column, which)
         return
+    # The text of the metadata, since a number would be shown in another form.
     one = metadata_column(before.metadata, column).loc[given.index].iloc[0]
     lost = first_few(f"{size} of {name!r}" for name, size in counts.items() if name != one)
     raise problem(

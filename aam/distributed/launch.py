@@ -77,6 +77,7 @@ def call_in_processes(
     threads = max(1, runtime.threads // runtime.devices)
     granted = replace(runtime, threads=threads, launched=True)
     runtime.work.mkdir(parents=True, exist_ok=True)
+    # In the work folder and not in /tmp, because all nodes have to see it.
     with tempfile.TemporaryDirectory(prefix="launch-", dir=runtime.work) as name:
         folder = Path(name).absolute()
         # The agents get the function by its name, so that they need not import what it needs.

@@ -61,6 +61,7 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
     plain = _replace_nested(state, describe)
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     dcp.save(tensors, storage_writer=writer)
+    # All that is not sharded is the same in every process.
     if dist.get_rank() == 0:
         torch.save(plain, folder / PLAIN)
         write_manifest(folder)
@@ -82,6 +83,7 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     dict
         Nested like what was written.
     """
+    # Any sharded parameter tells how all are placed in this run.
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}
 

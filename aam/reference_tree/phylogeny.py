@@ -169,6 +169,7 @@ class ReferencePhylogeny:
             engine = Sparse()
         parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
         matrix_NN = np.empty((samples, samples))
+        # A few rows at a time: engines may hold the distances in files, as float32.
         with engine.compute(counts, tree, metric, parameters) as values:
             for first in range(0, samples, ROWS_AT_ONCE):
                 rows = slice(first, first + ROWS_AT_ONCE)
@@ -243,6 +244,7 @@ class ReferencePhylogeny:
         below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
         below_NB.sort_indices()
         reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
+        # In float64, because float32 would lose digits that the logarithms have.
         sqrt_length_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
         logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads)
         logs = logs * sqrt_length_B[below_NB.indices]

@@ -87,6 +87,8 @@ class Study:
             counts = import_counts(table, sequences)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
+            # The order is that of the stages of a run, so that `check` warns in the order in which
+            # the page does.
             warn_of_odd_reads(table, counts.table, counts.sequences)
             rows = pd.DataFrame(index=pd.Index(sample_ids))
             if metadata is not None:
@@ -170,6 +172,7 @@ class Study:
         if not kept:
             raise too_deep(table.sample_ids, table.reads, depth)
         rows = self.metadata.loc[kept]
+        # Selecting rows may lose the attributes, which hold the types that the file declares.
         rows.attrs = dict(self.metadata.attrs)
         return rows
 
