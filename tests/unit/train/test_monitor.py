@@ -1,4 +1,4 @@
-"""What a run takes, with a clock and a driver that the test plays, and the profile of some steps."""
+"""What a run takes, with a clock and a driver that the test plays; the profile of some steps."""
 
 import json
 import logging
