@@ -14,11 +14,11 @@ import torch
 from stage_calls import as_outputs
 
 from aam.config.sections.execution import Runtime
+from aam.config.settings.training import PretrainSettings
 from aam.distributed import launch
 from aam.distributed.processes import World
 from aam.stages import pretrain
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import provenance
@@ -48,8 +48,8 @@ def run(study, tmp_path):
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
         pretrain.pretrain_encoder(
-            inputs=PretrainInputs.read(study.pretraining_inputs),
-            settings=PretrainSettings.read(settings),
+            inputs=PretrainInputs.model_validate(study.pretraining_inputs),
+            settings=PretrainSettings.model_validate(settings),
             runtime=runtime,
             **as_outputs(outputs),
             provenance=provenance(settings, study.pretraining_inputs),

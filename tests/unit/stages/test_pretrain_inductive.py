@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from stage_calls import as_outputs
 
+from aam.config.settings.training import PretrainSettings
 from aam.data.folds import TEST, read_folds
 from aam.data.stores import places_of, write_samples
 from aam.distances.store import write_distances, write_faith_pd
@@ -22,7 +23,6 @@ from aam.model.store import load_config
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import inductive
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
@@ -36,9 +36,9 @@ def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
     options = RunOptions(work=folder / "work", **runtime)
     settings = study.pretrain_slice(epochs=1)
     pretrain_fold_encoders(
-        inputs=PretrainInputs.read(inputs),
+        inputs=PretrainInputs.model_validate(inputs),
         members=inputs["members"],
-        settings=PretrainSettings.read(settings),
+        settings=PretrainSettings.model_validate(settings),
         runtime=options,
         **as_outputs(outputs),
         provenance=provenance(settings, inputs),

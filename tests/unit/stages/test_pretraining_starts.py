@@ -13,6 +13,7 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.settings.training import PretrainSettings
 from aam.data.sequences import tokenize, write_fasta
 from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import FeatureTable, write_biom
@@ -21,7 +22,6 @@ from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.manifest import write_manifest
@@ -49,7 +49,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         raw["unifrac"] = {"metrics": ["unweighted", "weighted_normalized"]}
         raw["pretraining"] = {"epochs": 2, "batch_size": 6, "targets": "batch", **training}
         raw.pop("tasks")
-        settings = slices.pretrain(load(raw), "d", "small")
+        settings = slices.pretrain(load(raw), "d", "small").plain()
         inputs = {**common, **dict(files), "metadata": metadata}
         if length < 20:
             inputs["tokens"] = folder / f"tokens{length}"
@@ -59,8 +59,8 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         outputs = {name: folder / where / name for name in PRETRAINING}
         options = RunOptions(work=folder / where / "work")
         pretrain_encoder(
-            inputs=PretrainInputs.read(inputs),
-            settings=PretrainSettings.read(settings),
+            inputs=PretrainInputs.model_validate(inputs),
+            settings=PretrainSettings.model_validate(settings),
             runtime=options,
             **as_outputs(outputs),
             provenance=provenance(settings, inputs),
@@ -229,4 +229,4 @@ def test_models_do_not_begin_with_each_other_in_a_circle(study):
     with pytest.raises(InputError, match="inductive.*begins with another model of d"):
         load(raw)
     del raw["tasks"]["inductive"]
-    assert slices.pretrain(load(raw), "d", "b")["model"]["width"] == 16
+    assert slices.pretrain(load(raw), "d", "b").model.width == 16
