@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 import aam
+from aam.config import slices
 from aam.config.configuration import load
 from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
@@ -25,14 +26,15 @@ from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import (
-    configuration,
     depth_sentences,
     plain_name,
-    proposed_depth,
+    propose_configuration,
+    propose_depth,
 )
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
+from aam.util.digests import claim
 from aam.util.errors import InputError, first_line, problem
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
@@ -121,7 +123,7 @@ def _init(given: argparse.Namespace) -> None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
         known = [name for name in targets or () if name in study.metadata]
         reads_N = study.reads_that_matter(known)
-        depth = proposed_depth(reads_N)
+        depth = propose_depth(reads_N)
         about_depth = list(depth_sentences(reads_N, depth))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
@@ -129,7 +131,7 @@ def _init(given: argparse.Namespace) -> None:
         columns = columns_of(kept)
         if targets is not None:
             require_targets(columns, targets, given.metadata)
-        proposed = configuration(
+        proposed = propose_configuration(
             {name: str(path) for name, path in files.items()},
             columns,
             depth,
@@ -158,12 +160,37 @@ def _option_before_file(words: Sequence[str]) -> InputError:
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Describe the study, even where nothing changed since it was described last."""
-    _snakemake([given.file, *given.options], check=True)
+    """Describe the study of each dataset, and keep what was said."""
+    files, others = _configurations(given)
+    raw = _merged(files)
+    if others:
+        options = _parse(others)
+        if options.targets:
+            targets = " ".join(options.targets)
+            hint = f"write: aam run {' '.join(map(str, files))} {targets}"
+            raise problem("aam check", f"the target {targets}", "options, but no target", hint)
+        _check_options(options, others)
+        _lay_over(raw, _given_keys(options))
+    config = load(raw)
+    require_files(config)
+    claim(Path(config.results_dir), Path.cwd())
+    # Only this command reads a study and estimates times.
+    from aam.stages.describe import describe_study, files_to_read
+
+    for dataset in config.datasets:
+        print(f"Reading the files of {dataset}\n", flush=True)
+        with files_to_read(config, dataset) as paths:
+            text = describe_study(slices.describe(config, dataset), **paths)
+        write_text(Path(config.results_dir) / dataset / "check.txt", text)
+        print(text)
+    print("All files can be read")
 
 
 def _run(given: argparse.Namespace) -> None:
-    _snakemake([given.file, *given.options])
+    files, others = _configurations(given)
+    for path in files:
+        read_configuration(path)
+    _snakemake(files, others)
 
 
 def _crate(given: argparse.Namespace) -> None:
@@ -198,38 +225,47 @@ def _lay_over(base: dict[str, Any], changes: Mapping[str, Any]) -> None:
             base[key] = value
 
 
-def _snakemake(arguments: list[str | Path], *, check: bool = False) -> None:
+def _configurations(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
+    """Return the configurations in front, and the words behind them."""
+    words = [str(given.file), *map(str, given.options)]
+    number = 1
+    while number < len(words) and Path(words[number]).suffix in CONFIGURATIONS:
+        number += 1
+    return [Path(word) for word in words[:number]], words[number:]
+
+
+def _given_keys(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keys of a configuration that the option `--config` has."""
+    from snakemake.cli import parse_config
+
+    try:
+        keys: dict[str, Any] = parse_config(options.config)
+    except ValueError as error:
+        expected = "keys of the configuration and their values"
+        raise problem("--config", first_line(error), expected, "correct the key") from error
+    return keys
+
+
+def _snakemake(files: Sequence[Path], others: Sequence[str]) -> None:
     """Run Snakemake in this process; it ends the process.
 
     Parameters
     ----------
-    arguments
-        Configurations first, then what Snakemake gets.
-    check
-        Whether the study is described instead of what targets name.
+    files
+        The configurations.
+    others
+        What Snakemake gets besides.
 
     Raises
     ------
     InputError
-        A configuration cannot be read, an option or a profile does not exist, or the workflow is
-        not there.
+        An option or a profile does not exist, or the workflow is not there.
     """
-    given = [str(argument) for argument in arguments]
-    number = 1
-    while number < len(given) and Path(given[number]).suffix in CONFIGURATIONS:
-        number += 1
-    for name in given[:number]:
-        read_configuration(Path(name))
     root = _workflow_folder()
     # Snakemake looks for its plugins along the path, and an editable install is not on it.
     sys.path.insert(0, str(root))
-    others = given[number:]
     options = _parse(others)
     _check_options(options, others)
-    if check and options.targets:
-        targets = " ".join(options.targets)
-        hint = f"write: aam run {' '.join(given[:number])} {targets}"
-        raise problem("aam check", f"the target {targets}", "options, but no target", hint)
     profiles = _require_profiles(options, root)
     _require_slurm(options, profiles)
     defaults: list[str] = []
@@ -238,15 +274,12 @@ def _snakemake(arguments: list[str | Path], *, check: bool = False) -> None:
         defaults = [*_profile_arguments(profile), "--workflow-profile", "none"]
         defaults += ["--logger", "aam", "--cores", "all"]
     # `--configfile` takes all that follows it up to the next option: not so `--snakefile`.
-    files = ["--configfile", *given[:number], "--snakefile", str(root / "Snakefile")]
-    if check:
-        others = [*(word for word in others if word != "--"), "--forcerun", "describe"]
-        others += ["--", "check"]
+    named = ["--configfile", *map(str, files), "--snakefile", str(root / "Snakefile")]
     _use_writable_caches()
 
     from snakemake.cli import main as snakemake
 
-    snakemake([*defaults, *files, *others])
+    snakemake([*defaults, *named, *others])
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

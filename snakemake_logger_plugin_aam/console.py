@@ -38,7 +38,7 @@ NO_WRITING = re.compile(
 NO_FOLDER = re.compile(
     r"^WorkflowError:\nFailed to create output directory.*" + _SYSTEM.format(r"\d+"), re.DOTALL
 )
-TARGETS = ("all", "first", "data", "check", "pretraining", "finetuning", "bench")
+TARGETS = ("all", "first", "data", "pretraining", "finetuning", "bench")
 """What `workflow/Snakefile` makes by name."""
 CONFIGURATIONS = (".yaml", ".yml", ".json")
 """Endings of configurations; targets that people name have none."""
@@ -63,11 +63,11 @@ class Job:
     def progress(self) -> str:
         """How far it is: the time left where its log says so, else the time that it took."""
         # Not above: see `LogHandler`.
-        from aam.util.log import duration
+        from aam.util.log import format_duration
 
         lines = PROGRESS.findall(_tail(self.log))
         if not lines:
-            return duration(time.monotonic() - self.started_s)
+            return format_duration(time.monotonic() - self.started_s)
         name, step, left = lines[-1]
         return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
 

@@ -15,7 +15,10 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "aam", "config", "profiles", "snakemake_logger_plugin_aam", "workflow")
+PARTS = (
+    *("Snakefile", "aam", "benchmarks", "config", "profiles"),
+    *("snakemake_logger_plugin_aam", "workflow"),
+)
 TABLE = re.compile(r"^(\w+) +(\d+)$", re.MULTILINE)
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1}
 TASK = {"dataset": "demo", "folds": {"k": 2, "groups": "host"}}

@@ -125,7 +125,9 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     return tree
 
 
-def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
+def find_branches(
+    tree: TreeNode, feature_ids: Sequence[str]
+) -> tuple[csr_array, NDArray[np.float64]]:
     """Return which branches lie above which features, and how long they are.
 
     Parameters
@@ -145,6 +147,7 @@ def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDA
     nodes = list(tree.postorder(include_self=False))
     above: dict[int, list[int]] = {id(tree): []}
     by_tip: dict[str, list[int]] = {}
+    # In reverse postorder a node comes before its children, which extend its path from the root.
     for column, node in reversed(list(enumerate(nodes))):
         above[id(node)] = [*above[id(node.parent)], column]
         if node.is_tip():
@@ -175,7 +178,7 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
     lengths : numpy.ndarray
         Lengths of the branches, float64 [B].
     """
-    membership, lengths = branches(tree, table.feature_ids)
+    membership, lengths = find_branches(tree, table.feature_ids)
     counts = csr_array(table.counts @ membership)
     totals = np.repeat(table.reads, np.diff(counts.indptr))
     return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
@@ -203,6 +206,8 @@ def check_lengths(
         Two samples or more have features on branches of length 0 alone.
     """
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
+    # A single such sample does no harm: its distance to any other has that one's branches to divide
+    # by.
     if len(flat) > 1:
         samples = count_names("sample", [sample_ids[int(row)] for row in flat])
         actual = f"branches of length 0 only, above all features of {samples}"

@@ -121,6 +121,7 @@ def read_numbers(text: pd.Series) -> Numbers:
     for ways, bodies in _bodies(cleaned, counts):
         for way, plain in _plain_texts(bodies):
             size = sum(counts[one] for one in plain)
+            # The first of equals is taken, and plain numbers come first.
             if size > most:
                 most = size
                 best = plain
@@ -232,7 +233,7 @@ def missing_among_numbers(counts: Mapping[str, int], *, is_declared: bool = Fals
     return []
 
 
-def alike(values: Iterable[str]) -> list[list[str]]:
+def group_alike(values: Iterable[str]) -> list[list[str]]:
     """Return the values that people read as one though they are written differently.
 
     They differ in case, spaces, dashes, underscores or the encoding of a letter, are equal
@@ -263,12 +264,13 @@ def _key(value: str) -> Decimal | str:
     if _PLAIN.fullmatch(number):
         return Decimal(number)
     text = unicodedata.normalize("NFKC", value).casefold()
+    # Signs of the category Cf have no width: nobody sees that two values differ in them.
     text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
     joined = " ".join(re.split(r"[\s_-]+", text)).strip()
     return joined or text
 
 
-def spelled_as_one(counts: Mapping[str, int]) -> dict[str, str]:
+def join_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     """Return the spellings that are certainly one value, each with the one that replaces it.
 
     Among numbers alone these are `1.0` and `1`, which tools that fill gaps make of each other;
@@ -292,7 +294,7 @@ def spelled_as_one(counts: Mapping[str, int]) -> dict[str, str]:
     return {value: one for value, one in replaced.items() if value != one}
 
 
-def sentinels(values: pd.Series) -> dict[float, int]:
+def find_sentinels(values: pd.Series) -> dict[float, int]:
     """Return numbers that may stand for a missing value, with their numbers of samples.
 
     They lie further from all others than these from each other: one such as -9999 or 999, or
@@ -306,6 +308,7 @@ def sentinels(values: pd.Series) -> dict[float, int]:
     counts = values.value_counts()
     coded = [value for value in counts.index if _is_coded(value)]
     usual = counts.index.difference(coded)
+    # The range of one or two numbers says nothing about what is far from them.
     if len(usual) < 3:
         return {}
     found = {

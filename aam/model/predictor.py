@@ -21,7 +21,7 @@ from aam.model.encoder import Encoder, build_encoder, initialize
 from aam.model.fusion import UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
-from aam.model.store import load_config, rebuilt, save_model
+from aam.model.store import load_config, rebuild, save_model
 
 FORMAT = 6
 """Version of the model directories that are written and read."""
@@ -188,6 +188,8 @@ class Predictor(nn.Module):
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            # The order of these draws is part of every result: a new part is drawn behind the
+            # others.
             self.head: ValueHead | KernelHead
             if kernel is None:
                 self.head = ValueHead(shape.width, outputs)
@@ -331,4 +333,4 @@ def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
             seed=0,
         )
 
-    return rebuilt(directory, build), config
+    return rebuild(directory, build), config

@@ -1,16 +1,21 @@
 """What a study is, from the user's files alone, before anything is computed."""
 
 import math
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from aam.config import slices
+from aam.config.configuration import Config
+from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
-from aam.data.splits import labelled
+from aam.data.splits import divide_labelled
 from aam.data.study.study import (
     Study,
     decision_lines,
@@ -22,58 +27,37 @@ from aam.data.table import FeatureTable
 from aam.inference.nearness import check_nearness, find_near, measure_nearness
 from aam.inference.tables import rarefy_views, read_table
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
-from aam.util.atomic import write_text
-from aam.util.log import duration, has_console
+from aam.stages.simulate import simulate_study
+from aam.util.log import format_duration
 from aam.util.notes import collect_notes
 
 
 def describe_study(
+    plan: Mapping[str, Any],
     *,
     table: Path,
     sequences: Path | None = None,
     tree: Path | None = None,
     metadata: Path | None = None,
     taxonomy: Path | None = None,
-    dataset: str,
-    root: Literal["given", "min_variance"] = "given",
-    depth: int,
-    drops_long_branches: bool = False,
-    max_length_bp: int,
-    predictions: Mapping[str, Mapping[str, str]] = {},
-    models: Mapping[str, Mapping[str, Any]] = {},
-    tasks: Mapping[str, Mapping[str, Any]] = {},
-    text_out: Path,
-) -> None:
-    """Read all files of the user, and print and write what they hold and how long a run takes.
+) -> str:
+    """Read all files of the user, and say what they hold and how long a run takes.
 
     Parameters
     ----------
+    plan
+        The slice `aam.config.slices.describe`: what a run does with the files.
     table
         The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
     sequences
         FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences.
     tree, metadata, taxonomy
         Further files of the user, where there are any.
-    dataset
-        What the dataset is called.
-    root
-        Where the root of the user's tree lies.
-    depth
-        Reads that rarefaction will draw from each sample.
-    drops_long_branches
-        Whether rarefaction leaves out ASVs behind long branches of the given tree.
-    max_length_bp
-        Length that sequences will be cut to.
-    predictions
-        By the name of a table to predict for the paths of its files: `table`, and `sequences` and
-        `metadata` where given.
-    models
-        By the name of a model its slice of the configuration, `aam.config.slices.pretrain`.
-    tasks
-        By the name of a task its slice of the configuration, `aam.config.slices.folds`, with
-        `finetuning` and with the number of samples that are `explained`.
-    text_out
-        Text file to write.
+
+    Returns
+    -------
+    str
+        Lines of text.
 
     Raises
     ------
@@ -87,33 +71,58 @@ def describe_study(
         tree=tree,
         metadata=metadata,
         taxonomy=taxonomy,
-        is_rooted=root == "given",
+        is_rooted=plan["root"] == "given",
     )
-    plan = {
-        "depth": depth,
-        "drops_long_branches": drops_long_branches,
-        "max_length_bp": max_length_bp,
-        "models": models,
-        "tasks": tasks,
-    }
-    text = "\n".join(_sentences(study, plan, predictions)) + "\n"
-    write_text(text_out, text)
-    # A console shows the file.
-    if not has_console():
-        print(f"\n{dataset}\n{text}")
+    return "\n".join(_sentences(study, plan)) + "\n"
 
 
-def _sentences(
-    study: Study, plan: Mapping[str, Any], predictions: Mapping[str, Mapping[str, str]]
-) -> list[str]:
-    """Return what a study has and what its tasks find; `plan` has depth, length, models, tasks."""
+@contextmanager
+def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
+    """Yield the files of a dataset by name; those of a simulated one exist inside the block only.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Yields
+    ------
+    dict
+        Arguments of `describe_study`.
+    """
+    section = config.datasets[dataset]
+    if section.simulate is None:
+        yield user_files(config, section)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        files = {
+            "table": root / "table.biom",
+            "tree": root / "tree.nwk",
+            "metadata": root / "metadata.tsv",
+        }
+        simulate_study(
+            **slices.simulate(config, dataset).plain(),
+            table_out=files["table"],
+            tree_out=files["tree"],
+            metadata_out=files["metadata"],
+            new_table_out=root / "new_table.biom",
+            new_metadata_out=root / "new_metadata.tsv",
+        )
+        yield files
+
+
+def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
+    """Return what a study has and what its tasks find."""
     kept = study.at_depth(plan["depth"], drops_long_branches=plan["drops_long_branches"])
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes
         for name, task in plan["tasks"].items():
-            wanted, values, fold, groups = labelled(
+            wanted, values, fold, groups = divide_labelled(
                 kept, task, before=study.metadata, depth=plan["depth"]
             )
             for column in [*task["categories"], *task["report_by"]]:
@@ -123,7 +132,7 @@ def _sentences(
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
             lines += task_sentences(name, task, wanted, values, groups)
-        for name, files in predictions.items():
+        for name, files in plan["predictions"].items():
             lines.append(_describe_predicted(name, files, study, plan))
     lines += decision_lines(notes)
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
@@ -182,4 +191,4 @@ def _times(
 
 
 def _rounded(seconds: float) -> str:
-    return duration(10 * math.ceil(seconds / 10))
+    return format_duration(10 * math.ceil(seconds / 10))

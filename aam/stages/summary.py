@@ -17,25 +17,33 @@ from aam.config.names import name_models
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
-from aam.evaluate.scores import split_targets
+from aam.evaluate.task_report import TaskReport
 from aam.report.duration import NETWORK_PARTS, Work, expected_parts
 from aam.report.labels import capitalize
+from aam.report.page.answers import is_baseline, judge_all, label_reports, write_short_answer
 from aam.report.page.cautions import (
     Caution,
+    list_cautions,
     list_encoder_cautions,
     list_prediction_cautions,
     list_rarefaction_cautions,
 )
-from aam.report.page.details import encoder_sentences
+from aam.report.page.details import encoder_sentences, left_out_sentences
+from aam.report.page.mappings import page_report, split_targets
 from aam.report.page.methods import MethodsText, methods_text
 from aam.report.page.networks import network_sentences
-from aam.report.page.render import EncoderSection, PageFigure, Results, render_caption, render_page
-from aam.report.page.reports import is_baseline
-from aam.report.page.result_tables import Table, in_training, with_few_near
+from aam.report.page.render import (
+    EncoderSection,
+    PageFigure,
+    Results,
+    render_caption,
+    render_page,
+    render_summary,
+)
 from aam.report.page.sections import TRAINING, TaskFiles, task_sections
-from aam.report.page.sentences.left_out import describe_left_out, describe_long_branches
-from aam.report.summary import closing_lines, summary_page
+from aam.report.page.tables import Table, in_training, with_few_near
 from aam.util.atomic import read_json, write_text
+from aam.util.errors import first_few
 from aam.util.notes import Note, read_notes
 from aam.version import __version__
 
@@ -132,14 +140,16 @@ def write_summary(
         ],
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(networks, tasks, imported, sequences, records.reports)),
-        left_out=_left_out_sentences(records, drops_long_branches=drops_long_branches),
+        left_out=list(
+            left_out_sentences(records.left_out.values(), drops_long_branches=drops_long_branches)
+        ),
         data_figures=_below(records.figures, "rarefaction"),
         methods=_methods(settings, records),
         files=_linked_files(records, accuracy),
         made_from=_made_from(records),
     )
     write_text(report_out, render_page(results))
-    write_text(summary_out, _summary_markdown(results, records, page=report_out.name))
+    write_text(summary_out, render_summary(results, page=report_out.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +186,9 @@ class _Records:
         root
             Folder of the dataset's results.
         pretrain
-            `metrics.json` of each encoder.
+            `scores.json` of each encoder.
         finetune
-            `metrics.json` of each task, or of its first answer.
+            `scores.json` of each task, or of its first answer.
         predictions, dropped
             Tables of predictions for other tables, and of samples that were left out.
         figures
@@ -187,7 +197,7 @@ class _Records:
         return cls(
             root=root,
             encoder_files={path: read_json(path) for path in pretrain},
-            task_files={path: read_json(path) for path in finetune},
+            task_files={path: page_report(TaskReport.read(path)) for path in finetune},
             predictions={path: read_results(path) for path in predictions},
             left_out={path: read_results(path) for path in dropped},
             figures=figures,
@@ -223,7 +233,7 @@ def closing_summary(
     page
         The page that the run wrote, in the folder of the dataset's results.
     scores
-        `metrics.json` of each task on the page, those of the first task first. Others in that
+        `scores.json` of each task on the page, those of the first task first. Others in that
         folder are of tasks that nobody asked for.
     notes
         TSV files of what was decided for the user, of which the cautions are named.
@@ -235,9 +245,26 @@ def closing_summary(
     str
         The lines.
     """
-    cautions = [note.text for note in _decisions(notes) if note.is_caution]
-    reports = [read_json(path) for path in scores]
-    return "\n".join(closing_lines(page, reports, cautions=cautions, left_over=left_over))
+    dataset = page.parent.name
+    unasked = []
+    if left_over:
+        shown = f"{first_few(left_over)} in {page.parent}"
+        unasked = [f"Not asked for any more, and not on the page: {shown}"]
+    if not scores:
+        return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
+    reports = label_reports([page_report(TaskReport.read(path)) for path in scores])
+    verdict = judge_all(reports)[0]
+    light = list_cautions(reports[0], verdict)[0]
+    number = len({report["task"] for report in reports})
+    every = f", which has all {number} tasks" if number > 1 else ""
+    lines = [
+        f"{dataset}, {reports[0]['task']}: {write_short_answer(reports[0], verdict)}",
+        f"Light: {light.light}. {light.text}",
+        *(f"Light: caution. {note.text}" for note in _decisions(notes) if note.is_caution),
+        f"Page{every}: open {page} in a browser",
+        *unasked,
+    ]
+    return "\n".join(lines)
 
 
 def closing_predictions(paths: Sequence[Path]) -> list[str]:
@@ -278,14 +305,6 @@ def _encoder_sections(records: _Records) -> list[EncoderSection]:
         text = " ".join(encoder_sentences(report))
         sections.append(EncoderSection(labels[name], text, shown))
     return sections
-
-
-def _left_out_sentences(records: _Records, *, drops_long_branches: bool) -> list[str]:
-    """Return what is said of the samples and features that were left out."""
-    lines = [describe_long_branches()] if drops_long_branches else []
-    for table in records.left_out.values():
-        lines += describe_left_out(table)
-    return lines
 
 
 def _task_files(
@@ -454,17 +473,3 @@ def _made_from(records: _Records) -> Table:
         digest = made.get("aam.settings", "")[:16]
         rows.append([_link(records.root, path), made.get("aam.version", "")[:16], digest])
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)
-
-
-def _summary_markdown(results: Results, records: _Records, *, page: str) -> str:
-    """Return the answers that the page begins with as Markdown; `page` is the page's file name."""
-    return summary_page(
-        results.dataset,
-        records.encoders,
-        records.reports,
-        results.cautions,
-        results.left_out,
-        decisions=results.decisions,
-        networks=results.networks,
-        page=page,
-    )

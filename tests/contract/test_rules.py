@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / "workflow"
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
-TARGETS = {"all", "first", "bench", "check", "data", "pretraining", "finetuning"}
+TARGETS = {"all", "first", "bench", "data", "pretraining", "finetuning"}
 COMPUTING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_super_learner", "explain"),
     "benchmark_speed",

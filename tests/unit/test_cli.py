@@ -92,10 +92,10 @@ def test_a_run_has_the_settings_of_the_profile_and_all_cores(
     first, second = (tmp_path / name for name in ("a.yaml", "b.yaml"))
     for path in (first, second):
         path.write_text("datasets: {}\n")
-    given = passed_on(monkeypatch, "run", str(first), str(second), "check", "-n")
+    given = passed_on(monkeypatch, "run", str(first), str(second), "data", "-n")
     found = parsed(given)
     assert [str(path) for path in found.configfile] == [str(first), str(second)]
-    assert (list(found.targets), found.dryrun, found.logger) == (["check"], True, ["aam"])
+    assert (list(found.targets), found.dryrun, found.logger) == (["data"], True, ["aam"])
     assert Path(found.snakefile) == REPOSITORY / "Snakefile"
     profile = snakemake.cli.get_argument_parser(profiles=[REPOSITORY / "profiles" / "default"])
     expected = profile.parse_args([])
@@ -110,8 +110,8 @@ def test_a_run_has_the_settings_of_the_profile_and_all_cores(
     ("options", "targets"),
     [
         (["--rerun-incomplete", "results/x"], ["results/x"]),
-        (["--cores", "3", "--", "check", "data"], ["check", "data"]),
-        (["results/x/metrics.json"], ["results/x/metrics.json"]),
+        (["--cores", "3", "--", "first", "data"], ["first", "data"]),
+        (["results/x/scores.json"], ["results/x/scores.json"]),
     ],
 )
 def test_what_stands_behind_the_file_is_snakemakes(
@@ -137,14 +137,21 @@ def test_with_a_profile_of_ones_own_nothing_is_laid_over_it(
     assert not {"--cores", "--resources", "--logger"} & set(given)
 
 
-def test_check_describes_the_study_even_if_nothing_changed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_check_describes_each_study_with_the_keys_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("datasets: {}\n")
-    found = parsed(passed_on(monkeypatch, "check", str(path), "-n"))
-    assert (list(found.targets), set(found.forcerun)) == (["check"], {"describe"})
-    assert found.dryrun
+    monkeypatch.chdir(tmp_path)
+    one = {"samples": 36, "features": 60, "length_bp": 40}
+    sections = {"datasets": {"one": {"simulate": one}, "two": {"simulate": {**one, "seed": 2}}}}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump({**sections, "models": {}}))
+    main(["check", "a.yaml", "--cores", "1", "--config", "rarefaction={depth: 70}"])
+    printed = capsys.readouterr().out
+    for dataset in sections["datasets"]:
+        text = (tmp_path / "results" / dataset / "check.txt").read_text()
+        assert "36 samples" in text
+        assert f"Reading the files of {dataset}\n\n{text}" in printed
+    with pytest.raises(SystemExit, match=r"rarefaction\.depth: got 9000"):
+        main(["check", "a.yaml", "--config", "rarefaction={depth: 9000}"])
 
 
 def test_what_is_not_there_is_one_message(
@@ -158,7 +165,7 @@ def test_what_is_not_there_is_one_message(
     monkeypatch.setattr(digest, "PACKAGE_ROOT", tmp_path / "site" / "aam")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="without its workflow.*a clone of the repository"):
-        main(["check", str(path)])
+        main(["run", str(path)])
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"aam {aam.__version__}\n"

@@ -177,7 +177,7 @@ def test_the_time_left_is_that_of_the_training_itself(
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("check", "if check is a target, write -- before it: --configfile FILE -- check"),
+        ("data", "if data is a target, write -- before it: --configfile FILE -- data"),
         ("config/main.yaml", "correct the path"),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_word_that_snakemake_takes_for_a_configuration_is_one_message(name, hi
     assert problem is not None
     assert problem.startswith(f"{name}: got no such file; expected a configuration")
     assert problem.endswith(f"Hint: {hint}")
-    assert mended("KeyError: 'check'") is None
+    assert mended("KeyError: 'data'") is None
 
 
 @pytest.mark.parametrize(

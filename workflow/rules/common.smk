@@ -18,7 +18,7 @@ from aam.config.configuration import load, resolved
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.names import AAM
-from aam.config.user_files import predicted_files, require_files, user_files
+from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.digests import claim, user_digests
 from aam.util.errors import InputError

@@ -1,7 +1,7 @@
 """Bring the user's files, or a simulated study, into the form that every other stage reads.
 
 Inputs: the files of `datasets`, or none.
-Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `notes/`: what was decided for the user; `check.txt` when asked for.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `notes/`: what was decided for the user.
 """
 
 
@@ -146,28 +146,3 @@ rule import_taxonomy:
         "Reading the taxonomy of {wildcards.dataset}"
     script:
         "../scripts/import_taxonomy.py"
-
-
-rule describe:
-    input:
-        unpack(all_source_files),
-    output:
-        text=result("check.txt"),
-    log:
-        result("logs/describe.log"),
-    benchmark:
-        result("benchmarks/describe.tsv")
-    conda:
-        ENVIRONMENT
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    params:
-        settings=lambda wildcards: slices.describe(CONFIG, wildcards.dataset),
-        code=script_digest("describe"),
-        content=described_content,
-    message:
-        "Reading the files of {wildcards.dataset}"
-    script:
-        "../scripts/describe.py"

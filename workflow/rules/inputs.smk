@@ -28,25 +28,6 @@ def source_files(*names):
     return files
 
 
-def all_source_files(wildcards):
-    """Return all files of a dataset, and those of the tables to predict for."""
-    files = source_files("table", "sequences", "tree", "metadata", "taxonomy")(
-        wildcards
-    )
-    predicted = predicted_files(CONFIG, wildcards.dataset).values()
-    return {
-        **files,
-        "predictions": [str(path) for named in predicted for path in named.values()],
-    }
-
-
-def described_content(wildcards):
-    """Return the digests of `all_source_files`; those of tables to predict for have numbers."""
-    files = all_source_files(wildcards)
-    numbered = {str(i): path for i, path in enumerate(files.pop("predictions"))}
-    return user_digests({**files, **numbered}, Path(CONFIG.results_dir))
-
-
 def content_of(files):
     """Return the function of the digests of an input function's files, where they are the user's."""
     return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))

@@ -71,6 +71,7 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
         actual = f"text that is not Newick ({error})"
         raise problem(path, actual, EXPECTED, _syntax_hint(text, str(error))) from error
     with path.open("rb") as handle:
+        # An artifact says so by its type, which `read_text` has checked.
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
     refuse(_problems(path, tree, is_declared or not is_rooted))
     tree.length = None
@@ -88,7 +89,7 @@ def _syntax_hint(text: str, said: str) -> str:
     return "check that the file is whole: it ends with ';', or export the tree again"
 
 
-def cut_to(
+def cut_tree(
     tree: TreeNode,
     feature_ids: Sequence[str],
     path: Path,
@@ -133,6 +134,8 @@ def cut_to(
             hint,
         )
     cut = tree.shear(feature_ids, strict=False, inplace=True)
+    # Where all features lie in one clade, shearing makes its node the root, whose length would not
+    # count: a root above it keeps distances to the root.
     return cut if cut.length is None else TreeNode(children=[cut])
 
 
@@ -150,7 +153,7 @@ def load_cut_tree(
     path
         As for `load_tree`.
     feature_ids, other_names
-        As for `cut_to`.
+        As for `cut_tree`.
     is_rooted
         Whether to keep the root of the file. If not, the distances of the tips to the root vary
         least (`root_by_variance`).
@@ -162,7 +165,7 @@ def load_cut_tree(
     """
     given = load_tree(path, is_rooted=is_rooted)
     logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
-    cut = cut_to(given, feature_ids, path, other_names)
+    cut = cut_tree(given, feature_ids, path, other_names)
     return cut if is_rooted else root_by_variance(cut)
 
 
@@ -229,6 +232,7 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     for text, wrong, hint in (
         ("no length", [node for node, x in edges if x is None], _LENGTHS),
         (
+            # `ssu` reads lengths as float32.
             "a length beyond fp32",
             [node for node, x in edges if x and not 1e-37 < abs(x) < 1e37],
             f"export the tree again, or {_BUILD}",

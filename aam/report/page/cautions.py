@@ -4,12 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.evaluate.scores import is_better
-from aam.report.labels import row_label
-from aam.report.page.reports import best_baseline, leading_name, leading_scores, target_and_unit
-from aam.report.page.sentences import limits as sentences
-from aam.report.page.sentences.verdicts import explain_doubt, explain_failure, explain_success
-from aam.report.page.verdicts import CHANCE, Outcome, Verdict
+from aam.report.labels import format_percent, format_score, row_label, shorten, to_words
+from aam.report.page.answers import (
+    Outcome,
+    Verdict,
+    best_baseline,
+    leading_name,
+    leading_scores,
+    mention_correction,
+    name_difference,
+    target_and_unit,
+)
+from aam.util.errors import first_names
 
 Light = Literal["stop", "caution", "good"]
 LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "caution", "does not work": "stop"}
@@ -49,15 +57,16 @@ def list_cautions(report: Mapping[str, Any], verdict: Verdict) -> list[Caution]:
     Parameters
     ----------
     report
-        One of `aam.report.page.reports.label_reports`.
+        One of `aam.report.page.answers.label_reports`.
     verdict
-        The verdict on it, by `aam.report.page.verdicts.judge_all`.
+        The verdict on it, by `aam.report.page.answers.judge_all`.
     """
-    stops = list(_find_confounders(report))
+    stops = [Caution("stop", text) for text in _name_confounders(report)]
     light = LIGHTS[verdict.outcome]
     # Green next to red would be read as permission.
     shown = [] if stops and light == "good" else [Caution(light, _explain(report, verdict))]
-    lights = [*stops, *shown, *_find_limits(report)]
+    limits = [Caution("caution", text) for text in _name_limits(report)]
+    lights = [*stops, *shown, *limits]
     red = [caution for caution in lights if caution.light == "stop"]
     return red + [caution for caution in lights if caution.light != "stop"]
 
@@ -75,7 +84,11 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
     correlation = report.get("unifrac_pearson")
     if correlation is None or correlation >= WEAK_ENCODER:
         return []
-    return [Caution("caution", sentences.warn_of_weak_encoder(model, correlation))]
+    text = (
+        f"The encoder of {model} predicts the distances of held-out samples with a correlation of "
+        f"only {format_score(correlation)}."
+    )
+    return [Caution("caution", text)]
 
 
 def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
@@ -91,7 +104,10 @@ def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
     share = dropped / max(samples, 1)
     if share < MANY_DROPPED:
         return []
-    return [Caution("caution", sentences.warn_of_dropped_samples(dropped, share))]
+    text = (
+        f"{dropped} samples, {format_percent(share)}, have too few reads for the rarefaction depth."
+    )
+    return [Caution("caution", text)]
 
 
 def list_prediction_cautions(
@@ -116,88 +132,169 @@ def list_prediction_cautions(
     """
     lights = []
     if few:
-        lights.append(Caution("stop", sentences.warn_of_far_samples(table, few, n)))
+        text = (
+            f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
+            f"({first_names(few)}): less than {format_percent(FEW_NEAR)} of their reads are of "
+            f"ASVs of training or near one (column {NEAR_READS}), so that the predictions rest on "
+            "little. They are of another strand, region or kind of samples: the log of the "
+            "prediction says which of these is likely."
+        )
+        lights.append(Caution("stop", text))
     if seen:
-        lights.append(Caution("caution", sentences.warn_of_known_samples(table, seen, n)))
+        text = (
+            f"{seen} of the {n} samples in {table} were in training, by their ID or their reads: "
+            "what is predicted for them says nothing about new samples. They are marked in the "
+            "table."
+        )
+        lights.append(Caution("caution", text))
     if unseen >= UNSEEN_READS:
-        lights.append(Caution("caution", sentences.warn_of_unseen_reads(table, unseen, near)))
+        although = ""
+        if near is not None:
+            although = f", although {format_percent(near)} are of ASVs that it saw or near one"
+        text = (
+            f"{format_percent(unseen)} of the reads in {table} are of ASVs that training never "
+            f"saw{although}: predictions may be worse than the scores on this page."
+        )
+        lights.append(Caution("caution", text))
     return lights
 
 
 def _explain(report: Mapping[str, Any], verdict: Verdict) -> str:
-    """Return the sentence of a verdict's light."""
+    """Say what a verdict rests on."""
+    better = "Better than guessing"
     if verdict.outcome == "works":
-        return explain_success(verdict.tests)
+        also = f", also {mention_correction(verdict.tests)}" if verdict.tests > 1 else ""
+        return f"{better}{also}."
     if verdict.outcome == "doubtful":
-        return explain_doubt(verdict.p, verdict.corrected_p, verdict.tests)
+        if verdict.p is None or verdict.corrected_p is None:
+            return f"{better}, but no test is possible with these folds."
+        return (
+            f"{better} before correction for the {verdict.tests} tests of this page, but not after "
+            "it."
+        )
     difference = leading_scores(report)["guessing"]["difference"]
-    return explain_failure(report["kind"], difference, verdict.p, folds=len(report["folds"]))
+    if is_better(report["kind"], difference):
+        return f"With {len(report['folds'])} folds, the difference to guessing could be chance."
+    if name_difference(report["kind"], difference, verdict.p) == "worse":
+        return "Worse than guessing."
+    return "Not better than guessing."
 
 
-def _find_confounders(report: Mapping[str, Any]) -> Iterator[Caution]:
-    """Yield a red light for the columns that predict the target, the exact ones first."""
+def _name_confounders(report: Mapping[str, Any]) -> Iterator[str]:
+    """Name the columns that predict the target without any reads, the exact ones first."""
     what, _ = target_and_unit(report)
-    for kind in ("exact", "nearly"):
+    for kind, how in (("exact", "exactly"), ("nearly", "nearly exactly")):
         columns = []
         for confounder in report["confounders"]:
             if confounder["kind"] == kind:
                 columns.append(confounder["column"])
-        if columns:
-            text = sentences.warn_of_confounders(columns, what, exactly=kind == "exact")
-            yield Caution("stop", text)
+        if len(columns) == 1:
+            yield (
+                f"The column {columns[0]} predicts {what} {how}, without any reads: models may "
+                "have learned that column instead, and no score can show the difference."
+            )
+        elif columns:
+            yield (
+                f"The columns {', '.join(columns)} each predict {what} {how}, without any reads: "
+                "models may have learned one of those instead, and no score can show the "
+                "difference."
+            )
 
 
-def _find_limits(report: Mapping[str, Any]) -> Iterator[Caution]:
-    """Yield what limits the trust in a score, whatever the verdict is."""
+def _name_limits(report: Mapping[str, Any]) -> Iterator[str]:
+    """Say what limits the trust in a score, whatever the verdict is."""
     kind = report["kind"]
     best = leading_scores(report)
-    owner = leading_name(report)
-    structure = report["structure"]
     baseline = best_baseline(report)
-    if baseline is not None and _is_worse(kind, best["comparisons"][baseline]):
-        text = sentences.warn_of_better_baseline(row_label(baseline, "baseline"))
-        yield Caution("caution", text)
-    far = report["far_values"]
-    if far is not None and far["values"]:
-        text = sentences.warn_of_far_values(
-            far["values"], far["samples"], far["count"], low=far["low"], high=far["high"]
+    if baseline is not None:
+        comparison = best["comparisons"][baseline]
+        if name_difference(kind, comparison["difference"], comparison["holm_p"]) == "worse":
+            label = row_label(baseline, "baseline")
+            yield f"Worse than the best baseline, {label}: use that one."
+    if report["far_values"] is not None:
+        yield _describe_range(report["far_values"])
+    yield from _name_small_samples(report)
+    coverage = best["intervals"]["coverage"]
+    level = best["intervals"]["level"]
+    if coverage < level - OFF_COVERAGE:
+        size = "narrow" if kind == "regression" else "small"
+        yield (
+            f"{open_coverage(kind, level, leading_name(report))} in only "
+            f"{format_percent(coverage, 1)} of samples: they are too {size}."
         )
-        yield Caution("caution", text)
-    elif far is not None:
-        text = sentences.warn_of_wide_range(far["samples"], low=far["low"], high=far["high"])
-        yield Caution("caution", text)
+    if kind != "regression":
+        yield from _name_useless_probabilities(report)
+
+
+def open_coverage(kind: str, level: float, owner: str) -> str:
+    """Return how a sentence begins on what the intervals or sets of a method contain."""
+    is_number = kind == "regression"
+    what = "intervals" if is_number else "sets"
+    truth = "observed value" if is_number else "true class"
+    return f"{format_percent(level)} prediction {what} of {owner} contain the {truth}"
+
+
+def _describe_range(far: Mapping[str, Any]) -> str:
+    """Say which numbers lie far from all others, or over so many powers of ten, as to decide."""
+    low = f"{far['low']:.5g}"
+    high = f"{far['high']:.5g}"
+    if not far["values"]:
+        largest = _list_samples(far["samples"], len(far["samples"]))
+        return (
+            f"Values lie between {low} and {high}: the largest, such as those of {largest}, decide "
+            "errors, R² and intervals alone. If small values count as much, predict a column of "
+            "their logarithms; networks can also learn them with transform: log_zscore."
+        )
+    shown = " and ".join(f"{value:.10g}" for value in far["values"])
+    lies = "lies" if far["count"] == 1 else "lie"
+    cells = "the cell" if far["count"] == 1 else "the cells"
+    samples = _list_samples(far["samples"], far["count"])
+    return (
+        f"{shown} in {samples} {lies} far from all other values, which are between {low} and "
+        f"{high}: errors, R² and intervals rest on it. If it is a slip or stands for a missing "
+        f"value, correct or empty {cells}, and run again."
+    )
+
+
+def _list_samples(samples: Sequence[str], count: int) -> str:
+    """Return the names of some samples, and how many more there are."""
+    names = ", ".join(shorten(name, 40) for name in samples)
+    more = f" and {count - len(samples)} more" if count > len(samples) else ""
+    return f"sample{'s' if count > 1 else ''} {names}{more}"
+
+
+def _name_small_samples(report: Mapping[str, Any]) -> Iterator[str]:
+    """Say where the groups of samples are not known, and where groups or samples are few."""
+    structure = report["structure"]
     if not structure["stated"]:
-        yield Caution("caution", sentences.warn_of_missing_groups())
+        yield (
+            "No column of groups is set (folds.groups): where one person or site gave several "
+            "samples, the scores are too good. If every sample is from another one, set "
+            "folds.groups: false."
+        )
     groups = None if structure["independent"] else structure["groups"]
     if groups is not None and groups < FEW_GROUPS:
-        yield Caution("caution", sentences.warn_of_few_groups(groups, structure["column"]))
+        yield (
+            f"Only {groups} groups (values of {to_words(structure['column'])}): with other groups "
+            "the score could be clearly different."
+        )
     elif report["n"] < FEW_SAMPLES:
-        yield Caution("caution", sentences.warn_of_few_samples(report["n"]))
-    level = best["intervals"]["level"]
-    coverage = best["intervals"]["coverage"]
-    if coverage < level - OFF_COVERAGE:
-        yield Caution("caution", sentences.warn_of_low_coverage(kind, owner, level, coverage))
-    if kind != "regression":
-        losses = _find_losses_above_constant(best)
-        if losses:
-            yield Caution("caution", sentences.warn_of_useless_probabilities(owner, losses))
+        yield (
+            f"Only {report['n']} samples: with other samples the score could be clearly different."
+        )
 
 
-def _find_losses_above_constant(scores: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the losses of calibrated probabilities above those of the class frequencies.
-
-    They are pairs of both values, by the name that the page calls the loss.
-    """
-    above = {}
+def _name_useless_probabilities(report: Mapping[str, Any]) -> Iterator[str]:
+    """Say which losses of calibrated probabilities exceed those of the class frequencies."""
+    scores = leading_scores(report)
+    shown = []
     for key, label in PROBABILITY_LOSSES.items():
         value = scores[f"calibrated_{key}"]
         constant = scores[f"constant_{key}"]
         if value > constant:
-            above[label] = (value, constant)
-    return above
-
-
-def _is_worse(kind: str, comparison: Mapping[str, Any]) -> bool:
-    """Return whether a method is significantly worse than the one it is compared with."""
-    p = comparison["holm_p"]
-    return p is not None and p < CHANCE and is_better(kind, -comparison["difference"])
+            shown.append(f"{label} {format_score(value)} against {format_score(constant)}")
+    if shown:
+        yield (
+            f"Calibrated probabilities of {leading_name(report)} are worse than the frequencies of "
+            f"the classes, given to every sample alike: {', '.join(shown)}."
+        )

@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from aam.config.names import name_models
-from aam.report.page.sentences import networks as sentences
+from aam.report.labels import capitalize, format_amount, format_percent
+from aam.util.log import format_duration
 
 MEASURED = Path(__file__).parent / "networks.tsv"
 """File of what was measured."""
@@ -38,6 +39,43 @@ class Gain:
     without: float
     """Headline score without networks."""
     with_networks: float
+
+
+def network_sentences(
+    reports: Sequence[Mapping[str, Any]],
+    *,
+    models: Sequence[str],
+    tasks: Sequence[str],
+    seconds: float | None,
+) -> Iterator[str]:
+    """Yield what a page lacks that has no networks, how long they take, and what they bring.
+
+    Parameters
+    ----------
+    reports
+        Contents of the `scores.json` of all first answers.
+    models
+        Names of the models of the configuration; none: no network is asked for.
+    tasks
+        Names of all tasks, those without a first answer included.
+    seconds
+        How long the networks take, where they are asked for.
+    """
+    if models:
+        yield _announce_networks(list(name_models(models).values()), tasks, seconds)
+    else:
+        yield (
+            "AAM itself, a neural network, was not trained, because the configuration says "
+            "models: {}. With models: {base: {}} it is pretrained and fine-tuned to each task, "
+            "which takes minutes to hours; the results on this page stay as they are."
+        )
+    answered = {report["task"] for report in reports}
+    missing = [task for task in tasks if task not in answered]
+    if len(missing) == 1:
+        yield f"Task {missing[0]} has no baselines: only networks answer it."
+    elif missing:
+        yield f"Tasks {', '.join(missing)} have no baselines: only networks answer them."
+    yield from gain_sentences(sorted({report["n"] for report in reports}), measured_gains())
 
 
 @cache
@@ -67,11 +105,19 @@ def gain_sentences(sizes: Sequence[int], gains: Sequence[Gain]) -> Iterator[str]
         if matching:
             shown.append(gain)
     if shown:
-        least_draws = min(gain.draws for gain in shown)
-        yield sentences.introduce_gains(map(_describe, shown), least_draws)
+        draws = min(gain.draws for gain in shown)
+        divisions = "one division" if draws == 1 else f"{draws} divisions or more"
+        yield (
+            "What networks changed in the score of the super learner, the mixture of all methods, "
+            f"in studies of about this size: {' '.join(map(_describe, shown))} Each pair of scores "
+            f"is from {divisions} into folds, so such differences can be chance."
+        )
     unknown = sorted(set(sizes) - answered)
     if unknown:
-        yield sentences.explain_unmeasured_gain(unknown)
+        yield (
+            "What networks add was not measured in studies of about "
+            f"{' or '.join(map(str, unknown))} labelled samples."
+        )
 
 
 def _is_near(size: int, other: int) -> bool:
@@ -80,42 +126,30 @@ def _is_near(size: int, other: int) -> bool:
 
 
 def _describe(gain: Gain) -> str:
-    return sentences.describe_gain(
-        gain.what,
-        gain.labels,
-        gain.kind,
-        gain.unit,
-        without=gain.without,
-        with_networks=gain.with_networks,
+    """Say what the super learner of a study reached without and with networks."""
+    study = f"{capitalize(gain.what)} ({gain.labels} labelled samples)"
+    if gain.kind == "regression":
+        return (
+            f"{study}: off by {format_amount(gain.without, gain.unit)} on average without "
+            f"networks, {format_amount(gain.with_networks, gain.unit)} with them."
+        )
+    return (
+        f"{study}: right in {format_percent(gain.without, 1)} of the samples of a class, averaged "
+        f"over the classes, without networks, {format_percent(gain.with_networks, 1)} with them."
     )
 
 
-def network_sentences(
-    reports: Sequence[Mapping[str, Any]],
-    *,
-    models: Sequence[str],
-    tasks: Sequence[str],
-    seconds: float | None,
-) -> Iterator[str]:
-    """Yield what a page lacks that has no networks, how long they take, and what they bring.
-
-    Parameters
-    ----------
-    reports
-        Contents of the `metrics.json` of all first answers.
-    models
-        Names of the models of the configuration; none: no network is asked for.
-    tasks
-        Names of all tasks, those without a first answer included.
-    seconds
-        How long the networks take, where they are asked for.
-    """
-    if models:
-        yield sentences.announce_networks(list(name_models(models).values()), tasks, seconds)
-    else:
-        yield sentences.explain_no_networks()
-    answered = {report["task"] for report in reports}
-    missing = [task for task in tasks if task not in answered]
-    if missing:
-        yield sentences.name_unanswered_tasks(missing)
-    yield from gain_sentences(sorted({report["n"] for report in reports}), measured_gains())
+def _announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: float | None) -> str:
+    """Say what a page of first answers lacks, and how long the rest takes."""
+    names = " and ".join(models)
+    time = (
+        "" if seconds is None else f" in about {format_duration(seconds)} on two cores like these"
+    )
+    follows = f"{names} follows: its encoder is"
+    if len(models) > 1:
+        follows = f"{names} follow: their encoders are"
+    return (
+        f"These answers are from methods without networks. {follows} pretrained without labels "
+        f"and then fine-tuned to {', '.join(tasks)}{time}. The page report.html will have these "
+        f"answers with {names} among the methods."
+    )

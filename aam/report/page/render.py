@@ -1,8 +1,8 @@
-"""The page itself: one file without references to others, from Jinja templates."""
+"""The page itself, one file without references to others, from Jinja templates; its summary."""
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from aam.report.labels import to_words
 from aam.report.page.cautions import Caution
 from aam.report.page.methods import MethodsText
-from aam.report.page.result_tables import Table
+from aam.report.page.tables import Table
 
 FOLDER = Path(__file__).parent
 COLOURS = {
@@ -62,6 +63,12 @@ class TaskSection:
     """Training curves, which the page folds away."""
     tables: Sequence[Table] = ()
     commands: Sequence[Commands] = ()
+
+    @property
+    def title(self) -> str:
+        """The heading of the section."""
+        words = to_words(self.name)
+        return f"{words}, {self.model}" if self.model else words
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,44 @@ def render_page(results: Results) -> str:
         css=Markup((FOLDER / "page.css").read_text("utf-8")),
         js=Markup((FOLDER / "page.js").read_text("utf-8")),
     )
+
+
+def render_summary(results: Results, page: str) -> str:
+    """Return the answers of a page and what limits the trust in them, as Markdown.
+
+    Parameters
+    ----------
+    results
+        All that the page shows.
+    page
+        File of the page, relative to the summary.
+    """
+    parts = [f"# Results of `{results.dataset}`", f"All of it, with figures: [{page}]({page})."]
+    for name, sections in itertools.groupby(results.tasks, key=lambda section: section.name):
+        parts.append(f"## {name}")
+        for section in sections:
+            several = f"**{section.model}**: " if section.model else ""
+            parts.append(several + section.answer)
+            parts += _list_items(caution.text for caution in section.cautions)
+    if results.decisions:
+        parts += ["## Decided for you", *_list_items(results.decisions)]
+    if results.networks:
+        parts += ["## Without networks", *_list_items(results.networks)]
+    if results.encoders:
+        parts.append("## Encoders")
+    elif results.cautions:
+        parts.append("## What limits the trust")
+    parts += _list_items(caution.text for caution in results.cautions)
+    parts += [f"**{encoder.name}**: {encoder.text}" for encoder in results.encoders]
+    if results.left_out:
+        parts += ["## Left out", *_list_items(results.left_out)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _list_items(lines: Iterable[str]) -> list[str]:
+    """Return one list of Markdown, or none."""
+    text = "\n".join(f"- {line}" for line in lines)
+    return [text] if text else []
 
 
 def render_caption(template: str, wildcards: Mapping[str, str], config: Mapping[str, Any]) -> str:

@@ -10,12 +10,20 @@ import pandas as pd
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.report.labels import capitalize
-from aam.report.page.answers import write_answer
+from aam.report.page.answers import (
+    is_stopped,
+    judge_all,
+    label_reports,
+    leading_name,
+    model_label,
+    target_and_unit,
+    write_answer,
+)
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
+from aam.report.page.mappings import accuracy_rows
 from aam.report.page.render import Commands, PageFigure, TaskSection
-from aam.report.page.reports import leading_name, model_label, target_and_unit
-from aam.report.page.result_tables import (
+from aam.report.page.tables import (
     Table,
     comparison_table,
     from_frame,
@@ -23,9 +31,6 @@ from aam.report.page.result_tables import (
     score_table,
     subset_tables,
 )
-from aam.report.page.sentences import importances
-from aam.report.page.task_results import group_by_task
-from aam.report.page.verdicts import Verdict, is_stopped
 
 TRAINING = "Training curves"
 """Title of the figures that the page folds away."""
@@ -40,7 +45,7 @@ class TaskFiles:
     """What was written of one model's fine-tuning to one task."""
 
     report: Mapping[str, Any]
-    """Content of `metrics.json`."""
+    """Content of `scores.json`."""
     intervals: pd.DataFrame
     importance: pd.DataFrame | None
     """None: the configuration does not ask for it, or a baseline stands in for a model."""
@@ -55,65 +60,43 @@ def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
     Parameters
     ----------
     all_files
-        What was written of each task and model of the page.
+        What was written of each task and model of the page: verdicts are corrected for their
+        number, and the names of models depend on how many there are.
     """
     files = {}
     for task_files in all_files:
         files[task_files.report["model"], task_files.report["task"]] = task_files
-    for task in group_by_task([task_files.report for task_files in files.values()]):
-        # A task of several targets has a section for each, named `task, column`.
-        config_name, _, column = task.name.partition(", ")
-        tables = [
-            score_table(task.scores, task.reports[0]["kind"], task.reports),
-            *subset_tables(task.reports),
-        ]
-        for report, verdict in zip(task.reports, task.verdicts, strict=True):
-            model = model_label(report) if len(task.reports) > 1 else ""
-            model_files = files[report["model"], config_name]
-            yield _write_section(task.name, model, report, verdict, model_files, column, tables)
+    reports = [task_files.report for task_files in files.values()]
+    labelled = label_reports(reports)
+    judged = list(zip(labelled, judge_all(labelled), strict=True))
+    # A task of several targets has a section for each, named `task, column`.
+    for name, scores in accuracy_rows(reports).groupby("task", sort=False):
+        members = [(report, verdict) for report, verdict in judged if report["task"] == name]
+        of_task = [report for report, _ in members]
+        shared = [score_table(scores, of_task[0]["kind"], of_task), *subset_tables(of_task)]
+        for report, verdict in members:
+            task, _, column = report["task"].partition(", ")
+            model_files = files[report["model"], task]
+            yield TaskSection(
+                name=str(name),
+                model=model_label(report) if len(members) > 1 else "",
+                answer=write_answer(report, verdict),
+                cautions=list_cautions(report, verdict),
+                sentences=list(
+                    task_sentences(report, is_explained=model_files.importance is not None)
+                ),
+                figures=[figure for figure in model_files.figures if _is_shown(figure, report)],
+                training=_training_curves(report, model_files.figures),
+                tables=[*shared, *_make_tables(report, model_files, column)],
+                commands=list(_write_commands(report, model_files.importance)),
+            )
 
 
-def _write_section(
-    name: str,
-    model: str,
-    report: Mapping[str, Any],
-    verdict: Verdict,
-    files: TaskFiles,
-    column: str,
-    tables: Sequence[Table],
-) -> TaskSection:
-    """Return the section of one model and target.
-
-    Parameters
-    ----------
-    name
-        Name of the task, with the column where it has several.
-    model
-        What the section calls the model; empty where the task has one alone.
-    report, verdict
-        The report of the target, and the verdict on it.
-    files
-        What was written of the model and the task.
-    column
-        The target's column; empty where the task has one target.
-    tables
-        Tables that the sections of all models of the task share.
-    """
-    training = []
-    if trains_networks(report):
-        training = [figure for figure in files.figures if figure.title == TRAINING]
-    is_explained = files.importance is not None
-    return TaskSection(
-        name=name.replace("_", " "),
-        model=model,
-        answer=write_answer(report, verdict),
-        cautions=list_cautions(report, verdict),
-        sentences=list(task_sentences(report, is_explained=is_explained)),
-        figures=[figure for figure in files.figures if _is_shown(figure, report)],
-        training=training,
-        tables=[*tables, *_make_tables(report, files, column)],
-        commands=list(_write_commands(report, files.importance)),
-    )
+def _training_curves(report: Mapping[str, Any], figures: Iterable[PageFigure]) -> list[PageFigure]:
+    """Return the training curves of a task in which a network was trained."""
+    if not trains_networks(report):
+        return []
+    return [figure for figure in figures if figure.title == TRAINING]
 
 
 def _is_shown(figure: PageFigure, report: Mapping[str, Any]) -> bool:
@@ -136,7 +119,7 @@ def _make_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> It
     if files.importance is not None and not is_stopped(report):
         most = files.importance.head(MOST_ASVS)
         what, _ = target_and_unit(report)
-        title = importances.title_most_important(model_label(report), what)
+        title = f"The ASVs that matter most to the {model_label(report)} model for {what}"
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
@@ -150,8 +133,10 @@ def _write_commands(
         return
     fasta = f"finetune/{report['model']}/{report['task'].partition(', ')[0]}/{TOP_ASVS}"
     yield Commands(
-        importances.title_names_of_top_asvs(),
-        importances.explain_commands_for_names(),
+        "Names for the most important ASVs",
+        "This study has no taxonomy. In QIIME 2 these commands name the most important ASVs; "
+        "classifier.qza is one that was trained for the region of your primers. For names on this "
+        "page, set the key taxonomy of the dataset to the result and run again.",
         [
             "qiime tools import --type 'FeatureData[Sequence]' "
             f"--input-path {shlex.quote(fasta)} --output-path top-asvs.qza",

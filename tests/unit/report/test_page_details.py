@@ -1,7 +1,8 @@
-"""Which sentences a page has of a task and of an encoder: those that its numbers ask for."""
+"""Which sentences a page has of a task and of an encoder, and the facts that they name."""
 
 from typing import Any
 
+import pandas as pd
 import pytest
 from page_reports import (
     baseline_report,
@@ -13,8 +14,14 @@ from page_reports import (
     regression,
 )
 
-from aam.report.page.details import encoder_sentences, task_sentences
+from aam.report.page.details import (
+    HIDDEN_IMPORTANCES,
+    encoder_sentences,
+    left_out_sentences,
+    task_sentences,
+)
 
+NETWORK = {"full": {"score": 4.5, "weight": 1.0}}
 RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
 UNNESTED = {"score": 3.5, "difference": -0.5}
 CHOSEN = {
@@ -22,112 +29,173 @@ CHOSEN = {
     "learners": {"0": "random_forest", "1": "base", "2": "random_forest"},
     "comparison": comparison(0.1, 0.03),
 }
-LONE = {"column": None, "groups": None, "independent": True, "stated": True}
 
 
-def said(report: dict[str, Any]) -> str:
+def text_of(report: dict[str, Any]) -> str:
     return "\n".join(task_sentences(report))
 
 
+def changed(plain: dict[str, Any], report: dict[str, Any]) -> str:
+    """Return the sentences that the second of two reports gets and the first does not."""
+    old = list(task_sentences(plain))
+    return "\n".join(sentence for sentence in task_sentences(report) if sentence not in old)
+
+
 @pytest.mark.parametrize(
-    ("report", "start"),
+    ("plain", "changes", "facts"),
     [
-        (regression(), "Samples of one host stay together in the folds"),
+        (regression(), {"labels": 0.125}, ["AAM", "12.5 %"]),
+        (regression(), {"unnested": UNNESTED}, ["AAM's recipes", "3.50", "better by 0.5"]),
+        (regression(recipes=NETWORK), {"recipes": RECIPES}, ["full 75 % (4.50", "nel 25 % (5.00"]),
+        (
+            regression(recipes=NETWORK),
+            {"draws": {"models": 5, "mean": 4.1, "sd": 0.2}},
+            ["5 networks", "4.10 ± 0.200"],
+        ),
+        (
+            regression(),
+            {
+                "test": {"n": 9, "mae_fold_mean": 6.0},
+                "baselines": {"random_forest": {"test": {"mae_fold_mean": 7.0}}},
+            },
+            ["AAM on 9", "6.00", "random forest 7.00"],
+        ),
+        (regression(), {"intervals": {"test": {"coverage": 0.5}}}, ["50.0 %"]),
+        (regression(), {"evaluation": "inductive"}, ["Inductive"]),
+        (
+            regression(evaluation="inductive"),
+            {"start_directory": "pretrained/model"},
+            ["Inductive", "pretrained/model"],
+        ),
+        (mixed(regression()), {"super_learner": {"unnested": UNNESTED}}, ["super learner", "3.50"]),
         (
             mixed(regression()),
-            "The super learner, a weighted mean of all methods: MAE, mean of the folds 4.00.",
-        ),
-        (
-            mixed(regression()),
-            "Without AAM the super learner reaches 4.00. The score with AAM minus that",
-        ),
-        (mixed(regression(), unnested=UNNESTED), "The weights of the super learner for a fold"),
-        (mixed(regression(), chosen=CHOSEN), "The one method that cross-validation within the"),
-        (regression(labels=0.1), "AAM was trained on 10 % of the labels"),
-        (regression(recipes=RECIPES), "AAM mixes these recipes: full 75 % (4.50 alone)"),
-        (regression(unnested=UNNESTED), "The weights of AAM's recipes for a fold"),
-        (
-            regression(recipes=RECIPES, draws={"models": 5, "mean": 4.1, "sd": 0.2}),
-            "5 networks that differ only in their initial weights",
-        ),
-        (regression(recipes=RECIPES), "Networks were trained from one draw of initial weights"),
-        (
-            regression(
-                test={"n": 9, "mae_fold_mean": 6.0},
-                baselines={"random_forest": {"test": {"mae_fold_mean": 7.0}}},
-            ),
-            "AAM on 9 held-out test samples: MAE 6.00 (random forest 7.00).",
-        ),
-        (regression(intervals={"width": None}), "There are too few samples for 90 %"),
-        (regression(intervals={"test": {"coverage": 0.5}}), "In held-out test samples they do so"),
-        (classes(), "90 % prediction sets of AAM contain the true class in 88.7 % of samples"),
-        (classes(), "Calibration changes the Brier score of AAM from 0.200 to 0.163 (class"),
-        (classes(), "In the table, predicted is chosen with"),
-        (
-            mixed(regression()),
-            "Importances of ASVs are those of AAM alone; AAM has 16 % of the super",
-        ),
-        (
-            regression(guessing=guessing(9.0, -0.1, 0.5)),
-            "The ASVs that matter most are not shown",
+            {"super_learner": {"chosen": CHOSEN}},
+            ["random forest in 2 folds, AAM in 1 fold", "3.90", "+0.1 (worse, p = 0.03)"],
         ),
     ],
 )
-def test_a_sentence_is_there_where_the_numbers_ask_for_it(report, start):
-    lines = said(report).splitlines()
-    assert any(line.startswith(start) for line in lines)
-    plainer = regression(structure=LONE) if report["kind"] == "regression" else regression()
-    assert not any(line.startswith(start) for line in said(plainer).splitlines())
+def test_what_is_known_of_a_task_is_one_sentence_with_its_facts(plain, changes, facts):
+    sentence = changed(plain, merged(plain, changes))
+    assert "\n" not in sentence
+    assert [fact for fact in facts if fact not in sentence] == []
+
+
+def test_draws_of_initial_weights_are_a_limit_where_a_network_had_only_one():
+    assert "one draw" in changed(regression(), regression(recipes=NETWORK))
+    draws = {"models": 5, "mean": 4.1, "sd": 0.2}
+    assert "one draw" not in text_of(regression(recipes=NETWORK, draws=draws))
+
+
+@pytest.mark.parametrize(
+    ("structure", "facts"),
+    [
+        ({"column": None, "groups": None, "independent": True}, []),
+        ({"column": "host_id", "groups": 9, "independent": True}, ["host id"]),
+        ({"column": "host_id", "groups": 9, "independent": False}, ["host id", "9 groups"]),
+    ],
+)
+def test_a_task_says_which_samples_belong_together(structure, facts):
+    sentence = next(iter(task_sentences(regression(structure=structure))))
+    assert [fact for fact in ("host id", "9 groups") if fact in sentence] == facts
+
+
+def test_a_super_learner_names_its_score_and_weights_and_what_the_model_adds():
+    text = text_of(mixed(regression(mae_fold_mean=4.5), mae_fold_mean=4.0))
+    assert "4.00. Its weights for new samples: random forest 84 %, AAM 16 %." in text
+    assert "elastic" not in text
+    assert "Without AAM the super learner reaches 4.50" in text
+    assert "-0.1 (could be chance, p = 0.4)" in text
+    assert "AAM alone: MAE, mean of the folds 4.50 ± 0.500" in text
+    weightless = mixed(regression(), weights={"base": 0.0, "random_forest": 1.0})
+    assert "random forest 100 %, AAM 0 %." in text_of(weightless)
+
+
+@pytest.mark.parametrize(
+    ("report", "difference", "p", "said"),
+    [
+        (regression(), -0.1, 0.01, "-0.1 (better, p = 0.01)"),
+        (regression(), 0.1, 0.01, "+0.1 (worse, p = 0.01)"),
+        (regression(), 0.1, 0.05, "+0.1 (could be chance, p = 0.05)"),
+        (regression(), 0.1, None, "+0.1 (no test"),
+        (classes(), 0.1, 0.01, "+0.1 (better, p = 0.01)"),
+        (classes(), -0.1, 0.01, "-0.1 (worse, p = 0.01)"),
+        (classes(), 0.0, 0.01, "+0 (could be chance"),
+    ],
+)
+def test_the_sign_of_a_difference_and_its_p_value_decide_the_word(report, difference, p, said):
+    against = {"comparison": comparison(difference, p)}
+    assert said in text_of(mixed(report, without_own=against))
+
+
+@pytest.mark.parametrize(
+    ("report", "difference", "said"),
+    [
+        (regression(), -0.5, "better by 0.5, which is not real"),
+        (regression(), 0.5, "no better"),
+        (classes(), 0.05, "better by 0.05, which is not real"),
+    ],
+)
+def test_weights_that_saw_the_fold_are_said_to_be_too_good(report, difference, said):
+    report = merged(report, {"unnested": {"score": 0.5, "difference": difference}})
+    assert said in text_of(report)
 
 
 def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
-    text = said(mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95}))
-    assert "prediction sets of the super learner contain the true class in 95.0 %" in text
-    assert "the Brier score of the super learner from 0.200 to 0.100" in text
-    assert "and the calibration error from 0.300 to 0.068; both" in text
+    report = mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95})
+    sets, calibration = (
+        next(one for one in task_sentences(report) if fact in one)
+        for fact in ("95.0 %", "Brier score")
+    )
+    for fact in ("90 % prediction sets of the super learner", "85.0 % to 92.0 %", "2.50 classes"):
+        assert fact in sets
+    for fact in ("the super learner from 0.200 to 0.100", "0.166", "from 0.300 to 0.068"):
+        assert fact in calibration
+    assert "likeliest" in text_of(classes())
+    assert "likeliest" not in text_of(regression())
+
+
+def test_intervals_of_numbers_have_a_width_with_its_unit_where_there_are_enough_samples():
+    width = "12.50 years"
+    assert width in text_of(regression())
+    too_few = text_of(regression(intervals={"width": None}))
+    assert width not in too_few
+    assert "too few samples for 90 %" in too_few
+
+
+@pytest.mark.parametrize(
+    ("report", "is_explained", "said"),
+    [
+        (regression(), True, "those of AAM."),
+        (mixed(regression()), True, "AAM has 16 % of the super learner's weight"),
+        (regression(guessing=guessing(9.0, -0.1, 0.5)), True, HIDDEN_IMPORTANCES),
+        (regression(), False, "importance: false"),
+        (baseline_report(regression()), False, "networks only"),
+    ],
+)
+def test_a_task_says_whose_importances_it_shows_or_why_it_shows_none(report, is_explained, said):
+    *_, last = task_sentences(report, is_explained=is_explained)
+    assert said in last
 
 
 def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
     report = baseline_report(mixed(regression()))
     weights = {"kernel machine": 0.16, "random_forest": 0.84}
-    text = said({**report, "super_learner": {**report["super_learner"], "weights": weights}})
+    mixture = {**report["super_learner"], "weights": weights}
+    text = text_of({**report, "super_learner": mixture})
     assert "random forest 84 %, kernel machine 16 %." in text
-    assert "Without the kernel machine the super learner reaches 4.00." in text
+    assert "Without the kernel machine" in text
     assert "The kernel machine alone: MAE" in text
-    assert "Which ASVs matter most is computed for networks only" in text
     network_words = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
     assert [word for word in network_words if word in text] == []
-    assert "prediction sets of the kernel machine" in said(baseline_report(classes()))
-
-
-def test_the_chosen_learner_is_counted_and_the_sign_decides_the_word():
-    text = said(mixed(regression(), chosen=CHOSEN))
-    assert "(random forest in 2 folds, AAM in 1 fold) reaches 3.90." in text
-    assert "+0.1 (worse, p = 0.03)" in text
-    better = merged(CHOSEN, {"comparison": {"difference": -0.1}})
-    assert "-0.1 (better, p = 0.03)" in said(mixed(regression(), chosen=better))
+    assert "sets of the kernel machine" in text_of(baseline_report(classes()))
 
 
 def test_one_of_several_models_is_called_by_its_name():
     report = {**mixed(regression(recipes=RECIPES, labels=0.5)), "display_name": "AAM (base)"}
-    text = said(report)
+    text = text_of(report)
     assert text.replace("AAM (base)", "").count("AAM") == 0
-    assert "AAM (base) alone: MAE" in text
     assert "random forest 84 %, AAM (base) 16 %." in text
-
-
-@pytest.mark.parametrize(
-    ("evaluation", "start"), [("transductive", "Transductive:"), ("inductive", "Inductive:")]
-)
-def test_a_score_says_what_the_encoder_may_have_seen(evaluation, start):
-    text = said(regression(evaluation=evaluation))
-    assert [one for one in ("Transductive:", "Inductive:") if one in text] == [start]
-
-
-def test_a_start_from_elsewhere_may_have_seen_the_samples():
-    text = said(regression(evaluation="inductive", start_directory="pretrained/model"))
-    assert "Whether pretrained/model, from which the encoder started, has seen them" in text
-    assert "no model saw any of the samples" not in text
 
 
 ENCODER = {
@@ -137,29 +205,42 @@ ENCODER = {
     "samples_per_s": 512.0,
     "parameters": 123456,
 }
+DISTANCES = {"unifrac_pearson": 0.91, "unifrac_mae": 0.04}
 
 
 @pytest.mark.parametrize(
-    ("changes", "part"),
+    ("changes", "facts"),
     [
-        ({"unifrac_pearson": 0.91, "unifrac_mae": 0.04}, "Pearson r 0.910"),
-        ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, "masked nucleotides"),
-        ({"near_known_reads": 0.987}, "99 % of the reads lie near an ASV"),
-        ({"steps": 0}, "used as it came. It has 123,456 parameters."),
+        (DISTANCES, ["3 samples", "not trained on", "0.910", "0.04"]),
+        ({"nucleotide_accuracy": 0.8, "nucleotide_baseline_accuracy": 0.55}, ["80.0 %", "55.0 %"]),
+        ({"near_known_reads": 0.987}, ["99 %"]),
+        ({"samples_per_s": None}, ["100 steps", "1.5 minutes", "123,456"]),
+        ({"steps": 0}, ["not trained on this study", "123,456"]),
     ],
 )
-def test_an_encoder_says_what_was_measured(changes, part):
-    assert part in " ".join(encoder_sentences({**ENCODER, **changes}))
-    assert part not in " ".join(encoder_sentences(ENCODER))
-    is_trained = "Training took" in " ".join(encoder_sentences({**ENCODER, **changes}))
-    assert is_trained == ("steps" not in changes)
+def test_an_encoder_says_what_was_measured(changes, facts):
+    plain = list(encoder_sentences(ENCODER))
+    (sentence,) = (one for one in encoder_sentences({**ENCODER, **changes}) if one not in plain)
+    assert [fact for fact in facts if fact not in sentence] == []
 
 
-@pytest.mark.parametrize(("steps", "said"), [(0, "of this study"), (9, "it was not trained on")])
-def test_an_encoder_that_was_not_trained_held_no_samples_out(steps, said):
-    report = {**ENCODER, "steps": steps, "unifrac_pearson": 0.91, "unifrac_mae": 0.04}
-    text = " ".join(encoder_sentences(report))
-    shown = [
-        part for part in ("of this study agree", "it was not trained on agree") if part in text
+def test_an_encoder_that_was_not_trained_held_no_samples_out():
+    distances, last = encoder_sentences({**ENCODER, **DISTANCES, "steps": 0})
+    assert "3 samples of this study" in distances
+    assert "minutes" not in last
+
+
+def test_what_was_left_out_is_counted_by_its_reason():
+    same = ["same sequence as a", "same sequence as b", "no reads"]
+    imported = pd.DataFrame({"what": "feature", "why": same})
+    rarefied = pd.DataFrame({"depth": [9]})
+    said = list(left_out_sentences([imported, rarefied], drops_long_branches=False))
+    assert [sentence.split(" with ")[0] for sentence in said] == [
+        "1 feature",
+        "2 features",
+        "1 sample",
     ]
-    assert shown == [f"{said} agree"]
+    assert "fewer than 9 reads" in said[2]
+    with_branches = list(left_out_sentences([imported, rarefied], drops_long_branches=True))
+    assert "long_branches: drop" in with_branches[0]
+    assert with_branches[1:] == said
