@@ -28,7 +28,7 @@ OUTPUTS = {
     "asvs": "asvs.safetensors",
     "pairs": "pairs.parquet",
     "history": "history.parquet",
-    "metrics": "scores.json",
+    "scores": "scores.json",
 }
 """Files of a pretraining in its folder."""
 
@@ -94,4 +94,4 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     except InputError as error:
         return {"failed": str(error)}
     weights = file_digest(outputs["model"] / "model.safetensors")
-    return {**read_json(outputs["metrics"]), "weights": weights}
+    return {**read_json(outputs["scores"]), "weights": weights}

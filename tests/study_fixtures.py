@@ -16,7 +16,7 @@ from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
 METRICS = ["unweighted", "faith_pd"]
-PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 FINETUNING = ("model", "predictions", "history", "digests", "recipes", "nested")
 TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive", "kernel")
 LEVELS = ["low", "mid", "high"]

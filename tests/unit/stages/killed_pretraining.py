@@ -23,7 +23,7 @@ from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
-OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+OUTPUTS = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 
 
 def die_writing(path: Path) -> None:

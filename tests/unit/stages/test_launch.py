@@ -24,7 +24,7 @@ from aam.util.errors import InputError
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
-PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 SAID = '{"message": {"message": "InputError: a.biom: odd"}}'
 """What torch writes of a process that raised, but for its traceback."""
 SMALL_STAGE = Path(__file__).with_name("launched.py")
@@ -118,7 +118,7 @@ def test_a_killed_process_ends_all_and_two_nodes_go_on_and_end_as_one_process_wo
         np.stack(pd.read_parquet(run["embeddings"])["embedding"]) for run in (several, one)
     )
     np.testing.assert_allclose(found, expected, atol=1e-2)
-    metrics, alone = read_json(several["metrics"]), read_json(one["metrics"])
+    metrics, alone = read_json(several["scores"]), read_json(one["scores"])
     assert metrics["device"] == "2 x cpu, 2 threads (ddp)"
     assert metrics["unifrac_pearson"] == pytest.approx(alone["unifrac_pearson"], abs=1e-3)
 

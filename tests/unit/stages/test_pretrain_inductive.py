@@ -32,7 +32,7 @@ UNLABELLED = "002"
 
 
 def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
-    outputs = {name: folder / name for name in ("encoders", "digests", "metrics")}
+    outputs = {name: folder / name for name in ("encoders", "digests", "scores")}
     options = RunOptions(work=folder / "work", **runtime)
     settings = study.pretrain_slice(epochs=1)
     pretrain_fold_encoders(
@@ -77,7 +77,7 @@ def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, 
         directory = encoders["encoders"] / name
         assert module_digest(load_encoder(directory)) == digest
         assert load_config(directory)["kind"] == "pretrained"
-    metrics = read_json(encoders["metrics"])
+    metrics = read_json(encoders["scores"])
     for fold in (0, 1):
         scores = metrics["folds"][f"fold{fold}"]
         seen = 20 - rows_in(study, inputs, fold, TEST).sum()

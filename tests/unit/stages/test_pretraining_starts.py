@@ -90,9 +90,9 @@ def test_a_start_without_epochs_is_used_as_it_is(run, first):
     found = run("as_it_is", start, first["model"], epochs=0)
     assert np.array_equal(embeddings(found), embeddings(first))
     for name in ("unweighted", "weighted_normalized"):
-        before, after = (read_json(o["metrics"])[f"{name}_pearson"] for o in (first, found))
+        before, after = (read_json(o["scores"])[f"{name}_pearson"] for o in (first, found))
         assert after == pytest.approx(before, abs=1e-3)
-    metrics = read_json(found["metrics"])
+    metrics = read_json(found["scores"])
     assert metrics["steps"] == 0
     assert metrics["samples_per_s"] is None
     assert metrics["near_known_reads"] == 1.0
@@ -103,7 +103,7 @@ def test_a_start_without_epochs_is_used_as_it_is(run, first):
 
 def test_only_the_studies_of_a_model_are_learned_from(run, small):
     found = run("sea", {**small, "pretrained_on": ["sea"]})
-    metrics = read_json(found["metrics"])
+    metrics = read_json(found["scores"])
     assert metrics["training_samples"] + metrics["held_out_samples"] == 10
     assert len(embeddings(found)) == 20, "all samples are embedded"
     with pytest.raises(InputError, match="desert.*values of column study: 'sea', 'soil'"):
