@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from aam.train.monitoring.watch import WINDOW_STEPS, Reporter
-from aam.util.log import duration
+from aam.util.log import format_duration
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def open_stderr(monkeypatch, *, terminal: bool) -> io.StringIO:
 def test_durations_are_in_human_units():
     seconds = (-3, 41.6, 59.7, 200, 3599.8, 7529, 86399, 100_000)
     texts = "0 s, 42 s, 1 min, 3 min 20 s, 1 h, 2 h 5 min, 1 d, 1 d 4 h"
-    assert ", ".join(map(duration, seconds)) == texts
+    assert ", ".join(map(format_duration, seconds)) == texts
 
 
 ESTIMATED = "run: 640 steps, about 5 min 20 s, and 8 validations"
