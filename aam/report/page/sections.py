@@ -9,7 +9,6 @@ import pandas as pd
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.evaluate.task_report import TargetKey, TaskReport
-from aam.report.labels import capitalize
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
@@ -93,7 +92,7 @@ def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
     """Yield the tables of one answer: comparisons, predictions, important ASVs."""
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
-            yield comparison_table(capitalize(answer.label(method)), method, answer.kind)
+            yield comparison_table(answer, method)
     intervals = by_target(files.intervals)[answer.key.column]
     title = f"Cross-validated predictions of {answer.owner}"
     yield from_frame(title, intervals, "intervals.tsv")

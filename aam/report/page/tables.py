@@ -12,6 +12,7 @@ from aam.report.labels import (
     DASH,
     SCORES,
     TESTS,
+    capitalize,
     format_interval,
     format_p_value,
     format_score,
@@ -21,8 +22,6 @@ from aam.report.page.answers import Answer
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
-ALWAYS_TESTED = "corrected_t_p", "holm_p", "wilcoxon_folds_p"
-"""Tests that have a column whether they are defined or not."""
 MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
@@ -121,22 +120,23 @@ def _note_dashes(rows: Iterable[Sequence[str]], note: str) -> str:
     return note if any(DASH in row for row in rows) else ""
 
 
-def comparison_table(name: str, method: MethodReport, kind: str) -> Table:
+def comparison_table(answer: Answer, method: MethodReport) -> Table:
     """Return the difference of a method to every baseline, with the paired tests.
 
     Parameters
     ----------
-    name
-        What the page calls the method.
+    answer
+        One of `aam.report.page.answers.list_answers`.
     method
-        Its scores, with one comparison or more.
-    kind
-        Kind of the task.
+        One of its methods, with one comparison or more.
     """
-    is_number = kind == "regression"
-    label = "MAE, mean of the folds" if is_number else "balanced accuracy"
+    is_number = answer.kind == "regression"
+    score = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
-    tests = [test for test in TESTS if test in ALWAYS_TESTED or _is_made(test, method)]
+    tests = ["corrected_t_p", "holm_p", "wilcoxon_folds_p"]
+    # Tests over samples would be wrong where some of them belong together.
+    if answer.target.structure.independent:
+        tests.append("wilcoxon_samples_p" if is_number else "mcnemar_p")
     rows = []
     for baseline, comparison in method.comparisons.items():
         folds_won = round(comparison.folds_won * comparison.folds)
@@ -149,14 +149,10 @@ def comparison_table(name: str, method: MethodReport, kind: str) -> Table:
                 *p_values,
             ]
         )
-    title = f"{name} minus each baseline: {label} ({better} is better); p-values"
+    name = capitalize(answer.label(method))
+    title = f"{name} minus each baseline: {score} ({better} is better); p-values"
     header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in tests)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
-
-
-def _is_made(test: str, method: MethodReport) -> bool:
-    """Return whether a test was made: those over samples are where these are independent."""
-    return any(getattr(one, test) is not None for one in method.comparisons.values())
 
 
 def _format_p_cell(p: float | None) -> str:
