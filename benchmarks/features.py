@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import load_tree
 from aam.data.stores import TokenStore
-from aam.data.trees import branches
+from aam.data.trees import find_branches
 from aam.learners.baselines.log_ratios_and_pairs import (
     centred_log_ratios,
     clade_logs,
@@ -81,7 +81,7 @@ def reference_problem(task: Problem, corpus: Path, study: str, names: Sequence[s
     tree = ReferenceTree.from_tree(load_tree(corpus / "tree.nwk"), length)
     is_left_out = np.array([name not in kept for name in tree.sequences()])
     placed = place_sequences(tree.without(is_left_out), {name: name for name in names}).to_tree()
-    above, lengths = branches(placed, names)
+    above, lengths = find_branches(placed, names)
     return replace(task, above=above, lengths=lengths)
 
 

@@ -26,7 +26,7 @@ from scipy.stats import rankdata, studentized_range
 from aam.config.baselines import CONSTANTS
 from aam.config.names import FIRST
 from aam.data.importing.table import load_table
-from aam.data.importing.tree import cut_to, load_tree
+from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.table import write_biom
 from aam.data.trees import write_newick
 from aam.evaluate.task_report import TargetReport, TaskReport
@@ -77,7 +77,7 @@ def prepare(data: Path, folder: Path) -> None:
         part = table.select_samples(rows)
         (folder / study).mkdir(parents=True, exist_ok=True)
         write_biom(folder / study / "table.biom", part, {})
-        write_newick(folder / study / "tree.nwk", cut_to(load_tree(path), part.feature_ids, path))
+        write_newick(folder / study / "tree.nwk", cut_tree(load_tree(path), part.feature_ids, path))
         text = labels(study, metadata.iloc[rows]).to_csv(sep="\t")
         write_text(folder / study / "metadata.tsv", text)
     for name in LINKED:

@@ -29,11 +29,11 @@ from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
 from aam.data.importing.table import load_table
-from aam.data.importing.tree import cut_to, load_tree
+from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
 from aam.data.tree_building import build_tree
-from aam.data.trees import branches
+from aam.data.trees import find_branches
 from aam.distances.in_batch import BatchDistances
 from aam.reference_tree.tree import ReferenceTree, place_reads, place_sequences
 from aam.util.atomic import write_tsv
@@ -60,7 +60,7 @@ def distances(
 
     Samples without any of these features have no distances: not a number.
     """
-    above_FE, length_E = branches(tree, table.feature_ids)
+    above_FE, length_E = find_branches(tree, table.feature_ids)
     counts = table.counts.astype(np.float64)
     if is_kept_F is not None:
         counts = csr_array(counts.multiply(is_kept_F[None, :]).tocsr())
@@ -198,7 +198,7 @@ def own_rows(data: Path, second: Path | None) -> pd.DataFrame:
         table = load_table(data / folder / "table.biom")
         deep = rarefy(table, DEPTH, 0, 0)
         part = draw_samples(deep, np.arange(len(deep.sample_ids)), folder)
-        truth = cut_to(load_tree(path), part.feature_ids, path)
+        truth = cut_tree(load_tree(path), part.feature_ids, path)
         sequences = {name: name for name in part.feature_ids}
         reads_F = np.asarray(part.counts.sum(axis=0)).ravel()
         row = {"study": title, **compare(part, truth, reference, sequences)}

@@ -24,7 +24,7 @@ from aam.data.importing.table import load_table
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.tree_building import build_tree
-from aam.distances.engines import choose
+from aam.distances.engines import choose_engine
 from aam.util.seeds import generator
 from benchmarks.speed.tables import markdown_table
 
@@ -84,7 +84,7 @@ def run(way: str, path: Path) -> None:
     if way == "made":
         tree = build_tree({name: name for name in table.feature_ids}, THREADS, None)
         samples = len(table.sample_ids)
-        engine, _ = choose("auto", samples=samples, metric="unweighted", threads=THREADS)
+        engine, _ = choose_engine("auto", samples=samples, metric="unweighted", threads=THREADS)
         with engine.compute(table, tree, "unweighted", {}) as values:
             assert np.isfinite(values[:]).all()
         return

@@ -15,7 +15,7 @@ from aam.model.predictor import Predictor, TargetLoss
 from aam.train.memory.meter import measure_step
 from aam.train.memory.step_memory import StepMemory
 from aam.train.options import set_up, step_options
-from aam.train.step import batches, train_step
+from aam.train.step import load_batches, train_step
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no accelerator")
 OPTIONS = [
@@ -131,7 +131,7 @@ def test_ordered_classes_have_an_algorithm_that_is_deterministic(device):
 def test_batches_come_from_workers_and_from_pinned_memory(workers, device, new_feed):
     pinned = device.type == "cuda"
     feed = new_feed().for_device(device)
-    found = list(batches(feed, 3, workers=workers, pin=pinned))
+    found = list(load_batches(feed, 3, workers=workers, pin=pinned))
     assert len(found) == len(feed) - 3
     for step, batch in enumerate(found, 3):
         own, expected = batch.asvs[0].tokens_US, feed[step].asvs[0].tokens_US

@@ -1,5 +1,7 @@
 """The results of a dataset: what targets ask for."""
 
+ANSWER_SCORES = "answers/{task}/{answer}/scores.json"
+
 
 def tasks_of(dataset):
     """Return the names of a dataset's tasks."""
@@ -44,40 +46,42 @@ def explained_tasks_of(dataset):
 
 
 def result_files(dataset, path, tasks=None):
-    """Return a file of a dataset for each of the tasks and models that its path names.
+    """Return a file of a dataset for each of the tasks and models, or answers, that its path names.
 
-    Without `tasks` they are all of the dataset.
+    By file the `model` and the `task`, as far as they are named. Without `tasks` they are all of
+    the dataset.
     """
     tasks = tasks_of(dataset) if tasks is None else tasks
-    return [
-        result(path, dataset=dataset, model=model, task=task)
+    return {
+        result(path, dataset=dataset, model=model, answer=model, task=task): {
+            "model": model,
+            "task": task,
+        }
         for task in (tasks if "{task}" in path else [""])
-        for model in (CONFIG.models if "{model}" in path else [""])
-    ]
+        for model in (CONFIG.models if re.search("{model}|{answer}", path) else [""])
+    }
 
 
 def pretraining_of(dataset):
-    """Return the scores of every encoder on a dataset."""
+    """Return the scores of every encoder on a dataset, with its model."""
     return result_files(dataset, "pretrain/{model}/scores.json")
 
 
 def finetuning_of(dataset):
     """Return the scores of every model and task of a dataset."""
-    return result_files(dataset, "answers/{task}/{model}/scores.json")
+    return list(result_files(dataset, ANSWER_SCORES))
 
 
 def first_of(dataset, path):
-    """Return a file of a dataset for each of the tasks that have a first answer."""
-    return [
-        result(path, dataset=dataset, task=task)
+    """Return a file of a dataset for each of the tasks that have a first answer, with the task."""
+    return {
+        result(path, dataset=dataset, task=task, answer=FIRST): {
+            "model": FIRST,
+            "task": task,
+        }
         for task in tasks_of(dataset)
         if slices.has_first(CONFIG, task)
-    ]
-
-
-def first_figures_of(dataset):
-    """Return the figures of the first answers."""
-    return first_of(dataset, "figures/answers/{task}/first/predictions.svg")
+    }
 
 
 def first_page_of(dataset):
@@ -93,14 +97,18 @@ def answers_of(dataset, file):
 
 
 def predictions_of(dataset):
-    """Return the predictions of a dataset's tasks for other tables."""
-    return [
-        result(path, dataset=dataset, task=task, table=table)
+    """Return the predictions of a dataset's tasks for other tables, with what each is of."""
+    return {
+        result(path, dataset=dataset, task=task, table=table): {
+            **predicted_by,
+            "task": task,
+            "table": table,
+        }
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
-        for path in result_paths.predictions(CONFIG, task)
-    ]
+        for path, predicted_by in result_paths.predictions(CONFIG, task).items()
+    }
 
 
 def prediction_notes_of(dataset):
@@ -125,25 +133,67 @@ def accuracy_file(wildcards):
     return {"accuracy": path} if finetuning_of(wildcards.dataset) else {}
 
 
+def drawn_files(figure, files):
+    """Return figures with the path that `aam.config.figures` has for them."""
+    return {path: {**of, "figure": figure} for path, of in files.items()}
+
+
+def first_figures_of(dataset):
+    """Return the figures of the first answers, with what each is of."""
+    figure = PLOTS["answer"].figures[0].path_stem
+    return drawn_files(figure, first_of(dataset, f"figures/{figure}.svg"))
+
+
 def figures_of(dataset):
-    """Return the figures of a dataset's summary."""
+    """Return the figures of a dataset's summary, with what each is of."""
     shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
-    explained = explained_tasks_of(dataset)
-    answers = [
-        path.replace("/answers/", "/figures/answers/")
-        for path in answers_of(dataset, "predictions.svg")
-    ]
-    return answers + [
-        path
-        for plot in PLOTS.values()
-        if plot.shown in shown
-        for figure in plot.figures
-        for path in result_files(
+    files = {}
+    for plot in PLOTS.values():
+        tasks = explained_tasks_of(dataset) if plot.shown == "explained" else None
+        for figure in plot.figures:
+            path = f"figures/{figure.path_stem}.svg"
+            if plot.shown == "answers":
+                files |= drawn_files(figure.path_stem, answers_of(dataset, path))
+            elif plot.shown in shown:
+                files |= drawn_files(
+                    figure.path_stem, result_files(dataset, path, tasks)
+                )
+    return files
+
+
+def page_files(dataset):
+    """Return the files that the page of a dataset shows, with what each is of, by their kind."""
+    return {
+        "scores": answers_of(dataset, ANSWER_SCORES),
+        "intervals": answers_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
+        "importance": result_files(
             dataset,
-            f"figures/{figure.path_stem}.svg",
-            tasks=explained if plot.shown == "explained" else None,
-        )
-    ]
+            "finetune/{model}/{task}/importance.tsv",
+            explained_tasks_of(dataset),
+        ),
+        "encoders": pretraining_of(dataset),
+        "predictions": predictions_of(dataset),
+        "figures": figures_of(dataset),
+    }
+
+
+def first_page_files(dataset):
+    """Return the files that the page of first answers shows, as `page_files` does."""
+    return {
+        "scores": first_of(dataset, ANSWER_SCORES),
+        "intervals": first_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
+        "figures": first_figures_of(dataset),
+    }
+
+
+def page_input(files, kind):
+    """Return the input function of the files of a kind that a page shows."""
+    return lambda wildcards: list(files(wildcards.dataset)[kind])
+
+
+def page_facts(files, dataset):
+    """Return what the files of a page are of, in the order of the inputs of each kind."""
+    return {kind: list(of.values()) for kind, of in files(dataset).items()}
 
 
 def bench_of(dataset):

@@ -89,7 +89,7 @@ def _syntax_hint(text: str, said: str) -> str:
     return "check that the file is whole: it ends with ';', or export the tree again"
 
 
-def cut_to(
+def cut_tree(
     tree: TreeNode,
     feature_ids: Sequence[str],
     path: Path,
@@ -153,7 +153,7 @@ def load_cut_tree(
     path
         As for `load_tree`.
     feature_ids, other_names
-        As for `cut_to`.
+        As for `cut_tree`.
     is_rooted
         Whether to keep the root of the file. If not, the distances of the tips to the root vary
         least (`root_by_variance`).
@@ -165,7 +165,7 @@ def load_cut_tree(
     """
     given = load_tree(path, is_rooted=is_rooted)
     logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
-    cut = cut_to(given, feature_ids, path, other_names)
+    cut = cut_tree(given, feature_ids, path, other_names)
     return cut if is_rooted else root_by_variance(cut)
 
 

@@ -12,8 +12,8 @@ from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.util.atomic import read_json, write_text
 from aam.util.digests import write_digests
+from aam.util.log import WORK_WORDS
 from aam.util.provenance import file_digest, provenance
-from aam.util.worklog import WORDS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LICENSE = "https://spdx.org/licenses/CC0-1.0"
@@ -52,9 +52,11 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in scores:
         write_text(path, "{}")
     write_digests([*imported.values(), results / "report.html", *scores])
-    write_text(results / "logs" / "one.log", f"INFO: {WORDS % (1e9, 1e9 + 1, 1e9 + 2, 1, 9, 9)}\n")
     write_text(
-        results / "logs" / "b" / "c.log", f"{WORDS % (1e9 + 3, 1e9 + 4, 1e9 + 60, 1, 9, 9)}\n"
+        results / "logs" / "one.log", f"INFO: {WORK_WORDS % (1e9, 1e9 + 1, 1e9 + 2, 1, 9, 9)}\n"
+    )
+    write_text(
+        results / "logs" / "b" / "c.log", f"{WORK_WORDS % (1e9 + 3, 1e9 + 4, 1e9 + 60, 1, 9, 9)}\n"
     )
     files = {"table": "table.tsv", "metadata": "metadata.tsv"}
     (tmp_path / "mine.yaml").write_text(
