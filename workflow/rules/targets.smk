@@ -89,11 +89,10 @@ def first_page_of(dataset):
     return [result("first.html", dataset=dataset)] if tasks_of(dataset) else []
 
 
-def answers_of(dataset, file):
+def answers_of(dataset, path):
     """Return a file of every answer of a dataset: of its models, or without any of its baselines."""
-    if not CONFIG.models:
-        return first_of(dataset, f"answers/{{task}}/first/{file}")
-    return result_files(dataset, f"answers/{{task}}/{{model}}/{file}")
+    files = result_files if CONFIG.models else first_of
+    return files(dataset, path)
 
 
 def predictions_of(dataset):

@@ -370,7 +370,7 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
     page, text = summed_up(
         results,
         scores=sorted(results.glob("answers/*/*/scores.json")),
-        predictions=[file for path in paths for file in of_answers([path], table=path.stem)],
+        predictions=[PageFile(path, model="base", task="age", table=path.stem) for path in paths],
     )
     for _, words in expected:
         assert words in page
