@@ -85,7 +85,7 @@ FEWER = (
     (bootstrap, {"RESAMPLES": 50}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""
-CAPTIONS = {"first_predictions": "Predictions", "rarefaction": "Reads"}
+CAPTIONS = {"predictions": "Predictions", "rarefaction": "Reads"}
 
 WORDS = [
     ["0", "1"], ["1", "2"], ["2019", "2020", "2021"], ["1", "2", "10"], ["01", "02", "10"],

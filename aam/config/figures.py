@@ -113,7 +113,7 @@ PLOTS: dict[str, Plot] = {
     "first": Plot(
         "Tasks",
         {"intervals": f"{FIRST}/intervals.tsv", "report": f"{FIRST}/scores.json"},
-        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "first_predictions")],
+        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "predictions")],
         shown="first",
     ),
     "importance": Plot(
