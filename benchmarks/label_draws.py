@@ -345,8 +345,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
             table=files["table"],
             sequences=files["sequences"],
         ),
-        settings=slices.first_page(config, "mine"),
-        captions=CAPTIONS,
+        settings=slices.first_page(config, "mine").model_copy(update={"captions": CAPTIONS}),
         summary_out=files["summary"],
         report_out=files["page"],
     )
