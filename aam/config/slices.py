@@ -17,7 +17,7 @@ from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.model import EncoderShape
-from aam.config.sections.task import Task
+from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
