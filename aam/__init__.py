@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from aam.version import __version__
 
 if TYPE_CHECKING:
-    from aam.inference.answer import Answer
     from aam.inference.pretrained import PretrainedEncoder
+    from aam.inference.task_predictor import TaskPredictor
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
 __all__ = ["__version__", "encoder", "load", "reference"]
 
 
-def load(directory: str | Path) -> "Answer":
+def load(directory: str | Path) -> "TaskPredictor":
     """Read what a task was answered with, to predict other tables.
 
     Parameters
@@ -25,7 +25,7 @@ def load(directory: str | Path) -> "Answer":
 
     Returns
     -------
-    aam.inference.answer.Answer
+    aam.inference.task_predictor.TaskPredictor
         Ready to predict.
 
     Raises
@@ -35,9 +35,9 @@ def load(directory: str | Path) -> "Answer":
         version that this package cannot read.
     """
     # Here, because it takes long: the workflow and the importers do without it.
-    from aam.inference.answer import Answer
+    from aam.inference.task_predictor import TaskPredictor
 
-    return Answer.load(directory)
+    return TaskPredictor.load(directory)
 
 
 def encoder(directory: str | Path) -> "PretrainedEncoder":

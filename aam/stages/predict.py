@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
-from aam.inference.answer import Answer
+from aam.inference.task_predictor import TaskPredictor
 from aam.util.atomic import write_tsv
 from aam.util.notes import collect_notes, write_notes
 
@@ -50,7 +50,9 @@ def predict_table(
         enough reads, or hardly any read is near an ASV of training.
     """
     with collect_notes() as notes:
-        result = Answer.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
+        result = TaskPredictor.load(model).predict(
+            table, sequences, metadata, threads=threads, asvs=asvs
+        )
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),

@@ -15,10 +15,10 @@ import aam
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
-from aam.inference.answer import Answer
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Share, decode_outputs, raw_outputs
+from aam.inference.task_predictor import TaskPredictor
 from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
@@ -105,7 +105,7 @@ def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, 
 
 
 @pytest.fixture(scope="module")
-def model(saved) -> Answer:
+def model(saved) -> TaskPredictor:
     return aam.load(str(saved[0]))
 
 
@@ -187,8 +187,8 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     if case == "site":
         predictors = [Predictor(new_encoder(20), SITE, seed=0)]
         bundle = replace(bundle, predictors=predictors, shares=[Share()])
-    chosen = Answer(bundle.target, bundle, calibration=Calibration.fit(cross_validation))
-    monkeypatch.setattr(Answer, "load", lambda path: chosen)
+    chosen = TaskPredictor(bundle.target, bundle, calibration=Calibration.fit(cross_validation))
+    monkeypatch.setattr(TaskPredictor, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
     predict_table(**inputs, predictions_out=output, notes_out=tmp_path / "notes.tsv")
@@ -237,7 +237,7 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     predictor = Predictor(new_encoder(20), AGE, vocabulary=vocabulary, seed=0)
     seen = frozenset(tiny.sequences.values())
     bundle = ModelBundle([predictor], [Share()], 60, 0, 20, seen)
-    model = Answer(bundle.target, bundle)
+    model = TaskPredictor(bundle.target, bundle)
     index = pd.Index(tiny.table.sample_ids, name="sample-id")
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

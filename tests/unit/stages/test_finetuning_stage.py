@@ -14,10 +14,10 @@ from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
-from aam.inference.answer import Answer
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
+from aam.inference.task_predictor import TaskPredictor
 from aam.stages import explain
 from aam.stages.finetune import finetune_task
 from aam.tasks.finetune.setup import FinetuneSetup
@@ -215,7 +215,7 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
     fasta = tmp_path / "sequences.fasta"
     records = (f">{name}\n{sequence}\n" for name, sequence in study.tiny.sequences.items())
     fasta.write_text("".join(records))
-    found = Answer.load(finetuned["pair"]["model"]).predict(
+    found = TaskPredictor.load(finetuned["pair"]["model"]).predict(
         study.tiny.table, fasta, host, threads=1
     )
     table = read(finetuned["pair"]["predictions"]).set_index("sample-id")

@@ -38,7 +38,7 @@ ADDED = ("lower", "upper", "likeliest", "prediction_set")
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class TaskPredictor:
     """The networks of a task, its baselines, or both mixed, with what calibrates predictions."""
 
     target: Target
@@ -52,7 +52,7 @@ class Answer:
     """The samples that baselines alone learn from; networks know theirs themselves."""
 
     @classmethod
-    def load(cls, directory: str | Path) -> "Answer":
+    def load(cls, directory: str | Path) -> "TaskPredictor":
         """Read what a task was answered with.
 
         Parameters
@@ -63,7 +63,7 @@ class Answer:
 
         Returns
         -------
-        Answer
+        TaskPredictor
             Ready to predict.
 
         Raises
@@ -86,7 +86,7 @@ class Answer:
         return cls(networks.target, networks, super_learner, calibration)
 
     @classmethod
-    def _of_baselines(cls, folder: Path, super_learner: SuperLearner) -> "Answer":
+    def _of_baselines(cls, folder: Path, super_learner: SuperLearner) -> "TaskPredictor":
         """Return the answer of a folder without networks."""
         settings = super_learner.settings
         with fitting(folder, "a super learner", "copy the directory again, with all of its files"):
