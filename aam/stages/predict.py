@@ -50,9 +50,8 @@ def predict_table(
         enough reads, or hardly any read is near an ASV of training.
     """
     with collect_notes() as notes:
-        result = TaskPredictor.load(model).predict(
-            table, sequences, metadata, threads=threads, asvs=asvs
-        )
+        predictor = TaskPredictor.load(model)
+        result = predictor.predict(table, sequences, metadata, threads=threads, asvs=asvs)
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),
