@@ -21,8 +21,8 @@ from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
 from aam.inference.nearness import check_nearness, measure_nearness
-from aam.inference.super_learner import SuperLearner
 from aam.inference.tables import name_table, rarefy_views, read_table
+from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS
 from aam.util.errors import first_names, problem

@@ -1,4 +1,4 @@
-"""A super learner as a directory, for other tables: `aam.inference.super_learner` reads it."""
+"""A super learner as a directory, for other tables: `aam.inference.with_baselines` reads it."""
 
 import shutil
 from collections.abc import Mapping, Sequence
