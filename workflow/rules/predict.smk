@@ -88,7 +88,7 @@ rule predict_super_learner:
     resources:
         mem_mb=16000,
         runtime=240,
-        gpu=lambda wildcards: 0 if wildcards.answer == FIRST else gpus(wildcards),
+        gpu=gpus,
     params:
         settings={},
         code=script_digest("predict"),
