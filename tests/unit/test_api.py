@@ -178,7 +178,7 @@ def test_samples_without_reads_are_named(model, augmented, files, caplog):
 @pytest.mark.parametrize("case", ["age", "few", "site"])
 def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, monkeypatch, case):
     """Read by the reader of QIIME 2 as scikit-bio has it."""
-    bundle = model.bundle
+    bundle = model.networks
     cross_validation, added = {
         "age": (cross_validated(), {"lower", "upper"}),
         "few": (cross_validated().iloc[:5], set()),
