@@ -82,7 +82,7 @@ class Finetuning(Training):
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]
     ) -> str | None:
-        """Return what a kernel machine cannot learn of a target; None: it can.
+        """Return what a kernel head cannot learn of a target; None: it can.
 
         Parameters
         ----------

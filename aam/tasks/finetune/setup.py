@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.finetuning import Finetuning
 from aam.config.settings.finetuning import FinetuneSettings, TargetSettings
-from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
+from aam.data.folds import CATEGORY, OBSERVED, TEST, folder_of_fold, read_folds, units_of
 from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.devices import AUTO, Devices
 from aam.inference.embed import load_encoder
@@ -182,7 +182,7 @@ def encoder_maker(
 
     def pretrained(fold: int, number: int) -> Encoder:
         assert model is not None, "there is a pretrained model"
-        directory = model / f"fold{fold}" if training.inductive else model
+        directory = model / folder_of_fold(fold) if training.inductive else model
         return load_encoder(directory, backend)
 
     return from_scratch if training.start == "scratch" else pretrained
