@@ -54,7 +54,7 @@ class CrossValidation:
     def networks(self) -> dict[str, int]:
         """Number of models per fold, by recipe: as the settings say, or what the budget allows."""
         settings = self.setup.settings
-        if settings.recipe == "auto" and settings.start == "pretrained":
+        if settings.has_budget:
             return affordable_recipes(self.setup)
         # An encoder from scratch has learned nothing that could be kept.
         recipe = "full" if settings.recipe == "auto" else settings.recipe
@@ -237,7 +237,7 @@ class CrossValidation:
     def _settings(self, recipe: str, samples: int) -> Finetuning:
         """Return the settings of a model that is trained on so many samples."""
         settings = self.setup.settings
-        if settings.recipe == "auto" and settings.start == "pretrained":
+        if settings.has_budget:
             return recipe_settings(self.setup, self._shape, recipe, samples)
         return settings.model_copy(update={"recipe": recipe})
 

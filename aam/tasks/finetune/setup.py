@@ -185,7 +185,7 @@ def encoder_maker(
         directory = model / folder_of_fold(fold) if training.inductive else model
         return load_encoder(directory, backend)
 
-    return from_scratch if training.start == "scratch" else pretrained
+    return from_scratch if training.from_scratch else pretrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +291,7 @@ class FinetuneSetup:
         token_store = TokenStore.open(tokens)
         length_bp = token_store.tokens.shape[1]
         precision: str = options.precision
-        if precision == AUTO and training.start == "pretrained":
+        if precision == AUTO and not training.from_scratch:
             assert model is not None, "there is a pretrained model"
             precision = precision_of_encoder(_training_of_encoder(model, training))
         return cls(
