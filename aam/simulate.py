@@ -93,6 +93,7 @@ def birth_death_tree(tips: int, rng: np.random.Generator) -> TreeNode:
     ages = np.log1p(rate * drawn / (1.0 - drawn)) / rate
     root = coalescent_tree(ages)
     nodes = list(root.preorder(include_self=False))
+    # With this mean of the logarithm the mean rate is 1.
     rates = np.exp(rng.normal(-0.5 * CLOCK_SD**2, CLOCK_SD, size=len(nodes)))
     scale = TREE_DEPTH / ages.max()
     for node, factor in zip(nodes, rates, strict=True):
@@ -111,6 +112,8 @@ def coalescent_tree(ages: NDArray[np.float64]) -> TreeNode:
     open_nodes: list[tuple[TreeNode, float]] = [(TreeNode(), 0.0)]
     open_splits: list[float] = []
     for age in [*ages.tolist(), np.inf]:
+        # A split of neighbours joins all that is younger on its left: the open nodes are a stack of
+        # ever older clades.
         while open_splits and open_splits[-1] <= age:
             split = open_splits.pop()
             parent = TreeNode()
@@ -374,6 +377,7 @@ def _draw_sample(
     features = len(biology.base)
     host = generator(seed, "host", row["host"]).normal(0.0, HOST_SD, size=features)
     rng = generator(seed, "sample", sample)
+    # This undoes the unit that `_draw_metadata` gives the environment.
     distance = ((row["environment"] - 5.0) / 1.5 - biology.optimum) / NICHE_WIDTH
     log_abundance = (
         biology.base

@@ -144,6 +144,8 @@ def asv_blocks(
     blocks = []
     number_U = np.empty(len(asvs_U), np.int64)
     rows_before = 0
+    # ASVs of an amplicon have few lengths: a block for each needs no padding, whose positions would
+    # cost time in every layer.
     for length in np.unique(lengths_U):
         members = np.flatnonzero(lengths_U == length)
         tokens_US = tokens.tokens[asvs_U[members], :length]
@@ -216,6 +218,7 @@ def sample_blocks(
         members = by_richness[first : first + size]
         column = np.arange(bucket(int(richness_B[members].max())))
         present_BA = column < richness_B[members, None]
+        # Padding points to entry 0, so that the index is valid; what is found there is not used.
         flat_BA = np.where(present_BA, starts_B[members, None] + column, 0)
         asv_BA = np.where(present_BA, asvs[flat_BA], 0)
         counts_BA = np.where(present_BA, entries.counts[flat_BA], 0).astype(np.float32)

@@ -193,6 +193,8 @@ class BatchDataset(Dataset[Batch]):
     ) -> Batch:
         """Return the batch of some rows with a part of their reads, and the distances of these."""
         drawn = replace(self, store=subsampling.draw(self.store, rows_B, step), subsampling=None)
+        # The drawn store numbers its rows from 0. Targets are those of the rows that they were
+        # drawn from.
         drawn_rows_B = np.arange(len(rows_B))
         batch = drawn.assemble(drawn_rows_B, step)
         batch.values.update(self.targets(rows_B))
@@ -221,7 +223,10 @@ class BatchDataset(Dataset[Batch]):
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
             parent_KK = matrices[view][np.ix_(parents, parents)]
+            # Two products over the few distinct parents of the batch, in place of a sum for each
+            # pair of rows.
             mixed_BB = weight_BK @ parent_KK @ weight_BK.T
+            # A weighted mean over a mixed row's parents would put it at a distance from itself.
             np.fill_diagonal(mixed_BB, 0.0)
             batch.distances[name] = torch.from_numpy(mixed_BB.astype(np.float32))
 

@@ -50,7 +50,9 @@ def asv_dropout(row: Row, fraction: float, rng: np.random.Generator) -> Row:
         Source of the draw.
     """
     asvs = len(row.asvs)
+    # Halves are rounded up; Python's `round` would take them to the nearest even number.
     kept = max(asvs - int(fraction * asvs + 0.5), 1)
+    # The ASVs of a row are ascending in the store, and a draw has no order.
     chosen = np.sort(rng.choice(asvs, size=kept, replace=False, shuffle=False))
     return Row(row.asvs[chosen], row.counts[chosen])
 

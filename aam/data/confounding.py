@@ -171,6 +171,7 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
     if is_number:
         mean_N = everywhere_NK[:, 0] / np.maximum(all_N, 1)
         predicted_N = np.where(count_N > 0, total_NK[:, 0] / np.maximum(count_N, 1), mean_N)
+        # Both sums leave out the sample's own group, so that no column gains by knowing the group.
         squares = ((value_NK[:, 0] - mean_N) ** 2).sum()
         return 1.0 - float(((value_NK[:, 0] - predicted_N) ** 2).sum() / max(squares, 1e-300))
     # The share of each class that lies in the category makes classes count alike, however rare.
@@ -185,8 +186,10 @@ def _skill(value_NK: Floats, category_N: Codes, group_N: Codes, *, is_number: bo
 def _sums_of_others(value_NK: Floats, category_N: Codes, group_N: Codes) -> tuple[Floats, Floats]:
     """Return sums of the values of a sample's category, and their number, without its group."""
     one_NK = np.column_stack([value_NK, np.ones(len(value_NK))])
+    # One number stands for each pair of a category and a group.
     part_N = np.unique(category_N * (group_N.max() + 1) + group_N, return_inverse=True)[1]
     left_NK = _sums(one_NK, category_N)[category_N] - _sums(one_NK, part_N)[part_N]
+    # The counts are differences of sums of floats: rounding makes them whole again.
     return left_NK[:, :-1], np.rint(left_NK[:, -1])
 
 
@@ -220,6 +223,8 @@ def _is_chance(
     is_number
         Whether a number is predicted.
     """
+    # If all samples of a group have one category, the group is what was assigned to it: permuting
+    # samples would make chance look rarer than it is.
     first_N = np.unique(group_N, return_index=True)[1][group_N]
     unit_N = np.arange(len(group_N))
     if (category_N == category_N[first_N]).all():

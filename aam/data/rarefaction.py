@@ -53,6 +53,8 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     drawn = np.zeros(kept.nnz, dtype=np.int64)
     for position, row in enumerate(rows):
         span = slice(kept.indptr[position], kept.indptr[position + 1])
+        # Entries of a row are in the order of the columns; the generator has to meet them in that
+        # of the IDs.
         order = np.argsort(rank[kept.indices[span]])
         rng = generator("rarefaction", *seed_parts, table.sample_ids[row])
         reads_F = kept.data[span][order]

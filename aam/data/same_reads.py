@@ -69,6 +69,8 @@ class Fingerprints:
         counts = csr_array(counts_NF @ to_asvs)
         counts.sort_indices()
         asv_P = np.array([_number(text) for text in distinct], np.uint32)[counts.indices]
+        # A product with an odd number is different for every count, so that the same ASV with
+        # another number of reads is another part.
         part_P = asv_P ^ (counts.data.astype(np.uint32) * ODD_NUMBER)
         return cls(part_P.view(np.int32), counts.indptr.astype(np.int64))
 
@@ -123,6 +125,8 @@ class Fingerprints:
         for first in range(0, len(size_M), ROWS_PER_BLOCK):
             common = (has_MC[first : first + ROWS_PER_BLOCK] @ training_CN).tocoo()
             row = common.row + first
+            # The distinct parts of both: `common.data` counts the shared ones, which both sizes
+            # hold.
             together = size_M[row] + size_N[common.col] - common.data
             is_same = (common.data >= LEAST_COMMON) & (common.data >= LEAST_ALIKE * together)
             is_among_M[row[is_same]] = True

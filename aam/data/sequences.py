@@ -22,6 +22,7 @@ MASK = 6
 VOCABULARY_SIZE = 7
 NUCLEOTIDES = {"A": 1, "C": 2, "G": 3, "T": 4, "U": 4}
 AMBIGUOUS_LETTERS = "RYSWKMBDHVN"
+# Marks the bytes that are no letter of IUPAC; no token has this number.
 _REFUSED = 255
 _TOKENS = {**NUCLEOTIDES, **dict.fromkeys(AMBIGUOUS_LETTERS, AMBIGUOUS)}
 _TOKENS |= {letter.lower(): token for letter, token in _TOKENS.items()}
@@ -42,6 +43,8 @@ def read_fasta(path: Path) -> dict[str, str]:
     dict
         Upper-case sequences by feature ID, in file order.
     """
+    # A file of the package has one line per sequence. Those of users, which may have several, are
+    # read by `aam.data.importing.sequences`.
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     assert all(header.startswith(">") for header in lines[::2]), path
     return {header[1:]: sequence for header, sequence in zip(lines[::2], lines[1::2], strict=True)}
@@ -79,12 +82,14 @@ def tokenize(
     lengths : numpy.ndarray
         Nucleotides of each after cutting, int32 [U].
     """
+    # One byte per letter: what Latin-1 lacks becomes a question mark, which is refused below.
     encoded = [sequence[:max_length_bp].encode("latin-1", "replace") for sequence in sequences]
     lengths = np.fromiter(map(len, encoded), dtype=np.int32, count=len(encoded))
     tokens_of_all = TOKEN_OF_BYTE[np.frombuffer(b"".join(encoded), dtype=np.uint8)]
     assert lengths.all(), "an empty sequence"
     assert (tokens_of_all != _REFUSED).all(), "a letter that is not IUPAC"
     tokens = np.full((len(encoded), max_length_bp), PAD, dtype=np.uint8)
+    # A mask is filled row by row, which is the order of the joined sequences.
     tokens[np.arange(max_length_bp) < lengths[:, None]] = tokens_of_all
     return tokens, lengths
 

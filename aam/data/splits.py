@@ -72,6 +72,8 @@ def held_out_groups(
     order = sorted((seed_of("test", seed, name), name, g) for g, name in enumerate(names))
     for _, _, group in order:
         after_C = missing_C - sizes_GC[group]
+        # Divided by what is wanted, as in a chi-squared statistic: one sample too many matters more
+        # in a rare class than in a frequent one.
         if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
             missing_C = after_C
             is_chosen[group] = True
@@ -87,6 +89,8 @@ def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
     def key(name: str) -> tuple[list[tuple[str, int]], str]:
         words = re.split(r"[0-9]+", name)
         numbers = re.findall(r"[0-9]+", name)
+        # There is one word more than numbers: -1 fills up the last pair. The name itself decides
+        # between `fold1` and `fold01`.
         return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
 
     names = sorted(set(labels), key=key)
@@ -130,6 +134,7 @@ def assign_folds(
         groups = np.array(groups, dtype=str)[order]
         classes = [""] * len(order) if classes is None else classes
     ordered = None if classes is None else np.array(classes, dtype=str)[order]
+    # Seeds of the configuration may be larger than what scikit-learn takes.
     splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)
     folds = np.full(len(order), -1, dtype=np.int64)
     for fold, (_, test) in enumerate(splitter.split(np.zeros(len(order)), ordered, groups)):

@@ -31,6 +31,7 @@ def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping
     provenance
         What made the file, for the metadata of the schema.
     """
+    # Readers take the buffers as plain arrays, in which a null would be any number.
     assert all(column.null_count == 0 for column in columns.values())
     schema = pa.schema(
         [pa.field(name, column.type, nullable=False) for name, column in columns.items()],
@@ -105,6 +106,7 @@ class SampleStore:
         """
         batch = map_batch(path)
         row_view = batch.column("view").to_numpy()
+        # The file has no field for N: view 0 holds each sample once.
         samples = int((row_view == 0).sum())
         asvs = batch.column("asvs")
         parents = batch.column("parents")
@@ -112,6 +114,8 @@ class SampleStore:
             sample_ids=batch.column("sample_id").slice(0, samples).to_pylist(),
             views=int(row_view.max()) + 1,
             row_view=row_view,
+            # `counts` has the same offsets as `asvs`, and `weights` as `parents`: they are read
+            # once.
             offsets=asvs.offsets.to_numpy().astype(np.int64),
             asvs=asvs.values.to_numpy(),
             counts=batch.column("counts").values.to_numpy(),
@@ -191,6 +195,7 @@ def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str])
 
 
 def _lists(offsets: NDArray[np.int64], values: NDArray, kind: pa.DataType) -> pa.ListArray:
+    # `ListArray` has offsets of 32 bits; the store would need `LargeListArray` beyond 2^31 entries.
     assert offsets[-1] <= np.iinfo(np.int32).max, "too many values for one Arrow list array"
     return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), pa.array(values, type=kind))
 

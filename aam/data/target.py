@@ -55,12 +55,14 @@ class Scale:
             Numbers of the training samples; for ``log`` and ``log_zscore`` all are above -1.
         """
         if transform == "quantile":
+            # Normal scores are standard normal by construction: center and spread stay 0 and 1.
             return cls(transform, 0.0, 1.0, *_normal_scores(number_L))
         value_L = np.log1p(number_L) if transform.startswith("log") else number_L
         if transform not in ("zscore", "log_zscore"):
             return cls(transform)
         center = value_L.mean()
         spread = value_L.std()
+        # Divided by such a spread, rounding errors would become targets of size 1.
         is_rounding = spread <= LEAST_SPREAD * np.abs(value_L).max()
         return cls(transform, float(center), 0.0 if is_rounding else float(spread))
 
@@ -203,6 +205,7 @@ class Target:
         names = tuple(class_order(words) if classes is None else classes)
         number_L = np.array([names.index(word) for word in words])[is_training]
         count_K = np.bincount(number_L, minlength=len(names))
+        # The maximum only avoids a division by 0: weights of absent classes are set to 0 below.
         weights = len(number_L) / (np.count_nonzero(count_K) * np.maximum(count_K, 1))
         return cls(
             **common,
@@ -291,6 +294,7 @@ class Target:
         """
         assert self.loss == "quantile", self.loss
         output = output_NO.astype(np.float64).reshape(-1, len(self.columns), len(QUANTILES))
+        # The loss sorts the quantiles, too, so that a model may learn them in any order.
         return self._bounded(self._by_category(np.sort(output, axis=-1), by, Scale.back))
 
     def _bounded(self, number: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -115,6 +115,7 @@ def spellings_of(wanted: Iterable[str], values: pd.Series) -> list[str]:
         folded = {one.casefold() for one in absent}
         return names + [one for one in given if one.casefold() in folded]
     numbers = read_numbers(pd.Series([*given, *absent], dtype=object))
+    # With units or decimal commas two spellings are not certainly the same number.
     if numbers.how or numbers.values.isna().any():
         return names
     for number in numbers.values[len(given) :]:

@@ -153,6 +153,8 @@ def _best_roots(tree: TreeNode, nodes: list[TreeNode]) -> tuple[Floats, Floats]:
     mean_square_E = (squares_E + count_outside_E * length_E**2) / tips
     mean_square_slope_E = 2 * (sum_below_E - sum_outside_E - shift_E) / tips
     has_both_sides_E = (count_below_E > 0) & (count_outside_E > 0)
+    # The slope of the variance is 0 there. With tips on both sides the divisor is positive; the
+    # other branches are ruled out below.
     vertex_E = np.divide(
         2 * mean_E * mean_slope_E - mean_square_slope_E,
         2 * (1 - mean_slope_E**2),
@@ -265,6 +267,7 @@ def _infer(distinct: Sequence[str], threads: int, scratch: Path | None) -> TreeN
         # `--threadit 0` keeps MAFFT from refining in parallel, where the result depends on timing.
         options = ["--auto", "--nuc", "--quiet", "--thread", str(threads), "--threadit", "0"]
         alignment.write_text(_output([mafft, *options, str(fasta)]))
+        # FastTree has no option for threads: `_output` allows it one by the environment.
         return parse_newick(_output([fasttree, "-nt", "-gtr", "-quiet", str(alignment)]))
 
 
@@ -299,6 +302,7 @@ def _with_features(
     features: dict[str, list[str]] = {text: [] for text in distinct}
     for name, text in sequences.items():
         features[text].append(name)
+    # The list is made first: replacing tips by inner nodes changes what the iterator walks over.
     for tip in list(tree.tips()):
         names = features[distinct[int(tip.name)]]
         tip.name = names[0] if len(names) == 1 else None

@@ -145,6 +145,7 @@ def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDA
     nodes = list(tree.postorder(include_self=False))
     above: dict[int, list[int]] = {id(tree): []}
     by_tip: dict[str, list[int]] = {}
+    # In reverse postorder a node comes before its children, which extend its path from the root.
     for column, node in reversed(list(enumerate(nodes))):
         above[id(node)] = [*above[id(node.parent)], column]
         if node.is_tip():
@@ -203,6 +204,8 @@ def check_lengths(
         Two samples or more have features on branches of length 0 alone.
     """
     flat = np.flatnonzero(counts_NF @ (height_F > 0) == 0)
+    # A single such sample does no harm: its distance to any other has that one's branches to divide
+    # by.
     if len(flat) > 1:
         samples = count_names("sample", [sample_ids[int(row)] for row in flat])
         actual = f"branches of length 0 only, above all features of {samples}"

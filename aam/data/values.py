@@ -121,6 +121,7 @@ def read_numbers(text: pd.Series) -> Numbers:
     for ways, bodies in _bodies(cleaned, counts):
         for way, plain in _plain_texts(bodies):
             size = sum(counts[one] for one in plain)
+            # The first of equals is taken, and plain numbers come first.
             if size > most:
                 most = size
                 best = plain
@@ -263,6 +264,7 @@ def _key(value: str) -> Decimal | str:
     if _PLAIN.fullmatch(number):
         return Decimal(number)
     text = unicodedata.normalize("NFKC", value).casefold()
+    # Signs of the category Cf have no width: nobody sees that two values differ in them.
     text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
     joined = " ".join(re.split(r"[\s_-]+", text)).strip()
     return joined or text
@@ -306,6 +308,7 @@ def sentinels(values: pd.Series) -> dict[float, int]:
     counts = values.value_counts()
     coded = [value for value in counts.index if _is_coded(value)]
     usual = counts.index.difference(coded)
+    # The range of one or two numbers says nothing about what is far from them.
     if len(usual) < 3:
         return {}
     found = {

@@ -66,6 +66,7 @@ def check(
         given_values.append(values[row : row + 1][0, *columns])
         labels.append(" and ".join(table.sample_ids[sample] for sample in (row, *columns)))
     given = np.array(given_values, dtype=np.float64)
+    # Only these samples are recomputed, with the part of the tree that their features need.
     rows = np.unique(chosen)
     positions = tuple(np.searchsorted(rows, numbers) for numbers in chosen)
     part = table.select_samples(rows)
@@ -137,6 +138,7 @@ def _compare(given: Floats, expected: Floats, names: Sequence[str], metric: str)
     difference = np.abs(given - expected)
     excess = difference / np.maximum(1.0, np.abs(expected))
     worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+    # Written with `not`, because every comparison with NaN is false.
     if not excess[worst] <= TOLERANCE:
         raise RuntimeError(
             f"{metric} of {names[worst]} is {given[worst]:.9g}, but {expected[worst]:.9g} when "

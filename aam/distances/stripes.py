@@ -85,6 +85,8 @@ class Stripes:
             columns as the last row needs, so row r begins with r distances that are not used.
         """
         rows = slice(first, first + len(distance_RC))
+        # One step behind in the row is one step further in the column: a stripe is a diagonal of
+        # the block.
         for row, distance_N in enumerate(self._behind_SN):
             distance_N[rows] = distance_RC.diagonal(row)
 

@@ -162,6 +162,8 @@ class Devices(InferenceDevice):
         self.compute_in(self.candidates[0] if self.is_auto else precision)
         if self.processes > 1:
             self._join_processes()
+        # fp16's scale changes in the course of a run. The next model on these devices begins with
+        # the first one, as it would in a process of its own.
         self._first_scaling = self.scaling()
 
     def _join_processes(self) -> None:

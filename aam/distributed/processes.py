@@ -171,10 +171,13 @@ class Processes:
         if self.processes == 1:
             return shard_N
         most = -(-number // self.processes)
+        # Every process has to send as many rows. Padding can only be the last row of a shard, so
+        # that it lies behind all others in the end.
         padded = shard_N.new_zeros(most, *shard_N.shape[1:])
         padded[: len(shard_N)] = shard_N
         all_WN = shard_N.new_empty(self.processes * most, *shard_N.shape[1:])
         dist.all_gather_single(all_WN, padded, group=self._host_group)
+        # Process w holds the rows w, W + w, 2 W + w and so on: transposed, they are in their order.
         by_row = all_WN.unflatten(0, (self.processes, most)).transpose(0, 1)
         return by_row.flatten(0, 1)[:number]
 

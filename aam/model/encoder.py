@@ -131,6 +131,7 @@ class Encoder(nn.Module):
             self.run_block(self.asv, block.tokens_US, block.masked, self.backend)
             for block in batch.asvs
         ]
+        # Heads on a frozen ASV level get embeddings that were computed once, in place of sequences.
         asv_UD = batch.embedded_UD
         if asv_UD is None:
             asv_UD = torch.cat([asv for asv, _ in encoded])
@@ -217,6 +218,8 @@ def initialize(model: nn.Module) -> None:
     """
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear):
+            # What ends a branch is small, so that at the start each layer adds little to what
+            # passes it by.
             ends_residual_branch = name.endswith((".out", ".ffn_out"))
             nn.init.normal_(layer.weight, std=0.02 / 2 if ends_residual_branch else 0.05)
             if layer.bias is not None:

@@ -191,6 +191,8 @@ class NucleotideHead(nn.Module):
             Logits [M, 4], fp32, in the order A, C, G, T.
         """
         logits_MP4 = self.bases(self.norm(hidden_MD)).unflatten(-1, (self.patch_bp, 4))
+        # A patch has logits for all of its positions; each masked nucleotide takes those of its
+        # own.
         offset_M11 = (masked.position_M % self.patch_bp)[:, None, None].expand(-1, 1, 4)
         return logits_MP4.gather(1, offset_M11).squeeze(1).float()
 

@@ -188,6 +188,8 @@ class Predictor(nn.Module):
         outputs = 1 if is_ordinal else target.outputs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
+            # The order of these draws is part of every result: a new part is drawn behind the
+            # others.
             self.head: ValueHead | KernelHead
             if kernel is None:
                 self.head = ValueHead(shape.width, outputs)

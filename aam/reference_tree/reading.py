@@ -88,6 +88,7 @@ def recognize_reading(
         the reads of the most abundant sequences that lie near a known one then. None: the fraction
         is below `FEW_NEAR` in every reading.
     """
+    # The abundant ones decide; all sequences in 41 readings would take too long.
     most = np.argsort(-np.asarray(reads_Q), kind="stable")[:TRIED]
     abundant = [sequences[row] for row in most]
     shifts = chain(range(1, LARGEST_SHIFT + 1), range(-1, -LARGEST_SHIFT - 1, -1))

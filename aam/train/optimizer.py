@@ -126,6 +126,8 @@ class BatchedMuon(optim.Muon):
 
     def _update(self, tall: list[Tensor], wide: list[Tensor], group: dict[str, Any]) -> None:
         """Update matrices of equal sides, of which the tall ones lie down in between."""
+        # Newton-Schulz iterations work on the products of rows with each other: where a matrix lies
+        # down, these are the shorter side.
         momenta = []
         if tall:
             momenta.append(self._update_momenta(tall, group).mT)
@@ -152,6 +154,8 @@ class BatchedMuon(optim.Muon):
 def _move(matrices: list[Tensor], direction_MRC: Tensor, group: dict[str, Any]) -> None:
     """Decay matrices of one shape, and move each against its direction."""
     rows, columns = matrices[0].shape
+    # The same factor as in `torch.optim.Muon`, by which tall matrices change their outputs as much
+    # as wide ones.
     rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
     direction_MRC = direction_MRC.to(matrices[0].dtype, memory_format=torch.contiguous_format)
     torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
@@ -175,6 +179,7 @@ def orthogonalize(x_MRC: Tensor, group: dict[str, Any]) -> Tensor:
     """
     a, b, c = group["ns_coefficients"]
     x_MRC = x_MRC.bfloat16()
+    # The iterations converge for singular values up to 1, which the Frobenius norm bounds.
     norm_M11 = torch.linalg.vector_norm(x_MRC, dim=(1, 2), keepdim=True)
     x_MRC = x_MRC / norm_M11.clamp(min=group["eps"])
     for _ in range(group["ns_steps"]):

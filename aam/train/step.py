@@ -66,6 +66,7 @@ def clip_gradients(
         return devices.clip(model, optimizer, limit)
     devices.unscale(model, optimizer)
     parameters = [p for p in model.parameters() if p.grad is not None]
+    # The norm is taken before any bound, as the curves show it for every kind.
     norm = _whole(get_total_norm([p.grad for p in parameters if p.grad is not None]))
     if kind == "value":
         nn.utils.clip_grad_value_(parameters, limit)

@@ -29,6 +29,7 @@ def atomic_path(final: Path) -> Iterator[Path]:
         writers choose their format by the suffix.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
+    # The number of the process keeps two writers apart. Only within a folder is a rename atomic.
     partial = final.with_name(f".partial-{os.getpid()}-{final.name}")
     remove(partial)
     try:
@@ -37,6 +38,8 @@ def atomic_path(final: Path) -> Iterator[Path]:
             remove(final)
         else:
             with partial.open("rb") as handle:
+                # Without this a crash of the machine could leave the final name with a part of the
+                # content.
                 os.fsync(handle.fileno())
         partial.replace(final)
     finally:

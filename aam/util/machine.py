@@ -51,6 +51,7 @@ def end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_CHECKED_EVERY_S)
+        # `sys.exit` would end this thread alone.
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

@@ -45,6 +45,8 @@ def entries(folder: Path) -> list[Entry]:
     for files in files_by_hash.values():
         stats = [path.stat() for path in files]
         size_bytes = sum(stat.st_size for stat in stats)
+        # File systems that are mounted with `noatime` note no reads: the time of writing is what is
+        # left.
         used_s = max(max(stat.st_atime, stat.st_mtime) for stat in stats)
         all_entries.append(Entry(tuple(files), size_bytes, used_s))
     return all_entries

@@ -82,6 +82,8 @@ def write_artifact(
 
 def _uuid(semantic_type: str, provenance: Mapping[str, str], part: str) -> str:
     digest = settings_digest({"type": semantic_type, "part": part, **provenance})
+    # QIIME 2 accepts UUIDs of version 4 alone, which marks six of the bits; the others are the
+    # digest's.
     return str(uuid.UUID(bytes=bytes.fromhex(digest)[:16], version=4))
 
 

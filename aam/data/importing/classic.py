@@ -103,6 +103,8 @@ def parse_classic(path: Path, text: str) -> Sheet:
     if not rows:
         shape = (len(names) - 1, 0)
         return Sheet(names[0], [], names[1:], np.zeros(shape), None, notes)
+    # Quotes have been taken off by now. Without `low_memory` a column has one type throughout, and
+    # not that of each part that pandas reads at a time.
     cells = pd.read_csv(
         io.StringIO("\n".join(rows)),
         sep="\t",

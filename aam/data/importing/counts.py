@@ -138,6 +138,8 @@ def _warn_of_same_reads(table: FeatureTable, where: Path) -> None:
     counts = table.counts
     for row, name in enumerate(table.sample_ids):
         entries = slice(counts.indptr[row], counts.indptr[row + 1])
+        # Bytes are compared in a dictionary: comparing all pairs of samples would take minutes in
+        # large studies.
         key = counts.indices[entries].tobytes() + counts.data[entries].tobytes()
         # A sample of one or two features is like others by chance.
         if entries.stop - entries.start >= LEAST_FEATURES:

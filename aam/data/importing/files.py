@@ -284,6 +284,8 @@ def _decompressed(path: Path, content: bytes, expected: str) -> bytes:
     most = largest_content(len(content))
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            # One byte more than is allowed tells too much from just enough, without inflating all
+            # of it.
             inflated = file.read(most + 1)
     except (EOFError, OSError, zlib.error) as error:
         actual = f"a gzip file that is cut off or damaged ({error})"

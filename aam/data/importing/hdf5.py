@@ -27,6 +27,8 @@ BYTES_PER_BYTE = 100
 """Memory that each byte of a file allows it in addition."""
 MATRIX = ("data", "indices", "indptr")
 """Arrays of a sparse matrix, by their names in the file."""
+# With -P this file's own folder is not searched for modules, where `tree.py` and others would hide
+# installed packages of such names.
 COMMAND = [sys.executable, "-P", __file__]
 
 
@@ -64,6 +66,8 @@ def read_hdf5(content: bytes) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"it was not read in {allowed_s:.0f} s") from error
     if done.returncode:
+        # The program itself ends with 1 and one line. Any other status is of HDF5: a signal,
+        # mostly.
         said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(said if done.returncode == 1 else f"status {done.returncode} of HDF5")
     with np.load(io.BytesIO(done.stdout), allow_pickle=False) as arrays:

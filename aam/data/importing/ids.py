@@ -87,8 +87,10 @@ def likely_pairs(names: Iterable[str], others: Iterable[str]) -> list[LikelyPair
     def pair(difference: str, alike: Iterable[tuple[str, str]]) -> None:
         for name, other in list(alike):
             pairs.append(LikelyPair(name, other, difference))
+            # A pair is settled by the most harmless change that explains it.
             del ours[name], theirs[other]
 
+    # What is undone stays undone, so that IDs are paired that several programs have changed.
     for difference, undo in _CHANGES:
         ours = {name: undo(form) for name, form in ours.items()}
         theirs = {name: undo(form) for name, form in theirs.items()}

@@ -264,7 +264,10 @@ def _find_sums(
     total = np.asarray(counts[base].sum(axis=0)).ravel()
     entries = np.diff(counts.indptr)
     row_sums = np.asarray(counts.sum(axis=1)).ravel()
+    # A row is the sum of the others where its double is the sum of all. This cheap test of the
+    # totals leaves few rows to compare entry by entry.
     is_half = (2 * row_sums == total.sum()) & (entries >= LEAST_ENTRIES)
+    # Of two equal rows each is the sum of the other, which says nothing.
     is_half &= (entries[base] > 0).sum() > 2
     for number in base:
         if number in known or not is_half[number]:
@@ -272,6 +275,8 @@ def _find_sums(
         row = counts[[number]].toarray()[0]
         if np.array_equal(2 * row, total):
             found.add(number)
+            # Without that row the others sum to just it: this is what rows called totals have to
+            # hold.
             total = row
             break
     fitting = {

@@ -316,6 +316,7 @@ def _separator(text: str) -> str:
         if line.strip() and not first.lower().startswith("#q2:") and not _is_comment(first):
             lines.append(line)
     found = find_separator(lines)
+    # A space in an unquoted header is more likely a part of a name than a separator.
     if found == " " and '"' not in lines[0]:
         return "\t"
     if found is None and lines:
@@ -489,6 +490,7 @@ def _move_to_front(sheet: _Sheet, position: int, why: str) -> None:
         f"'{first}', {why}"
     )
     order = [position, *(one for one in range(len(sheet.header)) if one != position)]
+    # Numbers of the rows say nothing; a first column with a name of its own stays as a column.
     if _normal(first) in UNNAMED:
         order.remove(0)
     for directive, cells in sheet.directives.items():

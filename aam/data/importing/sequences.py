@@ -73,6 +73,7 @@ class SequenceFile:
                 found[name] = self.sequences[name]
             elif name in self.other_names:
                 found[name] = self.sequences[self.other_names[name]]
+            # Two features that differ in the annotation alone must not get one sequence.
             elif plain[bare] == 1 and (bare in self.sequences or bare in self.other_names):
                 found[name] = self.sequences[self.other_names.get(bare, bare)]
         return found
@@ -93,6 +94,7 @@ def read_sequence_file(path: Path) -> SequenceFile:
     """
     titles, texts = _records(path, lines_of(read_text(path, EXPECTED, _ARTIFACT, key="sequences")))
     names = [(title.split(maxsplit=1) or [""])[0] for title in titles]
+    # Some programs write `ASV 1`, `ASV 2`: only the whole header is an ID there.
     if len(set(names)) < len(names) and len(set(titles)) == len(titles):
         names = titles
     records = list(zip(names, texts, strict=True))

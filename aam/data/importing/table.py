@@ -173,6 +173,8 @@ def _whole_number_problems(
         logger.info(
             "%s: every sample has %d reads, so the table is rarefied already", path, sum_N[0]
         )
+    # `reduceat` has no empty ranges: at a sample without reads it would take an entry of the next
+    # one.
     divisors_N = np.gcd.reduceat(
         data_E.astype(np.int64), values.indptr[:-1][np.diff(values.indptr) > 0]
     )
@@ -189,6 +191,7 @@ def _whole_number_problems(
             shown,
         )
     middle = np.median(sum_N)
+    # Rounding moves each count by half a read at most, and the sum by that times the entries.
     slack = 0.5 * np.diff(values.indptr)[np.diff(values.indptr) > 0]
     is_near = (np.abs(sum_N - middle) <= np.minimum(slack, 0.005 * middle)).all()
     if not looks and len(sum_N) > 2 and is_near and (sum_N > middle).any():

@@ -67,6 +67,7 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
         actual = f"text that is not Newick ({error})"
         raise problem(path, actual, EXPECTED, _syntax_hint(text, str(error))) from error
     with path.open("rb") as handle:
+        # An artifact says so by its type, which `read_text` has checked.
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None
     refuse(_problems(path, tree, is_declared or not is_rooted))
     tree.length = None
@@ -129,6 +130,8 @@ def cut_to(
             hint,
         )
     cut = tree.shear(feature_ids, strict=False, inplace=True)
+    # Where all features lie in one clade, shearing makes its node the root, whose length would not
+    # count: a root above it keeps distances to the root.
     return cut if cut.length is None else TreeNode(children=[cut])
 
 
@@ -217,6 +220,7 @@ def _problems(path: Path, tree: TreeNode, declared_rooted: bool) -> Iterator[Inp
     for text, wrong, hint in (
         ("no length", [node for node, x in edges if x is None], _LENGTHS),
         (
+            # `ssu` reads lengths as float32.
             "a length beyond fp32",
             [node for node, x in edges if x and not 1e-37 < abs(x) < 1e37],
             f"export the tree again, or {_BUILD}",

@@ -102,6 +102,8 @@ class Problem:
         """Return the task without the training samples that are no landmarks."""
         if self.landmarks is None:
             return self
+        # The held-out fold stays whole: landmarks limit what is learned from, not what is
+        # predicted.
         fold = np.where(self.fold == self.held_out, self.fold, NOWHERE)
         fold[self.landmarks] = self.fold[self.landmarks]
         return dataclasses.replace(self, fold=fold)

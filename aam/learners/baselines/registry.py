@@ -94,6 +94,7 @@ def predict_baselines(
         by baseline, then `row`.
     """
     chosen = np.unique(task.fold).tolist() if folds is None else folds
+    # Encoded once, over all folds: each fold has the same codes and the same unit.
     encoded = task.encode()
     parts = [dataclasses.replace(encoded, held_out=fold) for fold in chosen]
     names = list(suitable_baselines(task))

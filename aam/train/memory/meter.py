@@ -147,6 +147,7 @@ def budget_mb(max_memory_gb: float | None, device: torch.device, *, threshold: f
     """
     if max_memory_gb is None and device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
+        # What torch keeps cached counts as taken for the driver, but is free to this process.
         return threshold * (free + torch.cuda.memory_reserved(device)) / MB
     return host_budget_mb(max_memory_gb)
 

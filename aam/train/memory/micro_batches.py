@@ -108,6 +108,7 @@ def _bounds(number: int, limit: int | None) -> list[int]:
     """Return where parts of at most `limit` rows begin, and where the last one ends."""
     parts = 1 if limit is None else max(1, -(-number // limit))
     size, larger = divmod(number, parts)
+    # The first `larger` parts have one row more than the others.
     return [part * size + min(part, larger) for part in range(parts + 1)]
 
 
