@@ -26,10 +26,10 @@ from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.data.study.columns import columns_of, require_targets
 from aam.data.study.proposal import (
-    configuration,
     depth_sentences,
     plain_name,
-    proposed_depth,
+    propose_configuration,
+    propose_depth,
 )
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
@@ -123,7 +123,7 @@ def _init(given: argparse.Namespace) -> None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
         known = [name for name in targets or () if name in study.metadata]
         reads_N = study.reads_that_matter(known)
-        depth = proposed_depth(reads_N)
+        depth = propose_depth(reads_N)
         about_depth = list(depth_sentences(reads_N, depth))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
@@ -131,7 +131,7 @@ def _init(given: argparse.Namespace) -> None:
         columns = columns_of(kept)
         if targets is not None:
             require_targets(columns, targets, given.metadata)
-        proposed = configuration(
+        proposed = propose_configuration(
             {name: str(path) for name, path in files.items()},
             columns,
             depth,

@@ -20,7 +20,7 @@ from aam.report.figures.style import GREY, colors, saved_figure
 from aam.report.labels import format_quantity, to_words
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
-from aam.util.worklog import read_work
+from aam.util.log import read_work
 from benchmarks.speed.tables import machine, markdown_table, page
 
 TARGETS = (100_000, 307_000)

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from aam.data.folds import read_folds
 from aam.data.stores import SampleStore, TokenStore
-from aam.data.trees import branches, read_tree
+from aam.data.trees import find_branches, read_tree
 from aam.distances.store import read_distances
 from aam.learners.baselines.problem import Prediction, Problem, fit_predict, leave_parts_out, search
 from aam.learners.baselines.registry import suitable_baselines
@@ -118,7 +118,7 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
     is_number = kind == "regression"
     target = folds["observed"].to_numpy(np.float64 if is_number else np.str_)
     tree = read_tree(results / "inputs/tree.nwk", tokens.feature_ids)
-    above, lengths = branches(tree, tokens.feature_ids)
+    above, lengths = find_branches(tree, tokens.feature_ids)
     problem = Problem(
         kind=kind,
         target=target,

@@ -63,11 +63,11 @@ class Job:
     def progress(self) -> str:
         """How far it is: the time left where its log says so, else the time that it took."""
         # Not above: see `LogHandler`.
-        from aam.util.log import duration
+        from aam.util.log import format_duration
 
         lines = PROGRESS.findall(_tail(self.log))
         if not lines:
-            return duration(time.monotonic() - self.started_s)
+            return format_duration(time.monotonic() - self.started_s)
         name, step, left = lines[-1]
         return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
 

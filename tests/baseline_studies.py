@@ -9,7 +9,7 @@ import pandas as pd
 
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, write_biom
-from aam.data.trees import branches, read_tree
+from aam.data.trees import find_branches, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.distances.store import write_distances
 from aam.stages.baselines import fit_baselines
@@ -56,7 +56,9 @@ def write_study(
     paths["sequences"].write_text("".join(f">{name}\n{text}\n" for name, text in sequences.items()))
     for view in range(VIEWS):
         drawn = rarefy(table, DEPTH, 0, view)
-        above, lengths = branches(read_tree(paths["tree"], drawn.feature_ids), drawn.feature_ids)
+        above, lengths = find_branches(
+            read_tree(paths["tree"], drawn.feature_ids), drawn.feature_ids
+        )
         measure = BatchDistances(("unweighted",), 1.0, above.astype(float), lengths)
         write_biom(paths["views"][view], drawn, {})
         distances = measure(drawn.counts)["unweighted"]

@@ -204,6 +204,7 @@ def read_results(path: Path) -> pd.DataFrame:
         Names (`NAMES`), and classes (`CLASSES`) next to their probabilities, stay text even if
         they look like numbers or missing values (`01`, `NA`).
     """
+    # The header is read first, because the types of the columns depend on which there are.
     header = pd.read_csv(path, sep="\t", nrows=0)
     text = [*NAMES]
     if any(str(name).startswith(PROBABILITY) for name in header):
@@ -230,6 +231,7 @@ def read_predictions(path: Path) -> pd.DataFrame:
     KeyError, ValueError
         The file is no such table.
     """
+    # Everything is text at first: classes may be called `01` or `NA`.
     table = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
     names = map(str, table.columns)
     numeric = ["fold", *(name for name in names if name.startswith((PROBABILITY, QUANTILE)))]

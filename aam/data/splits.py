@@ -143,7 +143,7 @@ def assign_folds(
     return folds
 
 
-def labelled(
+def divide_labelled(
     metadata: pd.DataFrame,
     task: Mapping[str, Any],
     *,
@@ -275,7 +275,7 @@ def divide(
     return values, folds, groups
 
 
-def members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> pd.Series:
+def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> pd.Series:
     """Return the fold of every sample that shares a value of a column with a sample of the fold.
 
     These are what an encoder that is to know nothing of the fold must not see. Where a sample

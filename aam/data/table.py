@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from aam.util.atomic import atomic_path
 
+# A constant date, so that the same table is the same bytes.
 _CREATION_DATE = datetime(2000, 1, 1)
 
 
@@ -50,6 +51,7 @@ class FeatureTable:
         """
         assert (rows >= 0).all(), "a sample is missing"
         counts = self.counts[rows]
+        # Features that only other samples have would be columns of zeros.
         present = np.unique(counts.indices)
         counts = csr_array(counts[:, present])
         counts.sort_indices()
@@ -149,6 +151,8 @@ def write_biom(path: Path, table: FeatureTable, provenance: Mapping[str, str]) -
     provenance
         What made it; it is kept as JSON in `generated-by`.
     """
+    # BIOM holds features in rows and counts as float64. Its library wants a matrix, not a sparse
+    # array.
     matrix = csr_matrix(table.counts.T.tocsr(), dtype=np.float64)
     matrix.sort_indices()
     content = biom.Table(matrix, table.feature_ids, table.sample_ids, type="OTU table")

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from aam.data.metadata import metadata_column
-from aam.data.values import LARGEST, NUMBER, alike, are_codes, is_unknown, read_numbers, sentinels
+from aam.data.values import (
+    LARGEST,
+    NUMBER,
+    are_codes,
+    find_sentinels,
+    group_alike,
+    is_unknown,
+    read_numbers,
+)
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 from aam.util.notes import CAUTION
 
@@ -75,6 +83,7 @@ def samples_where(
         values = metadata_column(metadata, column)
         kept = metadata[values.isin(spellings_of(wanted, values))]
         if not len(kept):
+            # Rarefaction may have dropped them: what the whole table has says so.
             raise _nothing_kept(column, wanted, values, before and before.where(where))
         absent = [one for one in wanted if not values.isin(spellings_of([one], values)).any()]
         if absent:
@@ -189,6 +198,7 @@ def observed_values(
     """
     wheres = list(where)
     read = [_observed(metadata, kind, column, classes, before, wheres) for column in columns]
+    # Samples that lack one of several targets are left out of all.
     values = pd.concat(read, axis=1, join="inner")
     values = values.loc[metadata.index[metadata.index.isin(values.index)]]
     if not len(values):
@@ -275,7 +285,7 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
             odd,
             numbers.values[text == odd].iloc[0],
         )
-    far = sentinels(numbers.values)
+    far = find_sentinels(numbers.values)
     if far:
         logger.warning(
             "metadata column '%s': %s far from all other numbers may stand for a missing value, "
@@ -290,7 +300,7 @@ def _numbers(text: pd.Series, column: str) -> pd.Series:
 def _warn_of_classes(given: pd.Series, column: str) -> None:
     """Warn of classes that look like one, or like a missing value."""
     counts = given.value_counts()
-    for group in alike(counts.index):
+    for group in group_alike(counts.index):
         logger.warning(
             "metadata column '%s': the classes %s look like one and were taken for different ones; "
             "write them in one way if they are one",
@@ -322,6 +332,7 @@ def _require_varied(
         which = "that `where` of the task keeps" if where else "that have one"
         require_varied(given, column, which)
         return
+    # The text of the metadata, since a number would be shown in another form.
     one = metadata_column(before.metadata, column).loc[given.index].iloc[0]
     lost = first_few(f"{size} of {name!r}" for name, size in counts.items() if name != one)
     raise problem(

@@ -125,7 +125,9 @@ def read_tree(path: Path, feature_ids: Sequence[str]) -> TreeNode:
     return tree
 
 
-def branches(tree: TreeNode, feature_ids: Sequence[str]) -> tuple[csr_array, NDArray[np.float64]]:
+def find_branches(
+    tree: TreeNode, feature_ids: Sequence[str]
+) -> tuple[csr_array, NDArray[np.float64]]:
     """Return which branches lie above which features, and how long they are.
 
     Parameters
@@ -176,7 +178,7 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
     lengths : numpy.ndarray
         Lengths of the branches, float64 [B].
     """
-    membership, lengths = branches(tree, table.feature_ids)
+    membership, lengths = find_branches(tree, table.feature_ids)
     counts = csr_array(table.counts @ membership)
     totals = np.repeat(table.reads, np.diff(counts.indptr))
     return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths

@@ -233,7 +233,7 @@ def missing_among_numbers(counts: Mapping[str, int], *, is_declared: bool = Fals
     return []
 
 
-def alike(values: Iterable[str]) -> list[list[str]]:
+def group_alike(values: Iterable[str]) -> list[list[str]]:
     """Return the values that people read as one though they are written differently.
 
     They differ in case, spaces, dashes, underscores or the encoding of a letter, are equal
@@ -270,7 +270,7 @@ def _key(value: str) -> Decimal | str:
     return joined or text
 
 
-def spelled_as_one(counts: Mapping[str, int]) -> dict[str, str]:
+def join_spellings(counts: Mapping[str, int]) -> dict[str, str]:
     """Return the spellings that are certainly one value, each with the one that replaces it.
 
     Among numbers alone these are `1.0` and `1`, which tools that fill gaps make of each other;
@@ -294,7 +294,7 @@ def spelled_as_one(counts: Mapping[str, int]) -> dict[str, str]:
     return {value: one for value, one in replaced.items() if value != one}
 
 
-def sentinels(values: pd.Series) -> dict[float, int]:
+def find_sentinels(values: pd.Series) -> dict[float, int]:
     """Return numbers that may stand for a missing value, with their numbers of samples.
 
     They lie further from all others than these from each other: one such as -9999 or 999, or

@@ -21,7 +21,7 @@ TOLERANCE = 1e-5
 """Largest difference; relative to values above 1 (weighted_unnormalized, Faith's PD)."""
 
 
-def check(
+def check_values(
     values: Values,
     table: FeatureTable,
     tree: TreeNode | None,
@@ -120,7 +120,7 @@ def _by_definition(
     Parameters
     ----------
     table, tree, metric, parameters
-        As for `check`.
+        As for `check_values`.
     positions
         Positions of the samples in the table, or those of the first and second samples of pairs.
     """

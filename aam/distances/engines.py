@@ -19,7 +19,7 @@ from aam.distances.packages import (
     Ssu,
     UnifracPackage,
     import_fault,
-    memory_bytes,
+    package_memory_bytes,
 )
 from aam.distances.products import UNWEIGHTED, Products
 from aam.distances.store import Values
@@ -108,7 +108,7 @@ def has_ssu() -> bool:
     return all(shutil.which(program) for program in PROGRAMS)
 
 
-def choose(
+def choose_engine(
     setting: Setting,
     *,
     samples: int,
@@ -165,7 +165,7 @@ def choose(
     return fast[0], ScikitBio()
 
 
-def choose_for_jobs(
+def choose_engine_for_jobs(
     setting: Setting, *, samples: int, metric: str, threads: int, scratch: Path | None
 ) -> Products | Ssu:
     """Return the engine of a metric that several jobs share.
@@ -173,7 +173,7 @@ def choose_for_jobs(
     Parameters
     ----------
     setting, samples, metric, threads, scratch
-        As for `choose`.
+        As for `choose_engine`.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def _are_products(setting: Setting, metric: str, samples: int) -> bool:
 
 def _is_large(samples: int) -> bool:
     """Return whether the package would need more memory than a call of `ssu` may take."""
-    return memory_bytes(samples) > Ssu.memory_bytes
+    return package_memory_bytes(samples) > Ssu.memory_bytes
 
 
 def _fast_engines(samples: int, threads: int, scratch: Path | None) -> list[Engine]:

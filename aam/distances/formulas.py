@@ -88,6 +88,7 @@ def generalized(p_PE: Floats, q_PE: Floats, length_E: Floats, alpha: float) -> F
     numpy.ndarray
         Distances between 0 and 1, [P].
     """
+    # Where neither sample has a branch, 0 / 0 becomes 0 / 1: the branch has no part in either sum.
     total_PE = np.where(p_PE + q_PE > 0, p_PE + q_PE, 1.0)
     weight_PE = np.where(p_PE + q_PE > 0, total_PE**alpha, 0.0)
     return (weight_PE * np.abs(p_PE - q_PE) / total_PE) @ length_E / (weight_PE @ length_E)
@@ -172,6 +173,8 @@ class BrayCurtisRows:
         span = slice(self.by_sample.indptr[row], self.by_sample.indptr[row + 1])
         others = self.by_feature[:, self.by_sample.indices[span]]
         reads = np.repeat(self.by_sample.data[span], np.diff(others.indptr))
+        # Of |a - b| and a + b the first is (a + b) - 2 min(a, b), so that only features of both
+        # samples are looked at.
         shared_N = np.bincount(
             others.indices, np.minimum(reads, others.data), minlength=self.shape[0]
         )

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import pdist, squareform
 
 from aam.config.metrics import FAITH_PD, METRICS
-from aam.data.trees import branches, read_tree
+from aam.data.trees import find_branches, read_tree
 from aam.distances.formulas import FORMULAS, Floats, all_generalized
 
 FEW_ROWS = 128
@@ -54,7 +54,7 @@ class BatchDistances:
         """
         if not any(METRICS[metric].phylogenetic for metric in metrics):
             return cls(metrics, alpha, csr_array((len(feature_ids), 0)), np.empty(0))
-        above_FE, length_E = branches(read_tree(tree, feature_ids), feature_ids)
+        above_FE, length_E = find_branches(read_tree(tree, feature_ids), feature_ids)
         return cls(metrics, alpha, above_FE.astype(np.float64), length_E)
 
     def __call__(self, counts_BF: csr_array) -> dict[str, NDArray[np.float64]]:

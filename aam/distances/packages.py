@@ -49,7 +49,9 @@ BYTES_PER_ENTRY = 18
 
 
 @contextmanager
-def plain_files(table: FeatureTable, tree: TreeNode | None, scratch: Path | None) -> Iterator[Path]:
+def write_plain_files(
+    table: FeatureTable, tree: TreeNode | None, scratch: Path | None
+) -> Iterator[Path]:
     """Write a table and its tree under plain labels, and remove them at the end.
 
     Parameters
@@ -180,7 +182,7 @@ class Ssu:
             options += [_OPTIONS[name], str(value)]
         samples = len(table.sample_ids)
         ranges = divide_stripes(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
-        with plain_files(table, tree, self.scratch) as folder:
+        with write_plain_files(table, tree, self.scratch) as folder:
             step = partial(self._step, folder, table, options)
             with compute_in_steps(ranges, step, folder) as striped:
                 yield striped
@@ -199,7 +201,7 @@ class Ssu:
         return stripes_read
 
     def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
-        with plain_files(table, tree, self.scratch) as folder:
+        with write_plain_files(table, tree, self.scratch) as folder:
             result = folder / "faith.tsv"
             self._call("faithpd", folder, result, [])
             lines = result.read_text(encoding="utf-8").splitlines()[1:]
@@ -273,7 +275,7 @@ class UnifracPackage:
 
         # Releases from 1.0 on choose the precision by the device, where none is named.
         function = getattr(unifrac, f"{metric}_fp64", None) or getattr(unifrac, metric)
-        with plain_files(table, tree, self.scratch) as folder, self._processors():
+        with write_plain_files(table, tree, self.scratch) as folder, self._processors():
             matrix = function(str(folder / TABLE), str(folder / TREE), **parameters)
         assert list(matrix.ids) == sample_labels(table), "unifrac changed the order"
         return matrix.data
@@ -281,7 +283,7 @@ class UnifracPackage:
     def _faith_pd(self, table: FeatureTable, tree: TreeNode | None) -> NDArray[np.float64]:
         import unifrac
 
-        with plain_files(table, tree, self.scratch) as folder, self._processors():
+        with write_plain_files(table, tree, self.scratch) as folder, self._processors():
             values = unifrac.faith_pd(str(folder / TABLE), str(folder / TREE))
         assert list(values.index) == sample_labels(table), "unifrac changed the order"
         return values.to_numpy(dtype=np.float64)
@@ -296,7 +298,7 @@ class UnifracPackage:
             yield
 
 
-def memory_bytes(samples: int) -> int:
+def package_memory_bytes(samples: int) -> int:
     """Return the memory, in bytes, that distances take while they are computed.
 
     Parameters

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from aam.config.metrics import Parameters
 from aam.data.table import FeatureTable
-from aam.data.trees import branches
+from aam.data.trees import find_branches
 from aam.distances.packages import scratch_folder
 from aam.distances.store import Values
 from aam.distances.stripes import (
@@ -81,7 +81,7 @@ class Presence:
         tree
             Its tips are the features of the table.
         """
-        above_FE, length_E = branches(tree, table.feature_ids)
+        above_FE, length_E = find_branches(tree, table.feature_ids)
         above_FE = above_FE.astype(np.int32)
         length_E = whole_units(length_E)
         counts = table.counts

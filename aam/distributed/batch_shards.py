@@ -210,6 +210,8 @@ def encode_sharded(encoder: Encoder, shard: BatchShard) -> Encoded:
     Encoded
         `sample_BD` of the whole batch, and `nucleotides` of this shard.
     """
+    # Masks of dropout have to differ between processes, whose samples differ. The heads see all
+    # samples and have to draw alike, so that the common seed is set again at the end.
     seed = torch.initial_seed()
     torch.manual_seed(seed_of("process", seed, dist.get_rank()))
     encoded = [

@@ -26,7 +26,7 @@ from aam.distributed.inference_device import (
     limit_threads,
 )
 from aam.distributed.processes import World, check_granted, claim_accelerator
-from aam.distributed.sharded_weights import free, gather_module
+from aam.distributed.sharded_weights import free_weights, gather_module
 from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
@@ -249,7 +249,7 @@ class Devices(InferenceDevice):
         twin = copy.deepcopy(model)
         for path, module in twin.named_modules():
             module._buffers.update(model.get_submodule(path)._buffers)
-        free(model)
+        free_weights(model)
         return self._fabric.setup_module(twin)
 
     def setup_optimizer(self, optimizer: optim.Optimizer) -> Any:
@@ -283,7 +283,7 @@ class Devices(InferenceDevice):
             yield
         finally:
             if self.is_sharded:
-                free(model)
+                free_weights(model)
 
     def finish(self, model: nn.Module, wrapped: Any) -> None:
         """Leave all weights in the model when training is over, in every process.

@@ -77,6 +77,7 @@ def call_in_processes(
     threads = max(1, runtime.threads // runtime.devices)
     granted = replace(runtime, threads=threads, launched=True)
     runtime.work.mkdir(parents=True, exist_ok=True)
+    # In the work folder and not in /tmp, because all nodes have to see it.
     with tempfile.TemporaryDirectory(prefix="launch-", dir=runtime.work) as name:
         folder = Path(name).absolute()
         # The agents get the function by its name, so that they need not import what it needs.
@@ -208,11 +209,11 @@ def run_process(module: str, function: str, arguments: dict[str, Any], parent: i
     end_with(parent)
     runtime: RunOptions = arguments["runtime"]
     if int(os.environ["RANK"]) == 0:
-        log.start(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
+        log.start_log(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
     else:
         # One process speaks for all, and draws the bar.
         os.environ["TTY_COMPATIBLE"] = "0"
-        log.start(None)
+        log.start_log(None)
         logging.getLogger().setLevel(logging.WARNING)
         runtime = replace(runtime, log_dir=None)
     call = getattr(importlib.import_module(module), function)

@@ -24,7 +24,7 @@ SHARDED = "sharded tensor"
 """Key of what stands in `PLAIN` for a tensor: its name in the other files."""
 
 
-def free(model: nn.Module) -> None:
+def free_weights(model: nn.Module) -> None:
     """Let go of the weights of a model; its buffers stay."""
     for parameter in model.parameters():
         parameter.data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
@@ -61,6 +61,7 @@ def write(folder: Path, state: Mapping[str, Any]) -> None:
     plain = _replace_nested(state, describe)
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     dcp.save(tensors, storage_writer=writer)
+    # All that is not sharded is the same in every process.
     if dist.get_rank() == 0:
         torch.save(plain, folder / PLAIN)
         write_manifest(folder)
@@ -82,6 +83,7 @@ def read(folder: Path, like: nn.Module) -> dict[str, Any]:
     dict
         Nested like what was written.
     """
+    # Any sharded parameter tells how all are placed in this run.
     twin = next((p for p in like.parameters() if isinstance(p, DTensor)), None)
     tensors: dict[str, Tensor] = {}
 

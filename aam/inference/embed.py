@@ -20,7 +20,7 @@ from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch, SampleBlock
 from aam.model.encoder import Encoder, build_encoder
 from aam.model.layers.attention import AttentionBackend
-from aam.model.store import AGAIN, load_config, rebuilt
+from aam.model.store import AGAIN, load_config, rebuild
 from aam.util.manifest import fitting
 
 TOKENS_ON_CPU = 1 << 13
@@ -60,7 +60,7 @@ def load_encoder(directory: Path, backend: AttentionBackend = "auto") -> Encoder
     with fitting(directory, "a model of this version", AGAIN):
         shape = TypeAdapter(Architecture).validate_python(config["architecture"])
         build = partial(build_encoder, shape, seed=0, backend=backend)
-        return rebuilt(directory, build, "encoder.")
+        return rebuild(directory, build, "encoder.")
 
 
 def embed_samples(

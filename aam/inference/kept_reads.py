@@ -18,7 +18,7 @@ from scipy.sparse import csr_array, vstack
 from aam.data.importing.sequences import load_sequences
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, read_biom
-from aam.data.trees import branches, read_tree
+from aam.data.trees import find_branches, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
 from aam.reference_tree.nearest import KnownSequences, encode
@@ -64,7 +64,7 @@ class KeptReads:
         numbers = range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
-        above, lengths = branches(read_tree(directory / TREE, features), features)
+        above, lengths = find_branches(read_tree(directory / TREE, features), features)
         return cls(views, above, lengths, sequences, rarefaction)
 
     @property

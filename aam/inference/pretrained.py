@@ -21,7 +21,7 @@ from aam.inference.tables import rarefy_views
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
-from aam.model.store import AGAIN, load_config, rebuilt
+from aam.model.store import AGAIN, load_config, rebuild
 from aam.util.errors import problem
 from aam.util.manifest import fitting
 
@@ -68,7 +68,7 @@ class TableEmbedder:
                 if METRICS[metric].per_sample:
                     continue
                 build = partial(distance_head, encoder.shape, metric)
-                heads[metric] = rebuilt(directory, build, f"distances.{metric}.")
+                heads[metric] = rebuild(directory, build, f"distances.{metric}.")
             return cls(encoder, heads, KnownAsvs.from_model(directory))
 
     def head(self, metric: str) -> DistanceHead:

@@ -37,6 +37,7 @@ class Movable:
         Movable
             Of the same class.
         """
+        # Without waiting: the copy of one batch overlaps with the step of the one before.
         return map_tensors(self, lambda tensor: tensor.to(device, non_blocking=True))
 
     def pin_memory(self) -> Self:

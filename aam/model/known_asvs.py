@@ -102,6 +102,8 @@ class KnownAsvs(KnownSequences):
             File to write.
         """
         is_base_US = self.bases_US != UNKNOWN
+        # Counted from the end: an ambiguous base within a sequence is unknown, too, but does not
+        # end it.
         last_U = self.bases_US.shape[1] - is_base_US[:, ::-1].argmax(axis=1)
         length_U = np.where(is_base_US.any(axis=1), last_U, 0).astype(np.int16)
         parts = {

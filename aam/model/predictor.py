@@ -21,7 +21,7 @@ from aam.model.encoder import Encoder, build_encoder, initialize
 from aam.model.fusion import UNKNOWN, Fusion, Vocabulary
 from aam.model.heads import Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
-from aam.model.store import load_config, rebuilt, save_model
+from aam.model.store import load_config, rebuild, save_model
 
 FORMAT = 6
 """Version of the model directories that are written and read."""
@@ -333,4 +333,4 @@ def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
             seed=0,
         )
 
-    return rebuilt(directory, build), config
+    return rebuild(directory, build), config

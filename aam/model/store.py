@@ -105,7 +105,7 @@ def load_config(directory: Path) -> dict[str, Any]:
         return dict(read_json(path))
 
 
-def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
+def rebuild(directory: Path, build: Callable[[], Built], prefix: str = "") -> Built:
     """Build a model, and fill it with its saved weights, in evaluation mode.
 
     It is built without memory at first, because a false architecture may ask for any amount.
@@ -132,6 +132,8 @@ def rebuilt(directory: Path, build: Callable[[], Built], prefix: str = "") -> Bu
         The model has other weights than those saved.
     """
     with torch.device("meta"), _WithoutDraws():
+        # Shapes alone are compared first: a file of another model is refused before memory is
+        # taken.
         empty_state = build().state_dict()
     expected = {prefix + name: [*x.shape] for name, x in empty_state.items()}
     with safe_open(directory / WEIGHTS, framework="pt") as file:

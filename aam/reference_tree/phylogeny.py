@@ -19,7 +19,7 @@ from aam.data.importing.sequences import feature_sequences, load_sequences
 from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
-from aam.distances.engines import Engine, Sparse, choose
+from aam.distances.engines import Engine, Sparse, choose_engine
 from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
@@ -161,7 +161,7 @@ class ReferencePhylogeny:
             counts, placement = self._read(table, sequences, depth, seed)
             tree = placement.to_tree()
             samples = len(counts.sample_ids)
-            engine = choose("auto", samples=samples, metric=metric, threads=threads)[0]
+            engine = choose_engine("auto", samples=samples, metric=metric, threads=threads)[0]
         else:
             counts = _rarefied(_read_table(table), depth, seed)
             tree = None
@@ -169,6 +169,7 @@ class ReferencePhylogeny:
             engine = Sparse()
         parameters = {"alpha": alpha} if METRICS[metric].parameters else {}
         matrix_NN = np.empty((samples, samples))
+        # A few rows at a time: engines may hold the distances in files, as float32.
         with engine.compute(counts, tree, metric, parameters) as values:
             for first in range(0, samples, ROWS_AT_ONCE):
                 rows = slice(first, first + ROWS_AT_ONCE)
@@ -202,7 +203,7 @@ class ReferencePhylogeny:
             A file cannot be read, or features have no sequence.
         """
         counts, placement = self._read(table, sequences, depth, seed)
-        engine = choose("auto", samples=len(counts.sample_ids), metric=FAITH_PD)[0]
+        engine = choose_engine("auto", samples=len(counts.sample_ids), metric=FAITH_PD)[0]
         with engine.compute(counts, placement.to_tree(), FAITH_PD, {}) as values:
             index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
             return pd.Series(np.asarray(values[:]), index=index, name=FAITH_PD)
@@ -243,6 +244,7 @@ class ReferencePhylogeny:
         below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
         below_NB.sort_indices()
         reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
+        # In float64, because float32 would lose digits that the logarithms have.
         sqrt_length_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
         logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads)
         logs = logs * sqrt_length_B[below_NB.indices]

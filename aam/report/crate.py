@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from aam.util.atomic import atomic_path, read_json, write_json
 from aam.util.digests import check_digests
 from aam.util.errors import problem
+from aam.util.log import read_work
 from aam.util.provenance import file_digest
-from aam.util.worklog import read_work
 from aam.version import __version__
 
 Entity = dict[str, Any]

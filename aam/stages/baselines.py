@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
-from aam.data.trees import branches, read_tree
+from aam.data.trees import find_branches, read_tree
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -73,7 +73,7 @@ def fit_baselines(
     fold_table = read_folds(folds)
     sample_ids = fold_table.index
     counts, feature_ids = _mean_counts(views, sample_ids)
-    above, lengths = branches(read_tree(tree, feature_ids), feature_ids)
+    above, lengths = find_branches(read_tree(tree, feature_ids), feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
     mean_distances = _mean_distances(distances, sample_ids, landmarks)
     is_regression = kind == "regression"

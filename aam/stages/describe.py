@@ -15,7 +15,7 @@ from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
-from aam.data.splits import labelled
+from aam.data.splits import divide_labelled
 from aam.data.study.study import (
     Study,
     decision_lines,
@@ -28,7 +28,7 @@ from aam.inference.nearness import check_nearness, find_near, measure_nearness
 from aam.inference.tables import rarefy_views, read_table
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.stages.simulate import simulate_study
-from aam.util.log import duration
+from aam.util.log import format_duration
 from aam.util.notes import collect_notes
 
 
@@ -121,7 +121,7 @@ def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes
         for name, task in plan["tasks"].items():
-            wanted, values, fold, groups = labelled(
+            wanted, values, fold, groups = divide_labelled(
                 kept, task, before=study.metadata, depth=plan["depth"]
             )
             for column in [*task["categories"], *task["report_by"]]:
@@ -190,4 +190,4 @@ def _times(
 
 
 def _rounded(seconds: float) -> str:
-    return duration(10 * math.ceil(seconds / 10))
+    return format_duration(10 * math.ceil(seconds / 10))

@@ -10,7 +10,7 @@ import pandas as pd
 from aam.config.sections.task import Folds
 from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.metadata import metadata_column, read_metadata
-from aam.data.splits import labelled, members
+from aam.data.splits import divide_labelled, fold_members
 from aam.data.table import read_biom
 from aam.util.atomic import write_tsv
 from aam.util.notes import collect_notes, write_notes
@@ -81,7 +81,7 @@ def divide_into_folds(
         "logarithm": logarithm,
     }
     with collect_notes() as notes:
-        wanted, values, fold, groups = labelled(stored, task, before=imported)
+        wanted, values, fold, groups = divide_labelled(stored, task, before=imported)
     text = values.map(_exact_text) if kind == "regression" else values
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},
@@ -99,7 +99,7 @@ def divide_into_folds(
         np.bincount(fold[fold != TEST]).tolist(),
     )
     named = [column for column in (folds.groups, folds.column) if column]
-    others = members(stored, frame["fold"], named).to_frame()
+    others = fold_members(stored, frame["fold"], named).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)
     write_notes(notes_out, notes)

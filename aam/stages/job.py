@@ -17,8 +17,8 @@ from aam.util import log
 from aam.util.atomic import remove_partial
 from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError, problem
+from aam.util.log import log_work
 from aam.util.run_options import RunOptions
-from aam.util.worklog import at_work
 
 Files = Mapping[str, Any]
 """Paths by name, or lists of them."""
@@ -61,7 +61,7 @@ def run_job(snakemake: Any, model: type[BaseModel] | None = None) -> Iterator[Jo
         is full, or a file of the user has a problem. The message is the last thing in the log.
     """
     log_file = Path(snakemake.log[0]) if snakemake.log else None
-    log.start(log_file)
+    log.start_log(log_file)
     settings = snakemake.params.settings
     job = Job(
         settings=settings if model is None else model.model_validate(settings),
@@ -73,7 +73,7 @@ def run_job(snakemake: Any, model: type[BaseModel] | None = None) -> Iterator[Jo
     forget_digests(_listed(job.outputs))
     try:
         check_digests(_listed(job.inputs))
-        with at_work(), _room():
+        with log_work(), _room():
             yield job
         write_digests(_listed(job.outputs))
     except InputError as error:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from aam.config.metrics import METRICS, Parameters
 from aam.data.table import FeatureTable, read_biom
-from aam.data.trees import branches, check_lengths, read_tree
+from aam.data.trees import check_lengths, find_branches, read_tree
 from aam.distances import check, store
-from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose
+from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose_engine
 from aam.distances.stripes import Joined, StripeMatrix, check_whole, open_parts
 from aam.util.scikit_bio import TreeNode
 
@@ -105,7 +105,7 @@ def compute_distances(
     else:
         source = _compute(wanted, engine, threads, work)
     with source as found:
-        check.check(
+        check.check_values(
             found.values,
             table=wanted.table,
             tree=wanted.tree,
@@ -127,7 +127,7 @@ def _read_tree(path: Path | None, table: FeatureTable, metric: str) -> TreeNode 
     assert path is not None, f"{metric} needs a tree"
     tree = read_tree(path, table.feature_ids)
     if facts.is_ratio:
-        above_FB, length_B = branches(tree, table.feature_ids)
+        above_FB, length_B = find_branches(tree, table.feature_ids)
         height_F = above_FB @ length_B
         check_lengths(table.sample_ids, table.counts, height_F, path)
     return tree
@@ -157,7 +157,7 @@ def _compute(
     engine: Engine = Sparse()
     other: Engine | None = None
     if METRICS[metric].phylogenetic:
-        engine, other = choose(
+        engine, other = choose_engine(
             setting, samples=samples, metric=metric, threads=threads, scratch=work
         )
     logger.info("%s of %d samples with %s", metric, samples, engine.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from aam.config.metrics import METRICS
 from aam.data.table import read_biom
 from aam.data.trees import read_tree
-from aam.distances.engines import Setting, choose_for_jobs
+from aam.distances.engines import Setting, choose_engine_for_jobs
 from aam.distances.stripes import job_stripes, write_part
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def compute_part(
     part, parts
         Number of the job, from 0, and how many jobs share the matrix.
     engine
-        What computes the distances (`aam.distances.engines.choose_for_jobs`).
+        What computes the distances (`aam.distances.engines.choose_engine_for_jobs`).
     threads
         Cores to use.
     work
@@ -59,7 +59,9 @@ def compute_part(
     """
     counted = read_biom(table)
     samples = len(counted.sample_ids)
-    chosen = choose_for_jobs(engine, samples=samples, metric=metric, threads=threads, scratch=work)
+    chosen = choose_engine_for_jobs(
+        engine, samples=samples, metric=metric, threads=threads, scratch=work
+    )
     start, stop = job_stripes(part, parts, samples)
     tree_of_table = read_tree(tree, counted.feature_ids)
     logger.info(

@@ -64,6 +64,7 @@ def compile_blocks(
     give_up = partial(_give_up, model, cache)
     for layer in model.modules():
         if isinstance(layer, Layer) and layer.is_compiled:
+            # Sizes of blocks differ from batch to batch: without `dynamic` each would be compiled.
             layer.compile(mode=mode, dynamic=True)
             compiled = layer._compiled_call_impl
             assert compiled is not None
@@ -142,5 +143,6 @@ def _why_not(device: torch.device) -> str | None:
         torch.compile(lambda x: x + x)(small)
     except (torch._dynamo.exc.TorchDynamoException, RuntimeError, OSError) as error:
         return _reason(error)
+    # The trial is no graph of a layer.
     torch._dynamo.utils.counters["stats"]["unique_graphs"] = before
     return None

@@ -15,12 +15,12 @@ from aam.model.batch import Batch
 from aam.train.checkpoint import Checkpoints
 from aam.train.compilation import CACHE
 from aam.train.memory.step_memory import StepMemory
-from aam.train.monitoring.watch import Watch, watching
+from aam.train.monitoring.watch import Watch, watch_run
 from aam.train.nonfinite import NonFiniteGuard, Rollback
 from aam.train.options import StepOptions, describe_setup, set_up
 from aam.train.precision import PrecisionChoice
 from aam.train.progress import EarlyStopping, Progress, Saver, TimeIsUp, Validation
-from aam.train.step import WorkerDied, batches, learning_rate, train_step
+from aam.train.step import WorkerDied, learning_rate, load_batches, train_step
 from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class _Run:
         try:
             with (
                 anomaly_mode(),
-                watching(
+                watch_run(
                     self.name,
                     self.runtime,
                     self.devices.device,
@@ -284,7 +284,7 @@ class _Run:
     def _batches(self) -> Iterator[Batch]:
         """Yield the batches that are left."""
         is_on_cpu = self.devices.device.type == "cpu"
-        return batches(
+        return load_batches(
             self.dataset,
             self.progress.step,
             workers=0 if is_on_cpu else self.runtime.workers,

@@ -102,6 +102,7 @@ def set_up(
         The model and its optimizer as `devices` wrap them.
     """
     wrapped = devices.setup_model(model)
+    # After `setup_model`, which may copy and shard the layers that are compiled.
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
     _warn_about_attention(options.attention, devices.device)
@@ -142,6 +143,7 @@ def describe_setup(module: nn.Module, options: StepOptions, devices: Devices) ->
         The options, the `precision`, the `hardware` that it was chosen on, and `lacking`: what was
         asked for and this machine does not have, for each of which a warning was logged.
     """
+    # What the machine lacks replaces these values below.
     carried_out = {name: getattr(options, name) for name in (*BY_LEVEL, "anomaly", "level")}
     carried_out["precision"] = devices.precision
     carried_out["hardware"] = hardware_name()

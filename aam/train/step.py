@@ -209,7 +209,7 @@ def learning_rate(settings: Training, step: int, total: int) -> float:
     return settings.learning_rate * fraction
 
 
-def batches(
+def load_batches(
     dataset: BatchDataset, first: int, *, workers: int, pin: bool, devices: Devices | None = None
 ) -> Iterator[Batch]:
     """Yield the batches of a dataset from a step on, or this process's shards of them.

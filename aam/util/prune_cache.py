@@ -34,7 +34,7 @@ class Entry:
     used_s: float
 
 
-def entries(folder: Path) -> list[Entry]:
+def list_entries(folder: Path) -> list[Entry]:
     """Return what is in a cache, links and files with other names left out."""
     files_by_hash: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
@@ -52,7 +52,7 @@ def entries(folder: Path) -> list[Entry]:
     return all_entries
 
 
-def linked(folder: Path, results: Iterable[Path]) -> set[str]:
+def find_linked(folder: Path, results: Iterable[Path]) -> set[str]:
     """Return the names of the files of a cache that links below some folders of results lead to."""
     targets: set[Path] = set()
     waiting = {root.resolve() for root in results}
@@ -74,7 +74,7 @@ def _unreadable(error: OSError) -> None:
     raise problem(error.filename, "a folder that cannot be read", expected, hint) from error
 
 
-def expired(
+def choose_expired(
     all_entries: Sequence[Entry],
     *,
     now_s: float,
@@ -141,11 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for folder in (given.folder, *given.keep_linked):
         if not folder.is_dir():
             raise problem(folder, "no folder", "a folder that exists", "check its name")
-    all_entries = entries(given.folder)
-    kept = linked(given.folder, given.keep_linked)
+    all_entries = list_entries(given.folder)
+    kept = find_linked(given.folder, given.keep_linked)
     most = _amount(given.max_size, BYTES, "--max-size")
     age_s = _amount(given.max_age, SECONDS, "--max-age")
-    going = expired(all_entries, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept)
+    going = choose_expired(
+        all_entries, now_s=time.time(), max_age_s=age_s, max_bytes=most, kept=kept
+    )
     for entry in going:
         for path in entry.files:
             print(path)

@@ -24,7 +24,7 @@ from aam.train.compilation import compile_blocks, graphs_compiled, is_compiled
 from aam.train.memory.meter import peak_mb
 from aam.train.monitoring import roofline
 from aam.train.options import StepOptions, set_up
-from aam.train.step import batches, learning_rate, train_step
+from aam.train.step import learning_rate, load_batches, train_step
 from aam.util.errors import problem
 from benchmarks.speed.batches import NaiveDataset
 
@@ -141,7 +141,7 @@ def _dataset(prepared: Prepared, lacking: Mapping[str, Any], devices: Devices) -
 def _endless(dataset: BatchDataset, *, workers: int, pinned: bool) -> Iterator[Batch]:
     """Yield the batches of the whole run again and again."""
     for _ in count():
-        yield from batches(dataset, 0, workers=workers, pin=pinned)
+        yield from load_batches(dataset, 0, workers=workers, pin=pinned)
 
 
 def _check_compiled(module: nn.Module, options: StepOptions) -> None:

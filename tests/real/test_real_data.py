@@ -3,16 +3,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aam.evaluate.target_report import score_predictions
 from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
 from aam.data.importing.table import load_table
-from aam.data.importing.tree import cut_to, load_tree
+from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees import read_newick, read_tree
 from aam.distances.products import Products
-from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
@@ -73,7 +73,7 @@ def test_published_distances(engine, metric, truth, options):
     if folder == "crawford":
         # The numbers count the branch between the root and the ancestor of all tips, which the
         # import has to keep.
-        trees.append(cut_to(load_tree(files[1]), table.feature_ids, files[1]))
+        trees.append(cut_tree(load_tree(files[1]), table.feature_ids, files[1]))
     expected = pd.read_csv(path, sep="\t", index_col=0, **options).loc[table.sample_ids]
     expected = expected[1] if metric == "faith_pd" else expected[table.sample_ids]
     for tree in trees:

@@ -119,6 +119,7 @@ def describe_matches(names: Iterable[str], others: Iterable[str]) -> str:
 
 def _alike(ours: dict[str, str], theirs: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names of both sides whose forms are the same and unique on each side."""
+    # A form that two names share pairs neither: which of them it was, nobody knows.
     our_counts = Counter(ours.values())
     name_by_form = _unique(theirs)
     for name, form in ours.items():

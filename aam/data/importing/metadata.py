@@ -35,10 +35,10 @@ from aam.data.metadata import TYPES_ATTRIBUTE
 from aam.data.values import (
     FEW_NUMBERS,
     MISSING,
-    alike,
+    group_alike,
+    join_spellings,
     missing_among_numbers,
     read_numbers,
-    spelled_as_one,
 )
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 
@@ -245,14 +245,14 @@ def _join_spellings(sheet: _Sheet, frame: pd.DataFrame, types: Mapping[str, str]
     doubtful = []
     for column in map(str, frame.columns):
         counts = _counts(frame[column])
-        replaced = {} if types.get(column) == "categorical" else spelled_as_one(counts)
+        replaced = {} if types.get(column) == "categorical" else join_spellings(counts)
         if replaced:
             frame[column] = frame[column].replace(replaced)
             old, new = next(iter(replaced.items()))
             joined.append(f"'{column}' ({old!r} as {new!r})")
         # Numbers that are written in two ways are the same number where they are predicted.
         left = [value for value in counts if value not in replaced]
-        pairs = alike(left)
+        pairs = group_alike(left)
         if pairs and types.get(column) != "numeric" and not _are_many_numbers(left):
             doubtful.append(f"'{column}' ({' and '.join(map(repr, pairs[0]))})")
     if joined:
@@ -265,7 +265,7 @@ def _join_spellings(sheet: _Sheet, frame: pd.DataFrame, types: Mapping[str, str]
             f"values that look like one are kept apart in {first_few(doubtful)}; write them in one "
             "way if they are one"
         )
-    names = alike(map(str, frame.columns))
+    names = group_alike(map(str, frame.columns))
     if names:
         sheet.warnings.append(
             f"columns with names that look like one: {' and '.join(map(repr, names[0]))}; they are "

@@ -154,6 +154,8 @@ def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str)
     names = [simple_name(name) for name in header]
     column = next((i for i, name in enumerate(names[1:], 1) if name in TAXON_HEADERS), None)
     ranks = {i: RANKS[name] for i, name in enumerate(names[1:], 1) if name in RANKS}
+    # Without known names the first line may be data: two columns with lineages are then a file
+    # without a header.
     if column is None and len(ranks) < LEAST_RANKS:
         two = [header, *rows]
         is_even = len(set(map(len, two))) == 1 and len(header) > 1

@@ -85,7 +85,7 @@ def _syntax_hint(text: str, said: str) -> str:
     return "check that the file is whole: it ends with ';', or export the tree again"
 
 
-def cut_to(
+def cut_tree(
     tree: TreeNode,
     feature_ids: Sequence[str],
     path: Path,
@@ -145,7 +145,7 @@ def load_cut_tree(
     path
         As for `load_tree`.
     feature_ids, other_names
-        As for `cut_to`.
+    return cut_tree(given, feature_ids, path, other_names)
 
     Raises
     ------
@@ -154,7 +154,7 @@ def load_cut_tree(
     """
     given = load_tree(path)
     logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
-    return cut_to(given, feature_ids, path, other_names)
+    return cut_tree(given, feature_ids, path, other_names)
 
 
 def _named_tips(

@@ -14,12 +14,12 @@ from aam.data.roles import are_states, is_blank, names_units, unit_rank
 from aam.data.values import (
     FEW_NUMBERS,
     Numbers,
-    alike,
     are_codes,
     are_dates,
+    find_sentinels,
+    group_alike,
     is_unknown,
     read_numbers,
-    sentinels,
 )
 from aam.util.errors import first_few, first_names, problem, problems
 
@@ -158,13 +158,13 @@ def _notes(
     if kind == "number":
         if numbers.how:
             yield f"read {numbers.how}"
-        for value, size in sentinels(numbers.values.dropna()).items():
+        for value, size in find_sentinels(numbers.values.dropna()).items():
             yield f"{value:g} ({size}) may stand for a missing value"
         return
     if kind == "classes" and not is_code and declared is None and len(counts) > 2:
         if numbers.values.notna().all():
             yield "a few different numbers are taken for classes"
-    for group in alike(counts.index) if kind in ("classes", "names") else ():
+    for group in group_alike(counts.index) if kind in ("classes", "names") else ():
         yield f"{' and '.join(map(repr, group))} may be one value"
     unknown = [value for value in counts.index if is_unknown(value)]
     if kind == "classes" and unknown:
@@ -199,7 +199,7 @@ def unit_columns(columns: list[Column]) -> list[Column]:
     return [one for _, one in sorted(possible, key=lambda pair: (pair[0], -len(pair[1].counts)))]
 
 
-def grouping(columns: list[Column]) -> Column | None:
+def propose_grouping(columns: list[Column]) -> Column | None:
     """Return the column whose samples should stay together; None: no column can say so.
 
     It is the likeliest of `unit_columns`. Where its units lie in coarser ones, as people live in

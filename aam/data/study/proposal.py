@@ -17,8 +17,8 @@ from aam.data.study.columns import (
     MOST_GROUPS,
     UNREAD_HINT,
     Column,
-    grouping,
     lies_within,
+    propose_grouping,
     task_kind,
     unit_columns,
 )
@@ -47,7 +47,7 @@ LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
 
-def proposed_depth(reads_N: NDArray[np.int64]) -> int:
+def propose_depth(reads_N: NDArray[np.int64]) -> int:
     """Return a rarefaction depth that loses few samples, at most 10,000.
 
     Parameters
@@ -105,7 +105,7 @@ def plain_name(name: str, otherwise: str) -> str:
     return letters[:LONGEST_NAME] or otherwise
 
 
-def configuration(
+def propose_configuration(
     files: Mapping[str, str],
     columns: list[Column],
     depth: int,
@@ -145,7 +145,7 @@ def configuration(
         A run would refuse a task for one of the `targets`.
     """
     wanted = targets or []
-    together = grouping([column for column in columns if column.name not in wanted])
+    together = propose_grouping([column for column in columns if column.name not in wanted])
     suited = [
         column
         for column in sorted(columns, key=lambda one: (finding_rank(one.name), one.missing))

@@ -21,8 +21,8 @@ from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
-from aam.data.study.columns import columns_of, grouping
-from aam.data.study.proposal import proposed_depth
+from aam.data.study.columns import columns_of, propose_grouping
+from aam.data.study.proposal import propose_depth
 from aam.data.table import FeatureTable
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
@@ -84,6 +84,8 @@ class Study:
             counts = import_counts(table, sequences)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
+            # The order is that of the stages of a run, so that `check` warns in the order in which
+            # the page does.
             warn_of_odd_reads(table, counts.table, counts.sequences)
             rows = pd.DataFrame(index=pd.Index(sample_ids))
             if metadata is not None:
@@ -167,6 +169,7 @@ class Study:
         if not kept:
             raise too_deep(table.sample_ids, table.reads, depth)
         rows = self.metadata.loc[kept]
+        # Selecting rows may lose the attributes, which hold the types that the file declares.
         rows.attrs = dict(self.metadata.attrs)
         return rows
 
@@ -200,7 +203,7 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     blanks = study.blanks
     if blanks:
         yield describe_blanks(blanks)
-    depth = proposed_depth(study.reads_that_matter())
+    depth = propose_depth(study.reads_that_matter())
     shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
     share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
     yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
@@ -210,7 +213,7 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
         yield f"{unknown} samples have no metadata."
     yield f"{len(columns)} metadata columns, in the {len(kept)} samples that rarefaction keeps:"
     yield from (f"  {one}" for one in columns)
-    together = grouping(columns)
+    together = propose_grouping(columns)
     if together is not None:
         yield (
             f"Samples of one `{together.name}` should stay together (`groups`): there are "
@@ -284,7 +287,8 @@ def task_sentences(
     metadata
         That of all samples that the task wants.
     values, groups
-        Targets and groups of the labelled samples, as `aam.data.splits.labelled` returns them.
+        Targets and groups of the labelled samples, as `aam.data.splits.divide_labelled` returns
+        them.
     """
     settings = task["folds"]
     if groups is None and settings["groups"] is None:

@@ -184,6 +184,7 @@ def laplacian(
     """
     distances_TT = distances_NL[np.ix_(train, columns)].astype(np.float64)
     pairs = distances_TT[np.triu_indices(len(train), 1)]
+    # The median is 0 where most samples are copies, and the mean where all are.
     gamma = 1.0 / float(np.median(pairs) or pairs.mean() or 1.0)
 
     def kernel(rows: NDArray[np.intp]) -> Floats:
@@ -299,6 +300,8 @@ def support_vectors(task: Problem, kernels: Sequence[PairsOfRows]) -> Prediction
     if task.regression:
         scaled = TransformedTargetRegressor(model, transformer=StandardScaler())
         return _fit_predict(task, scaled, kernel)
+    # Where no split has all classes, the temperature is fitted to the samples that were trained on,
+    # which is better than none.
     every = np.arange(len(task.train))
     splits = _complete_splits(task) or [(every, every)]
     calibrated = CalibratedClassifierCV(model, method="temperature", cv=splits, ensemble=False)

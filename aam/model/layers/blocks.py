@@ -157,6 +157,7 @@ class AttentionPooling(nn.Module):
         torch.Tensor
             [B, D], fp32.
         """
+        # A softmax over hundreds of positions loses weights in 16 bits.
         score_BS = self.score(x_BSD).squeeze(-1).float()
         if present_BS is not None:
             score_BS = score_BS.masked_fill(~present_BS, float("-inf"))

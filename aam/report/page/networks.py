@@ -14,7 +14,7 @@ import pandas as pd
 
 from aam.config.names import name_models
 from aam.report.labels import capitalize, format_amount, format_percent
-from aam.util.log import duration
+from aam.util.log import format_duration
 
 MEASURED = Path(__file__).parent / "networks.tsv"
 """File of what was measured."""
@@ -53,7 +53,7 @@ def network_sentences(
     Parameters
     ----------
     reports
-        Contents of the `metrics.json` of all first answers.
+        Contents of the `scores.json` of all first answers.
     models
         Names of the models of the configuration; none: no network is asked for.
     tasks
@@ -142,7 +142,9 @@ def _describe(gain: Gain) -> str:
 def _announce_networks(models: Sequence[str], tasks: Sequence[str], seconds: float | None) -> str:
     """Say what a page of first answers lacks, and how long the rest takes."""
     names = " and ".join(models)
-    time = "" if seconds is None else f" in about {duration(seconds)} on two cores like these"
+    time = (
+        "" if seconds is None else f" in about {format_duration(seconds)} on two cores like these"
+    )
     follows = f"{names} follows: its encoder is"
     if len(models) > 1:
         follows = f"{names} follow: their encoders are"

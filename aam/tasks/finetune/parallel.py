@@ -137,7 +137,7 @@ def _process(
     end_with(parent)
     # Bars of several processes would overwrite each other.
     os.environ["TTY_COMPATIBLE"] = "0"
-    log.start(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
+    log.start_log(None if runtime.log_dir is None else runtime.log_dir.with_suffix(".log"))
     try:
         train(models, runtime)
     except InputError as error:

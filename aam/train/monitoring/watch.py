@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from aam.train.monitoring.monitor import Monitor, profile_steps
-from aam.util.log import duration, has_console
+from aam.util.log import format_duration, has_console
 from aam.util.run_options import RunOptions
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Reporter:
         count = self.total - self.first
         validations = self.validations_left
         text = f"{count} of {self.total} steps" if self.first else f"{count} steps"
-        text += f", about {duration(step_s * count)}"
+        text += f", about {format_duration(step_s * count)}"
         if validations:
             text += f", and {validations} validation{'s' if validations > 1 else ''}"
         self._say(text)
@@ -99,11 +99,11 @@ class Reporter:
         if self.bar is not None:
             if now - self.t_line >= REDRAWN_EVERY_S or done == self.total:
                 self.t_line = now
-                left = duration(self.remaining_s())
+                left = format_duration(self.remaining_s())
                 self.bar.update(self.bar.task_ids[0], completed=done, rate=self._rate(), left=left)
         elif now - self.t_line >= LINE_EVERY_S:
             self.t_line = now
-            left = f"about {duration(self.remaining_s())} left"
+            left = f"about {format_duration(self.remaining_s())} left"
             parts = [f"step {done} of {self.total}", self._rate(), left]
             self._say(", ".join(filter(None, parts)))
 
@@ -221,7 +221,7 @@ class CurveWriter:
 
 @dataclass(frozen=True)
 class Watch:
-    """What the loop reports to, and reads measurements from; `watching` makes it."""
+    """What the loop reports to, and reads measurements from; `watch_run` makes it."""
 
     monitor: Monitor
     reporter: Reporter
@@ -279,7 +279,7 @@ class Watch:
 
 
 @contextmanager
-def watching(
+def watch_run(
     name: str, runtime: RunOptions, device: torch.device, *, done: int, total: int, validations: int
 ) -> Iterator[Watch]:
     """Watch a run while the block works.

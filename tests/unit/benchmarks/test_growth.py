@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from aam.util import worklog
+from aam.util.log import WORK_WORDS
 from benchmarks import growth
 
 SAMPLES = {"small": 1000, "middle": 4000, "large": 16_000}
@@ -44,7 +44,7 @@ def studies(tmp_path: Path) -> list[Path]:
             log = study / "logs" / f"{name}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             took = (998.0, 1000.0, 1000.0 + seconds, 0.75 * seconds, 100, peak_mb)
-            log.write_text(f"a line\n12:00:00 INFO aam.util.worklog: {worklog.WORDS % took}\n")
+            log.write_text(f"a line\n12:00:00 INFO aam.util.log: {WORK_WORDS % took}\n")
     return [tmp_path / name for name in SAMPLES]
 
 

@@ -9,7 +9,7 @@ from skbio import TreeNode
 from skbio.diversity import beta_diversity
 from unifrac_cases import needs_programs
 
-from aam.data.importing.tree import cut_to, load_tree
+from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.tree_building import build_tree
 from aam.data.trees import parse_newick, read_newick, write_newick
 from aam.util.errors import InputError
@@ -80,7 +80,7 @@ def test_cutting_keeps_distances_and_unifrac(tmp_path_factory, kept):
     counts = np.random.default_rng(len(kept)).integers(0, 2, (4, len(features)))
     counts[:, 0] = 1
     full = beta_diversity("unweighted_unifrac", counts, tree=whole, taxa=features, validate=False)
-    cut = cut_to(whole, features, None)
+    cut = cut_tree(whole, features, None)
     assert sorted(tip.name for tip in cut.tips()) == features
     after = distances(cut)
     assert after == pytest.approx({pair: before[pair] for pair in after})
@@ -111,9 +111,9 @@ def test_features_that_the_tree_lacks_are_named(tmp_path):
     path = newick(tmp_path, BALANCED)
     message = r"without 2 features \('x', 'y'\) of 3; .* 'a', 'b', 'c' and 5 more;.*sepp.*filter-f"
     with pytest.raises(InputError, match=message):
-        cut_to(load_tree(path), ["a", "x", "y"], path)
+        cut_tree(load_tree(path), ["a", "x", "y"], path)
     with pytest.raises(InputError, match="Hint: give the tree that was made for this table, or"):
-        cut_to(load_tree(path), ["x"], path)
+        cut_tree(load_tree(path), ["x"], path)
 
 
 TWO, DOUBLED = "(a:1,b:2);(a:1,c:1);", "(a:1:2,b:2);"
@@ -179,7 +179,7 @@ def test_a_program_that_is_missing_or_fails_is_named(monkeypatch):
 def test_tips_whose_names_a_program_changed_are_those_of_the_table(tmp_path, caplog):
     path = newick(tmp_path, "(('a_1':1,'b 2':1):1,('''c''':2,(d:1,e:1):1):1);")
     features = ["a 1", "b_2", '"c"', "d"]
-    cut = cut_to(load_tree(path), features, path)
+    cut = cut_tree(load_tree(path), features, path)
     assert {tip.name for tip in cut.tips()} == set(features)
     said = (
         "3 tips are taken for features whose names differ in quotes, spaces and underscores alone"
@@ -190,13 +190,13 @@ def test_tips_whose_names_a_program_changed_are_those_of_the_table(tmp_path, cap
 def test_a_tip_that_could_be_two_features_is_none_of_them(tmp_path):
     path = newick(tmp_path, "((a_1:1,'a 1':1):1,c:2);")
     with pytest.raises(InputError, match=r"a tree without feature 'a_1\"' of 2"):
-        cut_to(load_tree(path), ['a_1"', "c"], path)
+        cut_tree(load_tree(path), ['a_1"', "c"], path)
 
 
 def test_another_name_of_a_feature_serves_where_the_first_is_no_tip(tmp_path, caplog):
     for text in ("((a:1,b:2):1,c:2);", "((x:1,b:2):1,(a:5,c:2):0);"):
         path = newick(tmp_path, text)
-        cut = cut_to(load_tree(path), ["x", "b", "c"], path, {"x": ["z", "a"]})
+        cut = cut_tree(load_tree(path), ["x", "b", "c"], path, {"x": ["z", "a"]})
         assert sorted(tip.name for tip in cut.tips()) == ["b", "c", "x"]
         assert cut.find("x").length == 1
     assert not caplog.records
@@ -215,7 +215,7 @@ def test_hints_on_a_tree_are_about_what_is_wrong(tmp_path):
     path = newick(tmp_path, "((X12.3:1,b:1):1,c:2);")
     message = "its tips are 'X12.3', 'b', 'c'; '12-3' is probably 'X12.3' .*; expected"
     with pytest.raises(InputError, match=message):
-        cut_to(load_tree(path), ["12-3", "b"], path)
+        cut_tree(load_tree(path), ["12-3", "b"], path)
 
 
 @pytest.mark.parametrize(

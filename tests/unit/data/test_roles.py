@@ -6,8 +6,8 @@ from gallery.headers import HEADERS, Header
 
 from aam.config.configuration import load
 from aam.data.roles import is_blank, is_technical, unit_rank, words_of
-from aam.data.study.columns import columns_of, grouping
-from aam.data.study.proposal import configuration
+from aam.data.study.columns import columns_of, propose_grouping
+from aam.data.study.proposal import propose_configuration
 
 FILES = {"table": "t.biom", "metadata": "m.tsv"}
 
@@ -15,9 +15,9 @@ FILES = {"table": "t.biom", "metadata": "m.tsv"}
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name.split(":")[0])
 def test_units_and_tasks_of_public_headers(header: Header) -> None:
     columns = columns_of(header.metadata())
-    found = grouping(columns)
+    found = propose_grouping(columns)
     assert (found and found.name) == header.groups
-    text = configuration(FILES, columns, 1000)
+    text = propose_configuration(FILES, columns, 1000)
     uncommented = text.replace("\n#  ", "\n  ") if "tasks:\n" in text else text
     tasks = yaml.safe_load("x:\n" + uncommented.partition("tasks:\n")[2])["x"] or {}
     proposed = [task["column"] for task in tasks.values()]

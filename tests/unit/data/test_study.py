@@ -14,9 +14,15 @@ from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
 from aam.data.importing.counts import sequence_sentences
-from aam.data.splits import labelled
-from aam.data.study.columns import column_of, columns_of, grouping, require_targets, task_kind
-from aam.data.study.proposal import configuration, depth_sentences, proposed_depth
+from aam.data.splits import divide_labelled
+from aam.data.study.columns import (
+    column_of,
+    columns_of,
+    propose_grouping,
+    require_targets,
+    task_kind,
+)
+from aam.data.study.proposal import depth_sentences, propose_configuration, propose_depth
 from aam.data.study.study import Study, study_sentences, task_sentences
 from aam.data.table import FeatureTable
 from aam.data.targets import observed_values
@@ -60,13 +66,13 @@ def test_columns_are_told_by_what_they_could_be():
     assert found["diagnosis"].frequent == ["ill", "well"]
     assert str(found["age"]) == "age: number from 0 to 29.5"
     renamed = METADATA.rename(columns={"patient": "plate_id", "plate": "fish_id"})
-    groups = [grouping(columns_of(one)) for one in (METADATA, renamed)]
+    groups = [propose_grouping(columns_of(one)) for one in (METADATA, renamed)]
     assert [one and one.name for one in groups] == ["patient", "fish_id"]
 
 
 def proposed_groups(name: str, values: list[str]) -> str | None:
     metadata = pd.DataFrame({name: values}, dtype=object)
-    found = grouping(columns_of(metadata))
+    found = propose_grouping(columns_of(metadata))
     return None if found is None else found.name
 
 
@@ -96,14 +102,14 @@ def test_groups_are_proposed_where_a_column_can_be_one(name, values, is_proposed
 
 def test_where_no_groups_are_proposed_a_comment_says_what_can_be_said():
     files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
-    assert "`groups: false`" not in configuration(files, columns_of(METADATA), 9)
+    assert "`groups: false`" not in propose_configuration(files, columns_of(METADATA), 9)
     without = METADATA.drop(columns="patient")
-    text = configuration(files, columns_of(without), 9)
+    text = propose_configuration(files, columns_of(without), 9)
     assert "# `groups: false`, and the page will not warn about it." in text
     assert "# Nearly every sample has its own value in: host_id." in text
     tasks = load(yaml.safe_load(text)).tasks
     assert {task.folds.groups for task in tasks.values()} == {None}, "only the user can say so"
-    no_task = configuration(files, [], 9)
+    no_task = propose_configuration(files, [], 9)
     assert "groups" not in no_task
 
 
@@ -123,8 +129,8 @@ def test_check_names_what_may_flatter_a_task():
             task_sentences(
                 "t",
                 settings,
-                *labelled(twice, settings)[:2],
-                labelled(twice, settings)[3],
+                *divide_labelled(twice, settings)[:2],
+                divide_labelled(twice, settings)[3],
             )
         )
 
@@ -145,16 +151,16 @@ def test_check_names_what_may_flatter_a_task():
 
 
 def test_a_proposed_depth_loses_few_samples():
-    assert proposed_depth(np.array([5] * 3 + list(range(1234, 1291)))) == 1200
-    assert proposed_depth(np.array([90_000] * 40)) == 10_000
-    assert proposed_depth(np.array([4, 4])) == 4
+    assert propose_depth(np.array([5] * 3 + list(range(1234, 1291)))) == 1200
+    assert propose_depth(np.array([90_000] * 40)) == 10_000
+    assert propose_depth(np.array([4, 4])) == 4
 
 
 def test_a_low_depth_is_proposed_only_where_a_better_one_loses_too_many_samples():
     few = np.array([7, 30, 90] + [20_000] * 37)
-    assert proposed_depth(few) == 500
+    assert propose_depth(few) == 500
     shallow = np.array([130] * 10 + [900] * 30)
-    assert proposed_depth(shallow) == 130
+    assert propose_depth(shallow) == 130
     said = " ".join(depth_sentences(shallow, 130))
     assert "130 reads lose 0" in said
     assert "500 would lose 10 samples" in said
@@ -175,7 +181,7 @@ def test_a_depth_is_proposed_for_the_samples_that_matter():
     assert len(study.reads_that_matter()) == 54
     labelled_alone = study.reads_that_matter(["diagnosis"])
     assert len(labelled_alone) == 50
-    assert proposed_depth(labelled_alone) == 9000
+    assert propose_depth(labelled_alone) == 9000
     assert "6 samples are blanks" in "\n".join(study_sentences(study, frame))
 
 
@@ -216,21 +222,25 @@ def test_a_part_of_other_reads_is_told():
 
 def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
-    text = configuration(files, columns_of(METADATA), 1200)
+    text = propose_configuration(files, columns_of(METADATA), 1200)
     tasks = load(yaml.safe_load(text)).tasks
     assert list(tasks) == ["diagnosis", "age"]
     assert tasks["age"].folds.groups == tasks["diagnosis"].folds.groups == "patient"
     assert tasks["diagnosis"].where == {"diagnosis": ["ill", "well"]}
-    of_two = configuration(files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9)
+    of_two = propose_configuration(
+        files, columns_of(METADATA.assign(patient=["a", "a", "b", "b"] * 15)), 9
+    )
     assert '{k: 2, groups: "patient", stratified: true}' in of_two
     assert "#   host_id: names, 60 different ones" in text
-    assert load(yaml.safe_load(configuration(files, [], 9))).tasks == {}
+    assert load(yaml.safe_load(propose_configuration(files, [], 9))).tasks == {}
     assert load(yaml.safe_load(text)).models == {}
     assert "# so far, see docs/results.md. With `models: {base: {}}` AAM is trained too." in text
     large = pd.concat([METADATA] * 20, ignore_index=True)
-    assert list(load(yaml.safe_load(configuration(files, columns_of(large), 9))).models) == ["base"]
+    assert list(
+        load(yaml.safe_load(propose_configuration(files, columns_of(large), 9))).models
+    ) == ["base"]
     more = METADATA.assign(sex=["m", "f", "f"] * 20, score=METADATA["age"])
-    listed = configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
+    listed = propose_configuration(files, columns_of(more), 9).partition("tasks:\n")[2]
     proposed = yaml.safe_load(listed.replace("\n#  ", "\n  "))
     assert list(proposed) == ["diagnosis", "age", "score", "sex"]
 
@@ -239,7 +249,7 @@ def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows()
     columns = ["age (years)", "age_years", "2019", "yes", "x" * 120, "--lost", "Größe", "🙂"]
     metadata = pd.DataFrame(dict.fromkeys(columns, METADATA["age"]), dtype=object)
     files = {"table": "/d/🙂.biom", "metadata": "/d/m.tsv"}
-    text = configuration(files, columns_of(metadata), 9, targets=columns)
+    text = propose_configuration(files, columns_of(metadata), 9, targets=columns)
     loaded = load(yaml.safe_load(text))
     names = ["age_years", "age_years_2", "2019", "yes", "x" * 90, "lost", "Gr_e", "target"]
     assert list(loaded.tasks) == names
@@ -330,7 +340,7 @@ FILES = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
 
 def proposed(metadata, targets=None):
     """Return the text of a configuration and its tasks, also those in comments."""
-    text = configuration(FILES, columns_of(metadata), 9, targets)
+    text = propose_configuration(FILES, columns_of(metadata), 9, targets)
     head, _, tasks = text.partition("\ntasks:\n")
     return text, load(yaml.safe_load(head + "\ntasks:\n" + tasks.replace("\n#", "\n"))).tasks
 
@@ -347,7 +357,7 @@ def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():
     why = "#   `age`: 20 values that are no numbers: '90+' (12), '<1' (8); expected numbers alone;"
     assert f"# Not proposed:\n{why}" in text
     with pytest.raises(InputError, match=r"12|90\+"):
-        configuration(FILES, columns_of(metadata), 9, ["age"])
+        propose_configuration(FILES, columns_of(metadata), 9, ["age"])
 
 
 def test_what_a_run_would_refuse_is_left_out_of_a_task():
@@ -396,9 +406,9 @@ def test_a_run_accepts_every_task_that_is_proposed(data, n, groups):
     )
     if data.draw(st.booleans()):
         frame = frame.drop(columns="subject")
-    head, _, tasks = configuration(FILES, columns_of(frame), 9).partition("\ntasks:\n")
+    head, _, tasks = propose_configuration(FILES, columns_of(frame), 9).partition("\ntasks:\n")
     for name, settings_of_task in slices(yaml.safe_load(tasks.replace("\n#", "\n")) or {}).items():
-        _, values, fold, _ = labelled(frame, settings_of_task)
+        _, values, fold, _ = divide_labelled(frame, settings_of_task)
         assert len(values) == len(fold), name
 
 

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aam.data.values import alike, are_codes, are_dates, read_numbers, sentinels, spelled_as_one
+from aam.data.values import (
+    are_codes,
+    are_dates,
+    find_sentinels,
+    group_alike,
+    join_spellings,
+    read_numbers,
+)
 
 
 def numbers_of(*texts):
@@ -108,14 +115,14 @@ def test_codes_have_zeros_in_front_or_too_many_digits():
     ],
 )
 def test_values_that_people_read_as_one(values, groups):
-    assert alike(values) == groups
+    assert group_alike(values) == groups
 
 
 def test_only_whole_numbers_and_truth_values_are_certainly_one():
-    assert spelled_as_one({"1": 2, "1.0": 1, "2.0": 1}) == {"1.0": "1"}
-    assert spelled_as_one({"true": 1, "TRUE": 2, "False": 1}) == {"true": "TRUE"}
+    assert join_spellings({"1": 2, "1.0": 1, "2.0": 1}) == {"1.0": "1"}
+    assert join_spellings({"true": 1, "TRUE": 2, "False": 1}) == {"true": "TRUE"}
     for kept in (["1.1", "1.10"], ["Male", "male"], ["01", "1"], ["1", "1.0", "x"]):
-        assert spelled_as_one(dict.fromkeys(kept, 1)) == {}
+        assert join_spellings(dict.fromkeys(kept, 1)) == {}
 
 
 @pytest.mark.parametrize(
@@ -133,4 +140,4 @@ def test_only_whole_numbers_and_truth_values_are_certainly_one():
     ],
 )
 def test_numbers_that_may_stand_for_a_missing_value(values, expected):
-    assert sentinels(pd.Series(values, dtype=float)) == expected
+    assert find_sentinels(pd.Series(values, dtype=float)) == expected

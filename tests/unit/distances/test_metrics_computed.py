@@ -158,7 +158,7 @@ def set_installed(monkeypatch, names, fault=NOT_INSTALLED):
 
 
 def chosen(setting, samples=100, metric=None):
-    pair = engines.choose(setting, samples=samples, metric=metric)
+    pair = engines.choose_engine(setting, samples=samples, metric=metric)
     return tuple(engine and engine.name for engine in pair)
 
 
@@ -252,7 +252,7 @@ def test_the_package_is_loaded_where_it_computes_and_without_torch():
     code = (
         "import sys, aam.stages.unifrac_part, aam.distances.engines as engines\n"
         "assert 'unifrac' not in sys.modules\n"
-        "engines.choose('auto', samples=2, metric='unweighted')\n"
+        "engines.choose_engine('auto', samples=2, metric='unweighted')\n"
         "print('torch' in sys.modules, 'unifrac' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

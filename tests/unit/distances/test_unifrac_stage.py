@@ -247,7 +247,7 @@ class Faulty:
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("other", [None, ScikitBio()])
 def test_nothing_is_written_where_engines_disagree(study, metric, other, monkeypatch):
-    monkeypatch.setattr(unifrac, "choose", lambda *_, **__: (Faulty(), other))
+    monkeypatch.setattr(unifrac, "choose_engine", lambda *_, **__: (Faulty(), other))
     monkeypatch.setattr(unifrac, "Sparse", Faulty)
     with pytest.raises(RuntimeError, match=rf"{metric} of s\d+.* is [\d.]+, but [\d.]+ when"):
         study.whole(metric)
@@ -257,7 +257,7 @@ def test_nothing_is_written_where_engines_disagree(study, metric, other, monkeyp
 def test_a_missing_value_counts_as_disagreement(study):
     matrix = np.full((30, 30), np.nan)
     with pytest.raises(RuntimeError, match="is nan, but 0"):
-        check.check(matrix, *study.case, "unweighted", {}, count=5, other=None)
+        check.check_values(matrix, *study.case, "unweighted", {}, count=5, other=None)
 
 
 @needs_ssu

@@ -1,3 +1,5 @@
+"""Baselines, and the parts of the training samples that their settings are chosen on."""
+
 import dataclasses
 
 import numpy as np
@@ -9,7 +11,7 @@ from problems import problem_of
 from aam.config.baselines import BASELINES
 from aam.learners.baselines import decision_trees, log_ratios_and_pairs
 from aam.learners.baselines.log_ratios_and_pairs import laplacian
-from aam.learners.baselines.problem import Problem, frequent_reads, prevalent_reads
+from aam.learners.baselines.problem import Problem, frequent_reads, leave_parts_out, prevalent_reads
 from aam.learners.baselines.registry import (
     PREDICTORS,
     predict_baselines,
@@ -368,3 +370,34 @@ def test_nested_predictions_without_a_fold_know_none_of_its_labels():
     # A sample is predicted without its own label, too: each part tells it by what it is like.
     error = np.abs(first["predicted"] - target[first["row"]])
     assert 1e-4 < error[first["baseline"] == "elastic_net"].mean() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("folds", "group", "parts"),
+    [
+        # Whole training folds, whatever the groups are.
+        (3, lambda number: f"fold {number % 3}", 2),
+        # One training fold of several groups.
+        (2, lambda number: f"host {number % 8}", 4),
+        # Two folds that are the groups: the one training fold is of one group.
+        (2, lambda number: f"fold {number % 2}", 5),
+    ],
+)
+def test_parts_are_folds_then_groups_then_samples(folds, group, parts):
+    number = np.arange(40)
+    distances = np.abs(number[:, None] - number).astype(float)
+    target = number.astype(float)
+    task = problem_of(
+        target,
+        np.ones((40, 3)),
+        distances,
+        number % folds,
+        [],
+        kind="regression",
+        group=np.array([group(one) for one in number]),
+        held_out=0,
+    )
+    splits = leave_parts_out(task)
+    assert len(splits) == parts
+    left_out = np.concatenate([left for _, left in splits])
+    assert sorted(left_out) == list(range(len(task.train))), "each sample is left out once"

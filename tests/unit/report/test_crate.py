@@ -12,8 +12,8 @@ from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.util.atomic import read_json, write_text
 from aam.util.digests import write_digests
+from aam.util.log import WORK_WORDS
 from aam.util.provenance import file_digest, provenance
-from aam.util.worklog import WORDS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LICENSE = "https://spdx.org/licenses/CC0-1.0"
@@ -48,13 +48,15 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (results / "report.html").write_text("<p>An answer.</p>")
     # An answer of the run, and one to a task that an earlier configuration had.
-    scores = [results / "first" / name / "metrics.json" for name in ("age", "years")]
+    scores = [results / "first" / name / "scores.json" for name in ("age", "years")]
     for path in scores:
         write_text(path, "{}")
     write_digests([*imported.values(), results / "report.html", *scores])
-    write_text(results / "logs" / "one.log", f"INFO: {WORDS % (1e9, 1e9 + 1, 1e9 + 2, 1, 9, 9)}\n")
     write_text(
-        results / "logs" / "b" / "c.log", f"{WORDS % (1e9 + 3, 1e9 + 4, 1e9 + 60, 1, 9, 9)}\n"
+        results / "logs" / "one.log", f"INFO: {WORK_WORDS % (1e9, 1e9 + 1, 1e9 + 2, 1, 9, 9)}\n"
+    )
+    write_text(
+        results / "logs" / "b" / "c.log", f"{WORK_WORDS % (1e9 + 3, 1e9 + 4, 1e9 + 60, 1, 9, 9)}\n"
     )
     files = {"table": "table.tsv", "metadata": "metadata.tsv"}
     (tmp_path / "mine.yaml").write_text(
@@ -123,7 +125,7 @@ def test_files_times_and_versions_are_those_of_the_run(study: Path) -> None:
     results = study / "results" / "mine"
     # Not the answer to a task that an earlier configuration had.
     names = (
-        "first/age/metrics.json",
+        "first/age/scores.json",
         "inputs/metadata.parquet",
         "inputs/table.biom",
         "report.html",

@@ -22,7 +22,7 @@ from aam.stages import job as stage_job
 def test_settings_reach_the_stage_as_the_configuration_reads_them(
     monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
-    monkeypatch.setattr(stage_job.log, "start", lambda file: logging.getLogger(__name__))
+    monkeypatch.setattr(stage_job.log, "start_log", lambda file: logging.getLogger(__name__))
     snakemake = SimpleNamespace(
         log=[],
         config={} if settings is None else {"runtime": settings},
@@ -43,7 +43,7 @@ def test_settings_reach_the_stage_as_the_configuration_reads_them(
 def test_an_input_that_was_changed_since_ends_as_one_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stage_job.log, "start", lambda file: logging.getLogger(__name__))
+    monkeypatch.setattr(stage_job.log, "start_log", lambda file: logging.getLogger(__name__))
     made, given = tmp_path / "made.tsv", []
     params = SimpleNamespace(settings={}, get=lambda name: None)
     job = SimpleNamespace(log=[], config={}, params=params, resources={}, threads=1)
@@ -73,7 +73,7 @@ FULL = f"{os.strerror(errno.ENOSPC)} (os error 28)"
 def test_a_full_disk_ends_as_one_message_even_where_the_log_has_no_room(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage_job.log, "start", lambda file: logging.getLogger(__name__))
+    monkeypatch.setattr(stage_job.log, "start_log", lambda file: logging.getLogger(__name__))
     params = SimpleNamespace(settings={}, get=lambda name: None)
     job = SimpleNamespace(log=["/dev/full"], config={}, params=params, resources={}, threads=1)
     job.input = job.output = {}

@@ -114,7 +114,7 @@ def test_a_process_says_at_once_what_stopped_it(monkeypatch, caplog, error):
     def fail(models, runtime):
         raise error
 
-    monkeypatch.setattr(parallel.log, "start", lambda path: None)
+    monkeypatch.setattr(parallel.log, "start_log", lambda path: None)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     with pytest.raises(type(error)):
         parallel._process(fail, [(0, "full", 0)], RunOptions(), os.getppid())

@@ -150,13 +150,13 @@ def test_where_no_checkpoint_can_be_read_the_run_begins_anew(
 @pytest.fixture
 def one_worker(whole, monkeypatch) -> list[int]:
     """Let a CPU have a worker, and return the steps that loaders began with."""
-    starts, here = [], loop.batches
+    starts, here = [], loop.load_batches
 
     def with_worker(dataset, first, workers, pin, devices):
         starts.append(first)
         return here(dataset, first, workers=1, pin=False)
 
-    monkeypatch.setattr(loop, "batches", with_worker)
+    monkeypatch.setattr(loop, "load_batches", with_worker)
     asked = _MultiProcessingDataLoaderIter._try_get_data
     monkeypatch.setattr(asked, "__defaults__", (0.2,))
     return starts

@@ -94,7 +94,7 @@ ENTRY = st.builds(
 @settings(deadline=None)
 @given(st.lists(ENTRY, max_size=8), st.integers(0, 300))
 def test_the_size_is_kept_with_the_most_recently_used(found, most):
-    going = prune_cache.expired(found, now_s=NOW_S, max_bytes=most)
+    going = prune_cache.choose_expired(found, now_s=NOW_S, max_bytes=most)
     left = list(found)
     for entry in going:
         left.remove(entry)

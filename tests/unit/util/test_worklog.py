@@ -1,16 +1,16 @@
 import psutil
 import pytest
 
-from aam.util.worklog import at_work, read_work
+from aam.util.log import log_work, read_work
 
 
 def test_a_log_tells_of_its_work_unless_it_failed(caplog) -> None:
     caplog.set_level("INFO")
-    with at_work():
+    with log_work():
         pass
     log = caplog.text
     caplog.clear()
-    with pytest.raises(AssertionError), at_work():
+    with pytest.raises(AssertionError), log_work():
         raise AssertionError
     assert read_work(caplog.text) is None
     work = read_work(log)
