@@ -15,7 +15,7 @@ from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.run import pretraining_devices
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import atomic_path, write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 
 
@@ -50,7 +50,7 @@ def pretrain_fold_encoders(
     scores_out
         JSON file to write, with scores on held-out samples by fold.
     provenance
-        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        Metadata of what is written (`aam.util.digests`). Checkpoints of another one are not
         used.
 
     Raises

@@ -5,7 +5,7 @@ from stage_job import run_job
 from aam.stages.finetune import finetune_task
 from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.settings import FinetuneSettings
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

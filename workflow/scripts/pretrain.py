@@ -5,7 +5,7 @@ from stage_job import run_job
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

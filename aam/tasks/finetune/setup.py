@@ -23,7 +23,7 @@ from aam.tasks.finetune.parallel import threads_of_a_model
 from aam.tasks.finetune.settings import FinetuneSettings, TargetColumns
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 
@@ -213,7 +213,7 @@ class FinetuneSetup:
         code
             Digest of the code of the stage. Checkpoints of other code are not continued.
         origin
-            Which settings and files models are made of (`aam.util.provenance`).
+            Which settings and files models are made of (`aam.util.digests`).
 
         Returns
         -------

@@ -20,7 +20,7 @@ import aam.train.loop
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")

@@ -24,7 +24,7 @@ from aam.tasks.pretrain import inductive
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 UNLABELLED = "002"
