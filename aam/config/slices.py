@@ -15,8 +15,11 @@ from aam.config.baselines import NEED_DISTANCES
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
-from aam.config.sections.task import Folds
-from aam.config.settings import data, tasks
+from aam.config.sections.model import EncoderShape
+from aam.config.sections.task import Task
+from aam.config.settings import data, page, tasks
+from aam.config.settings.finetuning import FinetuneSettings
+from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
 from aam.config.starts import Start, architecture_of, chain_of
 from aam.config.user_files import predicted_files
 
@@ -157,35 +160,28 @@ def subsamples_rows(config: Config, dataset: str, model: str) -> bool:
     return resolved(config, "pretraining", dataset=dataset, model=model).subsampled > 0
 
 
-def pretrain(config: Config, dataset: str, model: str) -> Slice:
-    """Return architecture, training and optimization settings of one encoder.
-
-    Returns
-    -------
-    dict
-        `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
-        `alpha` where generalized UniFrac is computed in the batch, always or of subsampled rows.
-    """
+def pretrain(config: Config, dataset: str, model: str) -> PretrainSettings:
+    """Return architecture, training and optimization settings of one encoder."""
     return _pretrain(config, dataset, model)
 
 
-def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> Slice:
-    """Return the slice `pretrain`, with keys of the section `pretraining` changed."""
-    training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
-    training |= {"distances": distances(config, dataset, model), **changes}
-    section = config.models[model]
-    settings: Slice = {}
-    computes_some = training["targets"] == "batch" or training["subsampled"] > 0
-    if computes_some and "generalized" in training["distances"]:
-        settings["alpha"] = resolved(config, "unifrac", dataset=dataset).alpha
-    settings["model"] = architecture(config, dataset, model)
-    if section.start:
-        settings["start"] = section.start
-    if section.pretrained_on:
-        settings["studies"] = studies(config, dataset, model)
-    settings["pretraining"] = training
-    settings["optimization"] = resolved(config, "optimization", model=model).plain()
-    return settings
+def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> PretrainSettings:
+    """Return the settings of a pretraining, with keys of the section `pretraining` changed."""
+    weights = distances(config, dataset, model)
+    section = resolved(config, "pretraining", dataset=dataset, model=model)
+    pretraining = section.model_copy(update={"distances": weights, **changes})
+    computes_some = pretraining.targets == "batch" or pretraining.subsampled > 0
+    alpha = None
+    if computes_some and "generalized" in weights:
+        alpha = resolved(config, "unifrac", dataset=dataset).alpha
+    return PretrainSettings(
+        alpha=alpha,
+        model=architecture(config, dataset, model),
+        start=config.models[model].start,
+        studies=studies(config, dataset, model) if config.models[model].pretrained_on else None,
+        pretraining=pretraining,
+        optimization=resolved(config, "optimization", model=model),
+    )
 
 
 def start(config: Config, dataset: str, model: str) -> Start | None:
@@ -199,17 +195,19 @@ def start(config: Config, dataset: str, model: str) -> Start | None:
     return next(iter(chain_of(config.models, config.datasets, dataset, model)), None)
 
 
-def architecture(config: Config, dataset: str, model: str) -> dict[str, Any]:
+def architecture(config: Config, dataset: str, model: str) -> EncoderShape:
     """Return what an encoder is built from: that of its start, where it has one."""
     return architecture_of(config.models, config.datasets, dataset, model)
 
 
-def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
+def studies(config: Config, dataset: str, model: str) -> StudiesSettings:
     """Return the metadata column of the studies and those that a model is pretrained on."""
-    return {
-        "column": config.datasets[dataset].study,
-        "pretrained_on": sorted(config.models[model].pretrained_on),
-    }
+    column = config.datasets[dataset].study
+    assert column is not None, "loading requires it of models that name studies"
+    return StudiesSettings(
+        column=column,
+        pretrained_on=sorted(config.models[model].pretrained_on),
+    )
 
 
 def folds(config: Config, task: str) -> tasks.FoldsSettings:
@@ -291,26 +289,26 @@ def _first_alike(
     return next(name for name in config.tasks if compared(name) == compared(task))
 
 
-def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
+def finetune(config: Config, dataset: str, model: str, task: str) -> FinetuneSettings:
     """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
-    section = config.tasks[task].plain()
+    section = config.tasks[task]
     training = resolved(config, "finetuning", task=task)
-    keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
-    finetuning = training.plain()
-    if not training.has_budget:
-        del finetuning["budget_minutes"]
-    settings = {
-        "names": {"dataset": dataset, "model": model, "task": task},
-        "columns": config.tasks[task].columns,
-        **{key: section[key] for key in keys},
-        "is_mixed": mixes(config, task),
-        "finetuning": finetuning,
-        "optimization": resolved(config, "optimization", model=model).plain(),
-        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
-    }
-    if training.start == "scratch":
-        settings["model"] = architecture(config, dataset, model)
-    return settings
+    from_scratch = training.start == "scratch"
+    return FinetuneSettings(
+        kind=section.kind,
+        columns=section.columns,
+        classes=section.classes,
+        transform=section.transform,
+        transform_by=section.transform_by,
+        bounds=section.bounds,
+        condition=section.condition,
+        names={"dataset": dataset, "model": model, "task": task},
+        is_mixed=mixes(config, task),
+        finetuning=training,
+        optimization=resolved(config, "optimization", model=model),
+        rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
+        model=architecture(config, dataset, model) if from_scratch else None,
+    )
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
@@ -409,56 +407,53 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
     return {"columns": sorted(named)}
 
 
-def summary(config: Config, dataset: str) -> Slice:
-    """Return the settings that the methods of a dataset's page name.
-
-    Returns
-    -------
-    dict
-        `depth`, `views`, `drops_long_branches`, `metrics`, `models`, `tasks`, and `networks` where
-        there are no models.
-    """
+def summary(config: Config, dataset: str) -> page.PageSettings:
+    """Return the settings that the methods of a dataset's page name."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
-    networks: Slice = {} if config.models else {"networks": {"models": {}}}
     models = {}
     for name, section in config.models.items():
         shape = architecture(config, dataset, name)
-        shown = {key: shape[key] for key in ("encoder", "width", "asv_layers", "sample_layers")}
-        models[name] = {**shown, "start": section.start}
-    return {
-        **networks,
-        **{key: getattr(rarefaction, key) for key in ("depth", "views")},
-        "drops_long_branches": rarefaction.long_branches == "drop",
-        "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
-        "models": models,
-        "tasks": {
-            name: {
-                "columns": task.columns,
-                "where": _listed_values(task.where),
-                "kind": task.kind,
-                "folds": _division(task.folds),
-                "test_fraction": task.folds.test,
-                "importance": task.importance,
-            }
-            for name, task in config.tasks.items()
-            if task.dataset == dataset
+        models[name] = page.PageModel(
+            encoder=shape.encoder,
+            width=shape.width,
+            asv_layers=shape.asv_layers,
+            sample_layers=shape.sample_layers,
+            start=section.start,
+        )
+    return page.PageSettings(
+        depth=rarefaction.depth,
+        views=rarefaction.views,
+        drops_long_branches=rarefaction.long_branches == "drop",
+        metrics=list(resolved(config, "unifrac", dataset=dataset).metrics),
+        models=models,
+        tasks={
+            name: _page_task(task) for name, task in config.tasks.items() if task.dataset == dataset
         },
-    }
+        networks=None if config.models else {"models": {}},
+    )
 
 
-def first_page(config: Config, dataset: str) -> Slice:
+def _page_task(task: Task) -> page.PageTask:
+    """Return what the methods of a page name of a task."""
+    folds = task.folds
+    return page.PageTask(
+        columns=task.columns,
+        where=_listed_values(task.where),
+        kind=task.kind,
+        folds=page.PageFolds(column=folds.column, groups=folds.groups, stratified=folds.stratified),
+        test_fraction=folds.test,
+        importance=task.importance,
+    )
+
+
+def first_page(config: Config, dataset: str) -> page.PageSettings:
     """Return the settings of the page of first answers, also what its networks' time depends on."""
     expected = describe(config, dataset)
     networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
     networks["models"] = {}
     for name, model in expected["models"].items():
         networks["models"][name] = {key: model[key] for key in ("model", "pretraining")}
-    return {**summary(config, dataset), "networks": networks}
-
-
-def _division(folds: Folds) -> Slice:
-    """Return how samples are divided into folds, as the methods of a page name it."""
-    return {key: getattr(folds, key) for key in ("column", "groups", "stratified")}
+    return summary(config, dataset).model_copy(update={"networks": networks})
 
 
 def describe(config: Config, dataset: str) -> Slice:
@@ -480,7 +475,7 @@ def describe(config: Config, dataset: str) -> Slice:
             name: {key: str(path) for key, path in files.items()}
             for name, files in predicted_files(config, dataset).items()
         },
-        "models": {model: pretrain(config, dataset, model) for model in config.models},
+        "models": {model: pretrain(config, dataset, model).plain() for model in config.models},
         "tasks": {
             name: {
                 **folds(config, name).plain(),
@@ -503,6 +498,7 @@ def _owner_of_encoders(config: Config, task: str) -> str | None:
     return inductive_owner(config, task)
 
 
-def benchmark(config: Config, dataset: str, model: str) -> Slice:
+def benchmark(config: Config, dataset: str, model: str) -> SpeedSettings:
     """Return the settings of the speed table and of the model it times, with whole rows."""
-    return {**config.benchmark.plain(), **_pretrain(config, dataset, model, subsampled=0.0)}
+    timed = _pretrain(config, dataset, model, subsampled=0.0)
+    return SpeedSettings(**config.benchmark.plain(), training=timed)

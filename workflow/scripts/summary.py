@@ -2,30 +2,15 @@
 
 from stage_job import run_job
 
+from aam.config.settings.page import PageSettings
+from aam.report.page.files import PageFiles
 from aam.stages.summary import write_summary
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, PageSettings) as job:
         write_summary(
-            finetune=job.inputs.get("finetune", []),
-            intervals=job.inputs.get("intervals", []),
-            importance=job.inputs.get("importance", []),
-            pretrain=job.inputs.get("pretrain", []),
-            predictions=job.inputs.get("predictions", []),
-            accuracy=job.inputs.get("accuracy"),
-            dropped=job.inputs["dropped"],
-            notes=job.inputs["notes"],
-            figures=job.inputs.get("figures", []),
-            table=job.inputs["table"],
-            sequences=job.inputs.get("sequences"),
-            depth=job.settings["depth"],
-            views=job.settings["views"],
-            drops_long_branches=job.settings["drops_long_branches"],
-            metrics=job.settings["metrics"],
-            models=job.settings["models"],
-            tasks=job.settings["tasks"],
-            networks=job.settings.get("networks"),
-            captions=job.settings["captions"],
+            files=PageFiles.of(job.inputs, settings=job.settings),
+            settings=job.settings,
             summary_out=job.outputs["summary"],
             report_out=job.outputs["report"],
         )
