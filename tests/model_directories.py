@@ -16,7 +16,7 @@ from aam.inference.reference import write_reference
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.atomic import write_json
-from aam.util.manifest import write_manifest
+from aam.util.digests import write_manifest
 
 
 def write_models(

@@ -43,13 +43,12 @@ def simulate(config: Config, dataset: str) -> data.SimulateSettings:
 
 
 def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
-    """Return where the root of a dataset's tree lies, and without a file what may stand for it."""
+    """Return what stands for a dataset's tree where the user has none."""
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
-        return data.ImportTreeSettings(root=section.root)
+        return data.ImportTreeSettings()
     names = [section.reference] if section.reference is not None else sorted(REFERENCES)
     return data.ImportTreeSettings(
-        root=section.root,
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},
     )

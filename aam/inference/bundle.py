@@ -20,8 +20,8 @@ from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
 from aam.model.store import AGAIN, CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, read_json, write_json, write_text
+from aam.util.digests import check_manifest, fitting, write_manifest
 from aam.util.errors import problem
-from aam.util.manifest import check_manifest, fitting, write_manifest
 
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"

@@ -300,7 +300,7 @@ class Predictor(nn.Module):
 
 
 def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild a predictor from its directory; for use in `aam.util.manifest.fitting`.
+    """Rebuild a predictor from its directory; for use in `aam.util.digests.fitting`.
 
     Parameters
     ----------

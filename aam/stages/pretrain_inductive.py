@@ -14,7 +14,7 @@ from aam.data.folds import TEST, folder_of_fold, read_folds
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.run import pretrain_without, pretraining_devices
 from aam.util.atomic import atomic_path, write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 
 
@@ -49,7 +49,7 @@ def pretrain_fold_encoders(
     scores_out
         JSON file to write, with scores on held-out samples by fold.
     provenance
-        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        Metadata of what is written (`aam.util.digests`). Checkpoints of another one are not
         used.
 
     Raises

@@ -25,7 +25,7 @@ from aam.model.store import load_config
 from aam.tasks.finetune.parallel import threads_of_a_model
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 
@@ -271,7 +271,7 @@ class FinetuneSetup:
         code
             Digest of the code of the stage. Checkpoints of other code are not continued.
         origin
-            Which settings and files models are made of (`aam.util.provenance`).
+            Which settings and files models are made of (`aam.util.digests`).
 
         Returns
         -------

@@ -26,8 +26,8 @@ from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.atomic import write_json
+from aam.util.digests import MANIFEST, write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import MANIFEST, write_manifest
 
 AGE = Target.fit("regression", ("age",), np.array([["28"], ["52"]]), np.ones(2, bool))
 SITES = np.array([["gut"], ["skin"], ["tongue"]])

@@ -24,7 +24,7 @@ from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import run as run_of_pretraining
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.atomic import read_json
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 UNLABELLED = "002"

@@ -24,8 +24,8 @@ from aam.model.store import load_config
 from aam.tasks.pretrain import preparation
 from aam.train.loop import TimeIsUp
 from aam.util.atomic import read_json, write_json
+from aam.util.digests import write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import write_manifest
 
 BYTES = ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json")
 
