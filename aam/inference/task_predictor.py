@@ -25,8 +25,8 @@ from aam.inference.tables import name_table, rarefy_views, read_table
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS
+from aam.util.digests import fitting
 from aam.util.errors import first_names, problem
-from aam.util.manifest import fitting
 
 if TYPE_CHECKING:
     from aam.inference.bundle import ModelBundle

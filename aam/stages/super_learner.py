@@ -14,7 +14,7 @@ from aam.data.table import read_biom
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
 from aam.util.atomic import write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 
 
 def keep_super_learner(
@@ -62,7 +62,7 @@ def keep_super_learner(
     digest_out
         JSON file to write, with a digest that stands for the folder.
     provenance
-        Where the mixture comes from, which is written with it (`aam.util.provenance`).
+        Where the mixture comes from, which is written with it (`aam.util.digests`).
     """
     fold_table = read_folds(folds)
     learners = _baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))

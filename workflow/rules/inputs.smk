@@ -185,7 +185,7 @@ def starting_model(wildcards):
     folder = result(
         "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
     )
-    if training.start == "scratch":
+    if training.from_scratch:
         return {}
     if training.inductive:
         folder = f"{folder}/inductive/{inductive_owner(wildcards.task)}"
@@ -204,7 +204,7 @@ def frozen_asvs(wildcards):
     """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
     model = wildcards.get("model") or wildcards.answer
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
-    is_trained = training.start == "scratch" or training.recipe == "full"
+    is_trained = training.from_scratch or training.recipe == "full"
     if model == FIRST or is_trained or training.inductive:
         return {}
     path = "pretrain/{model}/asvs.safetensors"
