@@ -200,12 +200,12 @@ def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
     with fitting(directory, EXPECTED, AGAIN):
         weights = {}
         for name, share in _shares(directory).items():
-            if name.split("-")[0] == f"fold{fold}":
+            if load_config(directory / name)["fold"] == fold:
                 predictor, _ = load_predictor(directory / name)
                 weights[predictor] = share.weight / share.temperature
     if not weights:
         hint = "fine-tune again: the folds have changed since"
-        raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
+        raise problem(directory, f"no model of fold {fold}", "a model of every fold", hint)
     return weights
 
 

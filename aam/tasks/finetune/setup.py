@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.finetuning import Finetuning
 from aam.config.settings.finetuning import FinetuneSettings, TargetSettings
-from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
+from aam.data.folds import CATEGORY, OBSERVED, TEST, folder_of_fold, read_folds, units_of
 from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.devices import AUTO, Devices
 from aam.inference.embed import load_encoder
@@ -182,10 +182,10 @@ def encoder_maker(
 
     def pretrained(fold: int, number: int) -> Encoder:
         assert model is not None, "there is a pretrained model"
-        directory = model / f"fold{fold}" if training.inductive else model
+        directory = model / folder_of_fold(fold) if training.inductive else model
         return load_encoder(directory, backend)
 
-    return from_scratch if training.start == "scratch" else pretrained
+    return from_scratch if training.from_scratch else pretrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +291,7 @@ class FinetuneSetup:
         token_store = TokenStore.open(tokens)
         length_bp = token_store.tokens.shape[1]
         precision: str = options.precision
-        if precision == AUTO and training.start == "pretrained":
+        if precision == AUTO and not training.from_scratch:
             assert model is not None, "there is a pretrained model"
             precision = precision_of_encoder(_training_of_encoder(model, training))
         return cls(
