@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
-from aam.data import targets
 from aam.data.fold_checks import (
     require_enough,
     require_spread_classes,
@@ -23,7 +22,14 @@ from aam.data.fold_checks import (
 )
 from aam.data.folds import TEST, Names
 from aam.data.metadata import metadata_column
-from aam.data.targets import BeforeRarefaction
+from aam.data.target_columns import (
+    BeforeRarefaction,
+    observed_values,
+    require_logarithms,
+    require_varied,
+    samples_where,
+    spellings_of,
+)
 from aam.util.errors import count_names, first_few, problem
 from aam.util.seeds import seed_of
 
@@ -178,12 +184,12 @@ def divide_labelled(
     where = task["where"]
     unrarefied = None
     if before is not None and len(before) > len(metadata):
-        unrarefied = targets.BeforeRarefaction(before, depth)
-    wanted = targets.samples_where(metadata, where, unrarefied)
+        unrarefied = BeforeRarefaction(before, depth)
+    wanted = samples_where(metadata, where, unrarefied)
     _warn_of_left_out(metadata, wanted, where)
     if unrarefied is not None:
         unrarefied = unrarefied.where(where)
-    values = targets.observed_values(
+    values = observed_values(
         wanted,
         task["kind"],
         task["columns"],
@@ -192,7 +198,7 @@ def divide_labelled(
         where=[column for column in where if column in task["columns"]],
     )
     if task["logarithm"]:
-        targets.require_logarithms(values)
+        require_logarithms(values)
     return wanted, *divide(wanted, values, task, unrarefied)
 
 
@@ -203,7 +209,7 @@ def _warn_of_left_out(
     left = metadata.loc[metadata.index.difference(wanted.index)]
     for column, names in where.items():
         values = metadata_column(left, column)
-        counts = values[~values.isin(targets.spellings_of(names, values))].value_counts()
+        counts = values[~values.isin(spellings_of(names, values))].value_counts()
         if len(counts):
             shown = first_few(f"{value!r} ({count})" for value, count in counts.items())
             logger.warning(
@@ -327,7 +333,7 @@ def _folds_in_column(
     folds[~is_test] = folds_of_labels(rest.tolist())
     values = values.loc[labels.index]
     for target in values:
-        targets.require_varied(values[target], str(target), f"that have a value of '{column}'")
+        require_varied(values[target], str(target), f"that have a value of '{column}'")
     return values, folds
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
-from aam.data.outliers import LARGEST_OUTLIER, LONG_BRANCH
+from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
 from aam.evaluate.scores import HEADLINE
 from aam.report.labels import KERNEL_MACHINE, to_words
 from aam.report.page.answers import is_baseline, is_stopped, leading_scores

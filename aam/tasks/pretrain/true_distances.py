@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from aam.batches.distances import load_matrices, pair_variances
+from aam.batches.distance_matrices import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import check_lengths
