@@ -33,7 +33,7 @@ RECORDED_KEYS = (
     "gpu_power_w",
     "gpu_power_w_peak",
 )
-"""Keys of `metrics.json` of pretraining that hold times, memory and power of the run itself."""
+"""Keys of `scores.json` of pretraining that hold times, memory and power of the run itself."""
 
 
 def digests(results: Path) -> dict[str, str]:
@@ -137,8 +137,8 @@ READERS: dict[str, Callable[[Path], bytes]] = {
 NO_ARTIFACTS = ("logs", "benchmarks")
 """Folders of records, below a dataset's."""
 RULES: tuple[tuple[str, Callable[[Path], bytes]], ...] = (
-    ("pretrain/*/metrics.json", _without_recorded_keys),
-    ("inductive/*/metrics.json", _without_recorded_keys),
+    ("pretrain/*/scores.json", _without_recorded_keys),
+    ("inductive/*/scores.json", _without_recorded_keys),
     ("history.parquet", _without_system_rows),
     ("history.svg", _presence),
     ("figures/speed.svg", _presence),

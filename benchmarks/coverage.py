@@ -34,6 +34,7 @@ from aam.evaluate.bootstrap import (
     resampled_weights,
     t_interval,
 )
+from aam.evaluate.scores import HEADLINE
 
 GROUPS = (10, 12, 15, 20, 40)
 CORRELATIONS = (0.0, 0.4, 0.8)
@@ -53,10 +54,6 @@ QUICK_DRAWS = 20
 """Simulated data sets of each design with `--quick`."""
 MANY = 200_000
 """Independent samples whose scores are taken as the true ones."""
-WITHOUT_INTERVAL = {"rmse_pooled": (0.0, np.inf)}
-"""Scores for which reports have no interval, to show why."""
-NAMED = ("mae_fold_mean", "mae_pooled", "balanced_accuracy")
-"""Scores by which the methods are compared."""
 METHODS = ("percentile", "expanded", "t, bootstrap", "t, jackknife", "report")
 
 Interval = tuple[float, float] | list[float] | None
@@ -130,52 +127,44 @@ def _classified(code_N: NDArray[np.int64], noise: list[NDArray[np.float64]]) -> 
     return pd.DataFrame({"observed": names[code_N], "predicted": guess_N, **columns})
 
 
-def true_scores(kind: str, rng: np.random.Generator) -> dict[str, float]:
-    """Return the scores that the simulated predictions have in the long run.
+def true_score(kind: str, rng: np.random.Generator) -> float:
+    """Return the headline score that the simulated predictions have in the long run.
 
-    They are the same for all designs of a kind: a sample by itself is always drawn alike.
+    It is the same for all designs of a kind: a sample by itself is always drawn alike.
     """
     design = Design(kind, groups=MANY, sizes="equal", correlation=0.0, class_of_group=True)
     table, group_N = simulate(design, rng)
     table = table[::GROUP_SIZE]
-    weight_BN = np.ones((1, len(table)))
-    return {
-        name: float(value[0]) for name, value in resampled_scores(kind, table, weight_BN).items()
-    }
+    return float(resampled_scores(kind, table, np.ones((1, len(table))))[0])
 
 
 def intervals(
     kind: str, table: pd.DataFrame, group_N: NDArray[np.int64], seed: int
-) -> dict[tuple[str, str], Interval]:
-    """Return the interval of each score by each method; None where a method gives none."""
+) -> dict[str, Interval]:
+    """Return the interval of the headline score by each method; None where one gives none."""
     groups = int(group_N.max()) + 1
     weights = resampled_weights(group_N, RESAMPLES, seed)
-    resampled = resampled_scores(kind, table, np.concatenate(list(weights)))
-    whole = resampled_scores(kind, table, np.ones((1, len(table))))
+    resampled_B = resampled_scores(kind, table, np.concatenate(list(weights)))
+    score = float(resampled_scores(kind, table, np.ones((1, len(table))))[0])
     without_GN = 1.0 - (group_N == np.arange(groups)[:, None])
-    jackknife = resampled_scores(kind, table, without_GN)
+    jackknife_G = resampled_scores(kind, table, without_GN)
     units = effective_units(kind, table, group_N)
     t = float(stats.t.ppf((1 + LEVEL) / 2, df=groups - 1))
     tail = float(stats.norm.cdf(-np.sqrt(groups / (groups - 1)) * t))
-    result: dict[tuple[str, str], Interval] = {}
-    for name, limits in {**LIMITS, **WITHOUT_INTERVAL}.items():
-        if name not in whole:
-            continue
-        score = float(whole[name][0])
-        values_B = resampled[name][np.isfinite(resampled[name])]
-        left_G = jackknife[name][np.isfinite(jackknife[name])]
-        by_bootstrap = values_B.std() * np.sqrt(groups / (groups - 1))
-        by_jackknife = left_G.std() * np.sqrt(groups - 1)
-        result[name, "percentile"] = _quantiles(values_B, (1 - LEVEL) / 2)
-        result[name, "expanded"] = _quantiles(values_B, tail)
-        result[name, "t, bootstrap"] = (score - t * by_bootstrap, score + t * by_bootstrap)
-        result[name, "t, jackknife"] = (score - t * by_jackknife, score + t * by_jackknife)
-        result[name, "report"] = (
-            None
-            if units is None
-            else t_interval(score, resampled[name], units=units, limits=limits)
-        )
-    return result
+    values_B = resampled_B[np.isfinite(resampled_B)]
+    left_G = jackknife_G[np.isfinite(jackknife_G)]
+    by_bootstrap = values_B.std() * np.sqrt(groups / (groups - 1))
+    by_jackknife = left_G.std() * np.sqrt(groups - 1)
+    report = None
+    if units is not None:
+        report = t_interval(score, resampled_B, units=units, limits=LIMITS[kind])
+    return {
+        "percentile": _quantiles(values_B, (1 - LEVEL) / 2),
+        "expanded": _quantiles(values_B, tail),
+        "t, bootstrap": (score - t * by_bootstrap, score + t * by_bootstrap),
+        "t, jackknife": (score - t * by_jackknife, score + t * by_jackknife),
+        "report": report,
+    }
 
 
 def _quantiles(values_B: NDArray[np.float64], tail: float) -> tuple[float, float]:
@@ -204,26 +193,26 @@ def coverage(
         (how many held the true score).
     """
     rng = np.random.default_rng(seed)
-    truth = {kind: true_scores(kind, rng) for kind in KINDS}
+    truth = {kind: true_score(kind, rng) for kind in KINDS}
     rows = []
     for design in filter(chosen, designs()):
-        made: dict[tuple[str, str], list[bool]] = {}
+        made: dict[str, list[bool]] = {}
         for _ in range(draws):
             table, group_N = simulate(design, rng)
             seed_of_draw = int(rng.integers(2**32))
-            for key, ends in intervals(design.kind, table, group_N, seed_of_draw).items():
-                holds = made.setdefault(key, [])
+            for method, ends in intervals(design.kind, table, group_N, seed_of_draw).items():
+                holds = made.setdefault(method, [])
                 if ends is not None:
-                    holds.append(ends[0] <= truth[design.kind][key[0]] <= ends[1])
+                    holds.append(ends[0] <= truth[design.kind] <= ends[1])
         rows += [
             {
                 **vars(design),
-                "score": score,
+                "score": HEADLINE[design.kind],
                 "method": method,
                 "intervals": len(holds),
                 "covered": sum(holds),
             }
-            for (score, method), holds in made.items()
+            for method, holds in made.items()
         ]
     return pd.DataFrame(rows)
 
@@ -231,12 +220,11 @@ def coverage(
 def markdown(measured: pd.DataFrame) -> str:
     """Return two tables: the methods by number of groups, and the interval of reports by score.
 
-    Each entry is a coverage in percent and its standard error. The first table has the scores of
-    `NAMED`, and its last column the designs of the highest correlation alone.
+    Each entry is a coverage in percent and its standard error. The last column of the first table
+    has the designs of the highest correlation alone.
     """
-    named = measured[measured["score"].isin(NAMED)]
     lines = [*_header("groups", "score", *METHODS, f"report, correlation {max(CORRELATIONS)}")]
-    for (groups, score), rows in named.groupby(["groups", "score"], sort=True):
+    for (groups, score), rows in measured.groupby(["groups", "score"], sort=True):
         report = rows[(rows["method"] == "report") & (rows["correlation"] == max(CORRELATIONS))]
         cells = [_percent(rows[rows["method"] == method]) for method in METHODS]
         lines.append(_row(groups, score, *cells, _percent(report)))

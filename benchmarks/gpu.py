@@ -86,7 +86,7 @@ SHOWN = {
     "held-out r": ("unifrac_pearson",),
     "error": ("unifrac_mae",),
 }
-"""Columns of the table of training runs, and their keys in `metrics.json`: a mean, and a peak."""
+"""Columns of the table of training runs, and their keys in `scores.json`: a mean, and a peak."""
 PREDICTIONS = "What named GPUs should reach"
 UNMEASURED = "Not measured yet"
 WAITS = "`make gpu` fills in these sections when it runs on a GPU:"

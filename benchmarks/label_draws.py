@@ -49,12 +49,12 @@ from aam.data.predictions import (
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.evaluate import bootstrap
 from aam.evaluate.scored_task import ScoredTask
+from aam.evaluate.task_report import TaskReport
 from aam.learners.baselines import decision_trees
 from aam.learners.kept_task import KeptTask
 from aam.report.labels import shorten
 from aam.stages.baselines import fit_baselines
 from aam.stages.export_qza import WRITERS
-from aam.stages.first import score_baselines
 from aam.stages.first_super_learner import keep_baselines
 from aam.stages.folds import divide_into_folds
 from aam.stages.import_metadata import import_metadata
@@ -62,6 +62,7 @@ from aam.stages.import_table import import_table
 from aam.stages.plot import draw_figures
 from aam.stages.predict_first import predict_by_baselines
 from aam.stages.rarefy import rarefy_table
+from aam.stages.score import score_task
 from aam.stages.summary import write_summary
 from aam.util.errors import InputError
 from aam.util.notes import Note, collect_notes
@@ -276,8 +277,7 @@ def _files(folder: Path) -> dict[str, Path]:
         "dropped": "dropped.tsv", "metadata": "metadata.parquet", "view": "view0.biom",
         "view_dropped": "view0.dropped.tsv", "folds": "folds.tsv", "members": "members.tsv",
         "baselines": "baselines.tsv", "nested": "nested.parquet", "other": "other.tsv",
-        "predictions": "results/first/t/predictions.tsv",
-        "metrics": "results/first/t/metrics.json", "intervals": "results/first/t/intervals.tsv",
+        "scores": "results/first/t/scores.json", "intervals": "results/first/t/intervals.tsv",
         "figure": "results/figures/first/t/predictions.svg",
         "kept": "results/first/t/super_learner", "digest": "results/first/t/super_learner.json",
         "predicted": "results/predict/first/t/super_learner/other.tsv",
@@ -326,7 +326,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     _fit_and_predict(config, files)
     figures = []
     if study.figures:
-        records = {"predictions": files["predictions"], "report": files["metrics"]}
+        records = {"intervals": files["intervals"], "report": files["scores"]}
         figures = [files["figure"]]
         draw_figures(
             draw={"predictions": "task.draw"},
@@ -334,7 +334,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
             figures_out={"predictions": files["figure"]},
         )
     write_summary(
-        finetune=[files["metrics"]],
+        finetune=[files["scores"]],
         intervals=[files["intervals"]],
         predictions=[files["predicted"]],
         dropped=[files["dropped"], files["view_dropped"]],
@@ -435,13 +435,12 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         predictions_out=files["baselines"],
         nested_out=files["nested"],
     )
-    score_baselines(
+    score_task(
         **fitted,
         folds=files["folds"],
         metadata=files["metadata"],
         task=ScoredTask.read(slices.first(config, "mine", "t")),
-        predictions_out=files["predictions"],
-        metrics_out=files["metrics"],
+        scores_out=files["scores"],
         intervals_out=files["intervals"],
     )
     keep_baselines(
@@ -513,21 +512,19 @@ def _changed_names(study: Study, files: Mapping[str, Path], config: Config) -> I
     is_number = config.tasks["t"].kind == "regression"
     classes = [] if is_number else list(config.tasks["t"].classes or class_order(folds["observed"]))
     ids = set(folds.index)
-    for name, read in (("predictions", read_predictions), ("intervals", read_results)):
-        table = read(files[name])
-        if set(table["sample-id"]) != ids:
-            yield f"{name}: other samples"
-        if class_names(table) != classes:
-            yield f"{name}: classes {class_names(table)} in place of {classes}"
-        if classes:
-            if table.set_index("sample-id")["observed"].to_dict() != folds["observed"].to_dict():
-                yield f"{name}: other observed classes"
-            if not set(table["predicted"]) <= set(classes):
-                yield f"{name}: other predicted classes"
-            if name == "intervals":
-                sets = table["prediction_set"].map(split_classes)
-                if not all(one and set(one) <= set(classes) for one in sets):
-                    yield f"{name}: sets of other classes"
+    table = read_results(files["intervals"])
+    if set(table["sample-id"]) != ids:
+        yield "intervals: other samples"
+    if class_names(table) != classes:
+        yield f"intervals: classes {class_names(table)} in place of {classes}"
+    if classes:
+        if table.set_index("sample-id")["observed"].to_dict() != folds["observed"].to_dict():
+            yield "intervals: other observed classes"
+        if not set(table["predicted"]) <= set(classes):
+            yield "intervals: other predicted classes"
+        sets = table["prediction_set"].map(split_classes)
+        if not all(one and set(one) <= set(classes) for one in sets):
+            yield "intervals: sets of other classes"
     if not (read_folds(files["kept"] / "folds.tsv") == folds).all(axis=None):
         yield "other folds are kept"
     if json.loads((files["kept"] / "super_learner.json").read_text())["classes"] != classes:
@@ -538,22 +535,23 @@ def _changed_names(study: Study, files: Mapping[str, Path], config: Config) -> I
         yield "the other table has other samples"
     if class_names(predicted) != classes:
         yield f"the other table has classes {class_names(predicted)}"
-    report = json.loads(files["metrics"].read_text(encoding="utf-8"))
-    if classes and [*report["confusion"]["classes"]] != classes:
-        yield "metrics: other classes"
-    if classes and sum(one["n"] for one in report["per_class"].values()) != len(folds):
-        yield "metrics: other numbers of samples in the classes"
+    best = TaskReport.read(files["scores"]).targets[0].best
+    if best.confusion is not None and best.per_class is not None:
+        if [*best.confusion.classes] != classes:
+            yield "scores: other classes"
+        if sum(one.n for one in best.per_class.values()) != len(folds):
+            yield "scores: other numbers of samples in the classes"
     yield from _changed_exports(files, classes)
     yield from _changed_page(study, files, classes, ids)
 
 
 def _changed_exports(files: Mapping[str, Path], classes: Sequence[str]) -> Iterator[str]:
     """Yield exports for QIIME 2 that hold other names than the predictions."""
-    predictions = read_predictions(files["predictions"])
+    predictions = read_predictions(files["intervals"])
     kind = "Classifier" if classes else "Regressor"
     types = [f"SampleData[{kind}Predictions]", *(["SampleData[Probabilities]"] if classes else [])]
     for name in types:
-        text = "".join(WRITERS[name](files["predictions"]))
+        text = "".join(WRITERS[name](files["intervals"]))
         header, *rows = csv.reader(io.StringIO(text, newline=""), dialect="excel-tab")
         if [row[0] for row in rows] != [*predictions["sample-id"]]:
             yield f"{name}: other samples"

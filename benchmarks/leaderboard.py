@@ -10,7 +10,7 @@ Shape suffixes: T tasks, L learners.
 """
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,9 @@ from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.table import write_biom
 from aam.data.trees import write_newick
-from aam.evaluate.scores import HEADLINE
+from aam.evaluate.task_report import TargetReport, TaskReport
 from aam.report.labels import row_label
-from aam.stages.first import PREFERRED
-from aam.util.atomic import atomic_path, read_json, write_text
+from aam.util.atomic import atomic_path, write_text
 from benchmarks.speed.tables import markdown_table
 
 CORPUS = ("mackerel", "westernization", "bronx", "griffon")
@@ -95,31 +94,30 @@ def scores(results: Path) -> pd.DataFrame:
     score of guessing, the interval of the super learner and the coverage are those of the task.
     """
     reports: dict[tuple[str, str], Path] = {}
-    for pattern in ("*/first/*/metrics.json", "*/finetune/*/*/metrics.json"):
+    for pattern in ("*/first/*/scores.json", "*/finetune/*/*/scores.json"):
         for path in sorted(results.glob(pattern)):
             dataset = path.relative_to(results).parts[0]
             reports[dataset, path.parent.name] = path
     rows = []
     for (dataset, _), path in sorted(reports.items()):
-        report = read_json(path)
-        if "super_learner" in report:
-            rows += _rows(dataset, report)
+        rows += _rows(dataset, TaskReport.read(path))
     columns = [*KEYS, "score", "loss", "error", *OF_TASK]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _rows(dataset: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(dataset: str, report: TaskReport) -> list[dict[str, Any]]:
     """Return a row per learner of a task that has a super learner."""
-    metric = HEADLINE[report["kind"]]
-    is_regression = report["kind"] == "regression"
-    task, number = _task_and_draw(report["task"])
-    mixed = report["super_learner"]
-    low, high = mixed["bootstrap"][metric] or (None, None)
-    baselines = report["baselines"]
-    constant_score = next(baselines[key][metric] for key in CONSTANTS if key in baselines)
+    target = report.targets[0]
+    mixed = target.super_learner
+    if mixed is None:
+        return []
+    task, number = _task_and_draw(report.task)
+    low, high = mixed.interval or (None, None)
+    constant = next(one for one in target.baselines if one.name in CONSTANTS)
+    constant_score = _headline(constant.scores[report.headline])
     rows = []
-    for learner, score in _scores_by_learner(report, metric).items():
-        if is_regression:
+    for learner, score in _scores_by_learner(target, report.headline).items():
+        if report.kind == "regression":
             loss = score
             error = score / constant_score
         else:
@@ -134,11 +132,11 @@ def _rows(dataset: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "score": score,
                 "loss": loss,
                 "error": error,
-                "samples": report["n"],
-                "guessing": mixed["guessing"]["score"],
+                "samples": mixed.n,
+                "guessing": mixed.guessing.score,
                 "low": low,
                 "high": high,
-                "coverage": mixed["intervals"]["coverage"],
+                "coverage": target.coverage.coverage,
             }
         )
     return rows
@@ -152,22 +150,25 @@ def _task_and_draw(name: str) -> tuple[str, int]:
     return name, 0
 
 
-def _scores_by_learner(report: Mapping[str, Any], metric: str) -> dict[str, float]:
-    mixed = report["super_learner"]
-    if report.get("is_baseline", False):
-        score_by_learner = {row_label(PREFERRED, "baseline"): report[metric]}
-    else:
-        score_by_learner = {
-            "AAM": report[metric],
-            f"{SUPER} without AAM": mixed["without_own"][metric],
-        }
-    score_by_learner[SUPER] = mixed[metric]
-    score_by_learner[NOT_NESTED] = mixed["unnested"]["score"]
-    score_by_learner[CHOSEN] = mixed["chosen"]["score"]
-    for key, values in report["baselines"].items():
-        if key not in CONSTANTS:
-            score_by_learner[row_label(key, "baseline")] = values[metric]
+def _scores_by_learner(target: TargetReport, name: str) -> dict[str, float]:
+    score_by_learner = {}
+    for method in target.methods:
+        if method.name in CONSTANTS:
+            continue
+        label = "AAM" if method.role == "network" else row_label(method.name, method.role)
+        score_by_learner[label] = _headline(method.scores[name])
+        mixing = method.mixing
+        if mixing is not None:
+            score_by_learner[NOT_NESTED] = mixing.unnested.score
+            score_by_learner[CHOSEN] = mixing.chosen.score
+            if mixing.without_networks is not None:
+                score_by_learner[f"{SUPER} without AAM"] = mixing.without_networks.score
     return score_by_learner
+
+
+def _headline(score: float | None) -> float:
+    assert score is not None, "a headline score is always defined"
+    return score
 
 
 def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

@@ -21,11 +21,12 @@ from matplotlib.axes import Axes
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.metrics import METRICS
-from aam.evaluate.scores import HEADLINE, accuracy_table
+from aam.evaluate.scores import HEADLINE
+from aam.evaluate.task_report import TaskReport, accuracy_table
 from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
 from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
 from aam.tasks.pretrain.settings import PretrainSettings
-from aam.util.atomic import read_json, write_text, write_tsv
+from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
 from aam.util.run_options import RunOptions
 from benchmarks.accelerator import inputs_of, laid_together
@@ -198,12 +199,12 @@ def _seconds_to(pearson: float, curve: pd.DataFrame) -> float:
     return float(np.interp(pearson, values[part], seconds[part]))
 
 
-def with_scores(table: pd.DataFrame, reports: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def with_scores(table: pd.DataFrame, reports: Sequence[TaskReport]) -> pd.DataFrame:
     """Return the table of models with a column `<task>:<score>` per task, its headline score."""
     if not reports:
         return table
     accuracy = accuracy_table(reports)
-    for task, part in accuracy[accuracy["role"] == "model"].groupby("task", sort=False):
+    for task, part in accuracy[accuracy["role"] == "network"].groupby("task", sort=False):
         headline = HEADLINE[part["kind"].iloc[0]]
         scores = part.set_index("name")[headline]
         table = table.assign(**{f"{task}:{headline}": table["model"].map(scores)})
@@ -317,12 +318,12 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     files = {model: inputs_of(config, dataset, model, results) for model in config.models}
     histories = [results / "pretrain" / model / "history.parquet" for model in config.models]
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
-    metrics = [
-        results / "finetune" / model / task / "metrics.json"
+    scores = [
+        results / "finetune" / model / task / "scores.json"
         for model in config.models
         for task in tasks
     ]
-    reports = [read_json(path) for path in metrics]
+    reports = [TaskReport.read(path) for path in scores]
     learned = dict(zip(config.models, map(pd.read_parquet, histories), strict=True))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
     with SubprocessRunner() as measure:
@@ -333,13 +334,20 @@ def compare(config: Config, dataset: str, results: Path, folder: Path) -> None:
     write_tsv(folder / "models_curves.tsv", curves)
     values = [value for by_task in files.values() for value in by_task.values()]
     trained_from = {path for v in values for path in (v if isinstance(v, list) else [v])}
-    inputs = {"files": sorted(trained_from), "histories": histories, "metrics": metrics}
+    inputs = {"files": sorted(trained_from), "histories": histories, "scores": scores}
     about = {
         **about_run(plain_settings, inputs, device, runtime.threads),
-        **{f"task {r['task']}": f"encoder {r['encoder']}, {r['start']}" for r in reports},
+        **{f"task {report.task}": _describe_recipe(report) for report in reports},
     }
     write_text(folder / "models.md", models_page(table, plain_settings["metric"], about))
     draw(table, curves, folder / "models.svg")
+
+
+def _describe_recipe(report: TaskReport) -> str:
+    networks = report.targets[0].networks
+    assert networks is not None
+    assert networks.training is not None
+    return f"recipe {networks.training.recipe}, {networks.training.start}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

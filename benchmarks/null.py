@@ -12,7 +12,7 @@ vector machine on clades.
 """
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -25,12 +25,11 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from aam.config.baselines import CONSTANTS
-from aam.data.predictions import by_baseline
-from aam.evaluate.scores import HEADLINE
-from aam.evaluate.target_report import report_target
+from aam.evaluate.scored_task import ScoredTask
+from aam.evaluate.task_report import Comparison, Guessing, NetworkTraining, TaskReport
+from aam.evaluate.task_scores import Networks, report_task
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
-from aam.learners.super_learner import learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut
@@ -104,68 +103,89 @@ def claims(task: Problem) -> dict[str, Any]:
     nested = predict_nested(chosen, threads=1)
     for table in (predictions, nested):
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
-    learners = learners_by_target(predictions, nested)[""]
-    model = learners.pop(MODEL)
-    baselines = {name: parts[""] for name, parts in by_baseline(predictions).items()}
-    del baselines[MODEL]
-    settings = {
-        "kind": task.kind,
-        "names": {"dataset": "null", "model": "base", "task": "noise"},
-        "labels": 1.0,
-        "bounds": (None, None),
-        "column": "noise",
-        "structure": {"column": None, "stated": True},
-    }
-    group = pd.Series(task.group, [f"s{row}" for row in range(len(task.group))])
-    report, _ = report_target(
-        settings,
-        model.predictions,
-        baselines,
-        {},
-        group,
-        nested=model.nested,
-        learners=learners,
-    )
-    return claims_of(report, task.kind)
-
-
-def claims_of(report: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return which claims the page makes of a report, the content of a `metrics.json`."""
-    mixed = report["super_learner"]
-    name = HEADLINE[kind]
-    sign = -1 if kind == "regression" else 1
-    guess = mixed["guessing"]["score"]
-    learners = [key for key in report["baselines"] if key not in CONSTANTS]
-    best = min(learners, key=lambda key: -sign * report["baselines"][key][name])
-    against = mixed["comparisons"][best]
-    without = mixed["without_own"]["comparison"]
-    interval = mixed["bootstrap"][name]
-    result: dict[str, Any] = {
-        "works, by the super learner": _is_better(mixed["guessing"], sign),
-        "works, by AAM": _is_better(report["guessing"], sign),
-        "better than the best baseline": _is_better(
-            {**against, "corrected_t_p": against["holm_p"]}, sign
+    is_model = predictions["baseline"] == MODEL
+    is_nested = nested["baseline"] == MODEL
+    own = predictions[is_model].drop(columns="baseline")
+    networks = Networks(
+        model="base",
+        predictions=own,
+        nested=nested[is_nested].drop(columns="baseline"),
+        recipes=own.assign(recipe=MODEL, weight=1.0),
+        training=NetworkTraining(
+            recipe=MODEL,
+            start="scratch",
+            labels=1.0,
+            evaluation="inductive",
+            start_directory=None,
         ),
-        "AAM adds to the super learner": _is_better(without, sign),
+    )
+    names = [f"s{row}" for row in range(len(task.group))]
+    report, _ = report_task(
+        ScoredTask(
+            names={"dataset": "null", "model": "base", "task": "noise"},
+            kind=task.kind,
+            column="noise",
+            classes=None,
+            bounds=(None, None),
+            report_by=(),
+            structure={"column": None, "stated": True},
+        ),
+        networks=networks,
+        baselines=predictions[~is_model],
+        nested_baselines=nested[~is_nested],
+        group=pd.Series(task.group, names),
+        metadata=pd.DataFrame(index=names),
+    )
+    return claims_of(report)
+
+
+def claims_of(report: TaskReport) -> dict[str, Any]:
+    """Return which claims the page makes of a report; without networks none of AAM."""
+    (target,) = report.targets
+    mixed = target.super_learner
+    assert mixed is not None
+    assert mixed.mixing is not None
+    name = report.headline
+    sign = -1 if report.kind == "regression" else 1
+    scores = {method.name: _headline(method.scores[name]) for method in target.methods}
+    learners = [one.name for one in target.baselines if one.name not in CONSTANTS]
+    best = min(learners, key=lambda key: -sign * scores[key])
+    against = mixed.comparisons[best]
+    interval = mixed.interval
+    guess = mixed.guessing.score
+    result: dict[str, Any] = {
+        "works, by the super learner": _is_better(mixed.guessing, sign),
+        "better than the best baseline": _is_better(
+            against.model_copy(update={"corrected_t_p": against.holm_p}), sign
+        ),
         "the interval leaves out guessing, on the good side": interval is not None
         and (interval[0] > guess if sign > 0 else interval[1] < guess),
         "has an interval": interval is not None,
-        "super learner less guessing": sign * (mixed[name] - guess),
-        "unnested less nested": sign * mixed["unnested"]["difference"],
-        "coverage": mixed.get("intervals", {}).get("coverage"),
+        "super learner less guessing": sign * (scores[mixed.name] - guess),
+        "unnested less nested": sign * mixed.mixing.unnested.difference,
+        "coverage": target.coverage.coverage,
     }
+    if target.networks is not None and mixed.mixing.without_networks is not None:
+        without = mixed.mixing.without_networks.comparison
+        result["works, by AAM"] = _is_better(target.networks.guessing, sign)
+        result["AAM adds to the super learner"] = _is_better(without, sign)
+    calibrated = mixed.calibrated
     for key in ("brier", "log_loss"):
-        result[f"{key} less the constant's"] = (
-            mixed[f"calibrated_{key}"] - mixed[f"constant_{key}"]
-            if kind == "classification"
-            else None
-        )
+        difference = None
+        if calibrated is not None:
+            difference = getattr(calibrated, key) - getattr(calibrated, f"constant_{key}")
+        result[f"{key} less the constant's"] = difference
     return result
 
 
-def _is_better(comparison: Mapping[str, Any], sign: int) -> bool:
-    p = comparison["corrected_t_p"]
-    return p is not None and p < LEVEL and sign * comparison["difference"] > 0
+def _headline(score: float | None) -> float:
+    assert score is not None, "a headline score is always defined"
+    return score
+
+
+def _is_better(comparison: Comparison | Guessing, sign: int) -> bool:
+    p = comparison.corrected_t_p
+    return p is not None and p < LEVEL and sign * comparison.difference > 0
 
 
 @cache

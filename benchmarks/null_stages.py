@@ -4,7 +4,7 @@
 `benchmarks.leaderboard` has prepared (the published figures are of `leaderboard/mackerel`), four
 columns of each of the five kinds of `benchmarks.null`, and writes metadata and a configuration
 into FOLDER. Snakemake then makes the first answers, and
-`python -m benchmarks.null_stages claims RESULTS` counts the claims of all `metrics.json` below
+`python -m benchmarks.null_stages claims RESULTS` counts the claims of all `scores.json` below
 RESULTS.
 """
 
@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from aam.util.atomic import read_json, write_text
+from aam.evaluate.task_report import TaskReport
+from aam.util.atomic import write_text
 from benchmarks.null import CLAIMS, MEANS, WAYS, claims_of, labels_of
 from benchmarks.speed.tables import markdown_table
 
@@ -61,9 +62,9 @@ def prepare(study: Path, folder: Path) -> None:
 def claims(results: Path) -> pd.DataFrame:
     """Return the claims of every first answer, a row each."""
     rows = []
-    for path in sorted(results.glob("*/first/*/metrics.json")):
-        report = read_json(path)
-        rows.append({"task": report["task"], **claims_of(report, report["kind"])})
+    for path in sorted(results.glob("*/first/*/scores.json")):
+        report = TaskReport.read(path)
+        rows.append({"task": report.task, **claims_of(report)})
     return pd.DataFrame(rows)
 
 
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     table = claims(given.results)
     rows = []
-    for claim in CLAIMS:
+    for claim in [name for name in CLAIMS if name in table]:
         part = table[table["has an interval"]] if "interval" in claim else table
         rows.append([claim, f"{part[claim].sum()} of {len(part)}"])
     for name in MEANS:

@@ -25,8 +25,7 @@ from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from aam.data.folds import units_of
 from aam.data.predictions import class_names, mean_recall
-from aam.evaluate.scores import HEADLINE
-from aam.evaluate.target_report import score_predictions
+from aam.evaluate.method_scores import headline_score
 from aam.learners import mixture
 from aam.learners import super_learner as super_learner_module
 from aam.learners.baselines.problem import Problem
@@ -206,7 +205,7 @@ def score(predictions: pd.DataFrame) -> float:
     """Return the headline score, the smaller the better."""
     classes = class_names(predictions)
     kind = "classification" if classes else "regression"
-    value = score_predictions(kind, predictions)[HEADLINE[kind]]
+    value = headline_score(kind, predictions)
     return -value if classes else value
 
 

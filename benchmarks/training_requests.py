@@ -28,7 +28,7 @@ OUTPUTS = {
     "asvs": "asvs.safetensors",
     "pairs": "pairs.parquet",
     "history": "history.parquet",
-    "metrics": "metrics.json",
+    "metrics": "scores.json",
 }
 """Files of a pretraining in its folder."""
 
@@ -64,7 +64,7 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        The `metrics.json` of the stage, and the digest of the weights under ``weights``. Where the
+        The `scores.json` of the stage, and the digest of the weights under ``weights``. Where the
         deadline came before the end, a message under ``cut`` instead; where the run cannot be done,
         a message under ``failed``.
     """

@@ -1,4 +1,4 @@
-"""Small reports of tasks, with the keys of `metrics.json` that the page reads."""
+"""Small reports of tasks, with the keys of `scores.json` that the page reads."""
 
 from collections.abc import Mapping
 from typing import Any

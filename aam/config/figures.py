@@ -101,8 +101,8 @@ PLOTS: dict[str, Plot] = {
     "task": Plot(
         "Tasks",
         {
-            "predictions": f"{TASK}/predictions.tsv",
-            "report": f"{TASK}/metrics.json",
+            "intervals": f"{TASK}/intervals.tsv",
+            "report": f"{TASK}/scores.json",
             "history": f"{TASK}/history.parquet",
         },
         [
@@ -112,7 +112,7 @@ PLOTS: dict[str, Plot] = {
     ),
     "first": Plot(
         "Tasks",
-        {"predictions": f"{FIRST}/predictions.tsv", "report": f"{FIRST}/metrics.json"},
+        {"intervals": f"{FIRST}/intervals.tsv", "report": f"{FIRST}/scores.json"},
         [Figure("task.draw", f"{FIRST}/predictions", "predictions", "first_predictions")],
         shown="first",
     ),
@@ -121,7 +121,7 @@ PLOTS: dict[str, Plot] = {
         {
             "importance": f"{TASK}/importance.tsv",
             "check": f"{TASK}/importance_check.json",
-            "report": f"{TASK}/metrics.json",
+            "report": f"{TASK}/scores.json",
             "tree": "inputs/tree.nwk",
         },
         [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],

@@ -326,11 +326,13 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     return {
         **_scored(config, task),
         "names": {"dataset": dataset, "model": model, "task": task},
-        "encoder": training.recipe,
-        "start": training.start,
-        "labels": training.labels,
-        "evaluation": "inductive" if unseen else "transductive",
-        "start_directory": None if directory is None else str(directory),
+        "training": {
+            "recipe": training.recipe,
+            "start": training.start,
+            "labels": training.labels,
+            "evaluation": "inductive" if unseen else "transductive",
+            "start_directory": None if directory is None else str(directory),
+        },
     }
 
 

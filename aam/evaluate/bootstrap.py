@@ -1,4 +1,4 @@
-"""95 % intervals of the scores by resampling samples, or whole groups of them.
+"""95 % intervals of headline scores by resampling samples, or whole groups of them.
 
 The percentile bootstrap of few groups is too narrow: with ten of them it covers 84 to 88 %. The
 intervals here are t intervals with the standard error of the bootstrap, on a scale on which the
@@ -9,21 +9,20 @@ score has no bound. Standard error and degrees of freedom follow the effective n
 Efron, B. & Tibshirani, R. (1993), An Introduction to the Bootstrap, chapters 6, 12 and 13.
 Hesterberg, T. (2015), What teachers should know about the bootstrap, Am. Stat. 69:371.
 Kish, L. (1965), Survey Sampling, section 11.7.
-Shape suffixes: B resamples, N samples, U units that are drawn, C classes, T distinct probabilities.
+Shape suffixes: B resamples, N samples, U units that are drawn, C classes.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from aam.data.predictions import class_codes, class_names, class_probabilities, numbers
-from aam.evaluate.structure import LEAST_UNITS, unit_codes
+from aam.data.folds import units_of
+from aam.data.predictions import numbers
+from aam.evaluate.scores import LEAST_UNITS
 
 RESAMPLES = 2000
 """Resamples of an interval."""
@@ -35,30 +34,19 @@ BLOCK = 4_000_000
 """Weights that are held at once."""
 
 LIMITS = {
-    "mae_fold_mean": (0.0, math.inf),
-    "mae_pooled": (0.0, math.inf),
-    "r2_pooled": (-math.inf, 1.0),
-    "pearson": (-1.0, 1.0),
-    "accuracy": (0.0, 1.0),
-    "balanced_accuracy": (0.0, 1.0),
-    "macro_f1": (0.0, 1.0),
-    "mcc": (-1.0, 1.0),
-    "roc_auc": (0.0, 1.0),
-    "mae_ranks": (0.0, math.inf),
-    "quadratic_kappa": (-1.0, 1.0),
+    "regression": (0.0, math.inf),
+    "classification": (0.0, 1.0),
+    "ordinal": (0.0, 1.0),
 }
-"""Least and largest value of each score that has an interval. RMSE has none: a few large errors
-decide it, so that few groups do not tell how much it varies."""
+"""Least and largest value of the headline score, by kind of target."""
 
 Floats = NDArray[np.float64]
-Resampled = dict[str, Floats]
-"""Scores of all resamples, [B] by name."""
 
 
-def bootstrap_intervals(
+def bootstrap_interval(
     kind: str, predictions: pd.DataFrame, groups: ArrayLike, seed: int
-) -> dict[str, list[float] | None]:
-    """Return the 95 % interval of each score that has one.
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the headline score.
 
     The models are not trained again: an interval shows what other samples of the same kind would
     change.
@@ -76,28 +64,35 @@ def bootstrap_intervals(
 
     Returns
     -------
-    dict
-        `[low, high]` by score. None with fewer than `LEAST_UNITS` groups (or samples), where a
-        class occurs in a single group, where groups are so unequal that they count as fewer than
+    tuple or None
+        Lower and upper end. None with fewer than `LEAST_UNITS` groups (or samples), where a class
+        occurs in a single group, where groups are so unequal that they count as fewer than
         `LEAST_EFFECTIVE`, and for a score that is at its bound or the same in all resamples.
     """
     unit_N = unit_codes(groups)
     units = effective_units(kind, predictions, unit_N)
-    scores = resampled_scores(kind, predictions, np.ones((1, len(predictions))))
     if units is None:
-        return dict.fromkeys(scores)
+        return None
+    score = float(resampled_scores(kind, predictions, np.ones((1, len(predictions))))[0])
     blocks = [
         resampled_scores(kind, predictions, weight_BN)
         for weight_BN in resampled_weights(unit_N, RESAMPLES, seed)
     ]
-    intervals: dict[str, list[float] | None] = dict.fromkeys(scores)
-    for name, score in scores.items():
-        if name in LIMITS:
-            resampled_B = np.concatenate([block[name] for block in blocks])
-            intervals[name] = t_interval(
-                float(score[0]), resampled_B, units=units, limits=LIMITS[name]
-            )
-    return intervals
+    return t_interval(score, np.concatenate(blocks), units=units, limits=LIMITS[kind])
+
+
+def unit_codes(group: ArrayLike) -> NDArray[np.int64]:
+    """Return the number of each sample's unit, int64 [N]: its group, or the sample itself.
+
+    Parameters
+    ----------
+    group
+        Group of each sample, [N]; "" for a sample without a group.
+    """
+    names = np.asarray(group, dtype=np.str_)
+    rows = pd.RangeIndex(len(names)).astype(str)
+    unit_N = units_of(pd.Series(names, rows)).to_numpy(np.str_)
+    return np.unique(unit_N, return_inverse=True)[1]
 
 
 def effective_units(
@@ -116,7 +111,7 @@ def effective_units(
     predictions
         Predictions of one target, of which `observed` is used.
     unit_N
-        Group of each row, as `aam.evaluate.structure.unit_codes` returns it.
+        Group of each row, as `unit_codes` returns it.
 
     Returns
     -------
@@ -146,7 +141,7 @@ def _units_by_class(class_N: NDArray[np.int64], unit_N: NDArray[np.int64]) -> ND
 
 def t_interval(
     score: float, resampled_B: Floats, *, units: float, limits: tuple[float, float]
-) -> list[float] | None:
+) -> tuple[float, float] | None:
     """Return the t interval of a score on a scale on which it has no bound.
 
     A score x between a and b is taken as log((x - a) / (b - x)), without the part of a bound that
@@ -167,9 +162,9 @@ def t_interval(
 
     Returns
     -------
-    list or None
-        `[low, high]`; None for a score that is undefined, at a limit, undefined in more than half
-        of the resamples, or the same in all.
+    tuple or None
+        Lower and upper end; None for a score that is undefined, at a limit, undefined in more than
+        half of the resamples, or the same in all.
     """
     low, high = limits
     defined = resampled_B[np.isfinite(resampled_B)]
@@ -182,7 +177,7 @@ def t_interval(
     # Where one sample decides a score, an end may lie beyond all numbers.
     derivative = 1 / (score - low) + 1 / (high - score)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, df=units - 1)) * error * derivative
-    ends = [_shift(score, step, limits) for step in (-reach, reach)]
+    ends = _shift(score, -reach, limits), _shift(score, reach, limits)
     return ends if np.isfinite(ends).all() else None
 
 
@@ -228,8 +223,8 @@ def resampled_weights(unit_N: NDArray[np.int64], resamples: int, seed: int) -> I
         yield count_BU[:, unit_N].astype(np.float64)
 
 
-def resampled_scores(kind: str, predictions: pd.DataFrame, weight_BN: Floats) -> Resampled:
-    """Return the scores of samples that count more or less often.
+def resampled_scores(kind: str, predictions: pd.DataFrame, weight_BN: Floats) -> Floats:
+    """Return the headline score of samples that count more or less often, [B].
 
     Parameters
     ----------
@@ -238,174 +233,31 @@ def resampled_scores(kind: str, predictions: pd.DataFrame, weight_BN: Floats) ->
     predictions
         Predictions of one target by one method, a row per sample.
     weight_BN
-        How often each sample counts, in each resample. A fold counts in `mae_fold_mean` by how much
-        of it was drawn.
+        How often each sample counts, in each resample. A fold counts in a mean over folds by how
+        much of it was drawn.
 
     Returns
     -------
-    dict
-        [B] by score; NaN where undefined, a balanced accuracy for instance where none of a class
-        was drawn.
+    numpy.ndarray
+        NaN where undefined: a balanced accuracy where none of a class was drawn.
     """
     if kind == "regression":
-        return _score_numbers(predictions, weight_BN)
-    return _score_classes(predictions, weight_BN, is_ordinal=kind == "ordinal")
-
-
-def _score_numbers(predictions: pd.DataFrame, weight_BN: Floats) -> Resampled:
-    """Return the scores of predicted numbers."""
-    truth_N = numbers(predictions["observed"])
-    guess_N = numbers(predictions["predicted"])
-    error_N = np.abs(truth_N - guess_N)
-    fold_weight_N = _weights_of_equal_folds(predictions["fold"])
-    count_B = weight_BN.sum(axis=1)
-    squared_error_B = weight_BN @ error_N**2
-    spread = _Spread.measure(truth_N, guess_N, weight_BN)
-    return {
-        "mae_fold_mean": (weight_BN @ (fold_weight_N * error_N)) / (weight_BN @ fold_weight_N),
-        "mae_pooled": (weight_BN @ error_N) / count_B,
-        "rmse_pooled": np.sqrt(squared_error_B / count_B),
-        "r2_pooled": 1 - squared_error_B / spread.truth_B,
-        "pearson": spread.shared_B / np.sqrt(spread.truth_B * spread.guess_B),
-    }
+        error_N = np.abs(numbers(predictions["observed"]) - numbers(predictions["predicted"]))
+        fold_weight_N = _weights_of_equal_folds(predictions["fold"])
+        return (weight_BN @ (fold_weight_N * error_N)) / (weight_BN @ fold_weight_N)
+    truth_N = predictions["observed"].to_numpy(np.str_)
+    is_right_N = truth_N == predictions["predicted"].to_numpy(np.str_)
+    recalls = []
+    for name in np.unique(truth_N):
+        is_class_N = truth_N == name
+        # A resample may lack a class.
+        with np.errstate(invalid="ignore"):
+            right_B = weight_BN[:, is_class_N] @ is_right_N[is_class_N]
+            recalls.append(right_B / weight_BN[:, is_class_N].sum(axis=1))
+    return np.mean(recalls, axis=0)
 
 
 def _weights_of_equal_folds(fold: pd.Series) -> Floats:
     """Return one over the size of each sample's fold, [N]: with them every fold counts alike."""
     _, code_N, size_F = np.unique(fold, return_inverse=True, return_counts=True)
     return 1 / size_F[code_N]
-
-
-@dataclass(frozen=True, eq=False)
-class _Spread:
-    """How much numbers and their predictions vary in each resample, as sums over its samples.
-
-    Attributes
-    ----------
-    truth_B, guess_B
-        Sum of squared differences from the mean, of observed and predicted numbers; NaN where all
-        are the same.
-    shared_B
-        Sum of the products of both differences.
-    """
-
-    truth_B: Floats
-    guess_B: Floats
-    shared_B: Floats
-
-    @classmethod
-    def measure(cls, truth_N: Floats, guess_N: Floats, weight_BN: Floats) -> "_Spread":
-        """Return the spread of samples that count as often as their weights say."""
-        # Sums of squares of numbers that are far from 0 would lose their digits.
-        truth_N = truth_N - truth_N.mean()
-        guess_N = guess_N - guess_N.mean()
-        count_B = weight_BN.sum(axis=1)
-        truth_sum_B = weight_BN @ truth_N
-        guess_sum_B = weight_BN @ guess_N
-        truth_squares_B = weight_BN @ truth_N**2
-        guess_squares_B = weight_BN @ guess_N**2
-        products_B = weight_BN @ (truth_N * guess_N)
-        return cls(
-            truth_B=_above_rounding(truth_squares_B - truth_sum_B**2 / count_B, truth_squares_B),
-            guess_B=_above_rounding(guess_squares_B - guess_sum_B**2 / count_B, guess_squares_B),
-            shared_B=products_B - truth_sum_B * guess_sum_B / count_B,
-        )
-
-
-def _above_rounding(spread_B: Floats, squares_B: Floats) -> Floats:
-    """Return sums of squares, NaN where nothing but rounding is left of them."""
-    return np.where(spread_B > 1e-12 * squares_B, spread_B, np.nan)
-
-
-def _score_classes(predictions: pd.DataFrame, weight_BN: Floats, *, is_ordinal: bool) -> Resampled:
-    """Return the scores of predicted classes and of their probabilities."""
-    classes = class_names(predictions)
-    truth_N = class_codes(predictions["observed"], classes)
-    guess_N = class_codes(predictions["predicted"], classes)
-    share_NC = class_probabilities(predictions, classes)
-    count_BCC = _count_pairs(truth_N, guess_N, len(classes), weight_BN)
-    scores = _score_counts(count_BCC, occurring=np.unique(truth_N))
-    if is_ordinal:
-        scores |= _score_steps(count_BCC)
-    areas = [
-        _roc_area(truth_N == code, share_NC[:, code], weight_BN) for code in range(len(classes))
-    ]
-    return {**scores, "roc_auc": np.mean(areas, axis=0)}
-
-
-def _count_pairs(
-    truth_N: NDArray[np.int64], guess_N: NDArray[np.int64], classes: int, weight_BN: Floats
-) -> Floats:
-    """Return the confusion matrix of each resample, [B, C, C]: observed, then predicted class."""
-    # One product with a matrix that has a column per pair of classes gives all of them.
-    rows = np.arange(len(truth_N))
-    columns = truth_N * classes + guess_N
-    is_pair = scipy.sparse.csr_array(
-        (np.ones(len(truth_N)), (rows, columns)), shape=(len(truth_N), classes**2)
-    )
-    return (weight_BN @ is_pair).reshape(-1, classes, classes)
-
-
-def _score_counts(count_BCC: Floats, occurring: NDArray[np.int64]) -> Resampled:
-    """Return the scores that confusion matrices hold, whatever the order of the classes.
-
-    MCC is the multiclass correlation of Gorodkin (2004). `occurring` are the codes of the classes
-    that are observed at all.
-    """
-    right_BC = np.einsum("bii->bi", count_BCC)
-    observed_BC = count_BCC.sum(axis=2)
-    predicted_BC = count_BCC.sum(axis=1)
-    samples_B = observed_BC.sum(axis=1)
-    right_B = right_BC.sum(axis=1)
-    # A resample may lack a class, or consist of one alone.
-    with np.errstate(invalid="ignore", divide="ignore"):
-        recall_BC = right_BC / observed_BC
-        f1_BC = 2 * right_BC / (observed_BC + predicted_BC)
-        chance_B = (observed_BC * predicted_BC).sum(axis=1)
-        observed_spread_B = samples_B**2 - (observed_BC**2).sum(axis=1)
-        predicted_spread_B = samples_B**2 - (predicted_BC**2).sum(axis=1)
-        spread_B = observed_spread_B * predicted_spread_B
-        mcc_B = (right_B * samples_B - chance_B) / np.sqrt(spread_B)
-        return {
-            "accuracy": right_B / samples_B,
-            "balanced_accuracy": recall_BC[:, occurring].mean(axis=1),
-            "macro_f1": np.nanmean(f1_BC, axis=1),
-            "mcc": np.where(spread_B > 0, mcc_B, 0.0),
-        }
-
-
-def _score_steps(count_BCC: Floats) -> Resampled:
-    """Return the scores of classes with an order, whose errors have sizes.
-
-    Kappa is that of Cohen (1968) with squared steps as weights.
-    """
-    classes = count_BCC.shape[1]
-    observed_BC = count_BCC.sum(axis=2)
-    predicted_BC = count_BCC.sum(axis=1)
-    samples_B = observed_BC.sum(axis=1)
-    step_CC = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
-    steps_B = np.einsum("bij,ij->b", count_BCC, step_CC)
-    squares_B = np.einsum("bij,ij->b", count_BCC, step_CC**2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        chance_B = np.einsum("bi,bj,ij->b", observed_BC, predicted_BC, step_CC**2) / samples_B
-        return {
-            "mae_ranks": steps_B / samples_B,
-            "quadratic_kappa": 1 - squares_B / chance_B,
-        }
-
-
-def _roc_area(is_class_N: NDArray[np.bool_], share_N: Floats, weight_BN: Floats) -> Floats:
-    """Return the area under the ROC curve of a class, [B]; NaN without the class or any other.
-
-    That is the fraction of pairs, of a sample of the class and another one, in which the sample of
-    the class has the higher probability. A pair of equal probabilities counts half.
-    """
-    order_N = np.argsort(share_N, kind="stable")
-    first_T = np.unique(share_N[order_N], return_index=True)[1]
-    sorted_BN = weight_BN[:, order_N]
-    inside_BT = np.add.reduceat(sorted_BN * is_class_N[order_N], first_T, axis=1)
-    outside_BT = np.add.reduceat(sorted_BN * ~is_class_N[order_N], first_T, axis=1)
-    below_BT = outside_BT.cumsum(axis=1) - outside_BT / 2
-    with np.errstate(invalid="ignore"):
-        pairs_B = inside_BT.sum(axis=1) * outside_BT.sum(axis=1)
-        return (inside_BT * below_BT).sum(axis=1) / pairs_B

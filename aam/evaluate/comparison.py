@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from aam.data.predictions import numbers
-from aam.evaluate.metrics import fold_errors
-from aam.evaluate.multiple_tests import Comparison
+from aam.evaluate.score_functions import fold_errors
+from aam.evaluate.task_report import Comparison, Guessing
 
 TINY = 1e-100
 """Differences below which all are taken in units of the largest: their squares would be 0."""
@@ -32,16 +32,15 @@ def compare(
 
     Returns
     -------
-    dict
-        `difference` is the headline score of the first less that of the second, and `folds_won` the
-        fraction of folds in which the first is the better. The tests are two-sided, None where
-        undefined.
+    Comparison
+        Without the correction for several tests.
     """
     first = first.set_index("sample-id")
     second = second.set_index("sample-id").reindex(first.index)
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
     fold = first["fold"].to_numpy()
-    over_samples: Comparison
+    signed_rank = None
+    mcnemar = None
     if kind == "regression":
         observed = numbers(first["observed"])
         first_guess = numbers(first["predicted"])
@@ -50,7 +49,7 @@ def compare(
         difference = first_errors - fold_errors(observed, second_guess, fold)
         is_won = difference < 0
         errors = np.abs(observed - first_guess) - np.abs(observed - second_guess)
-        over_samples = {"wilcoxon_samples_p": _signed_rank(errors)}
+        signed_rank = _signed_rank(errors) if independent else None
     else:
         truth = first["observed"].to_numpy(np.str_)
         first_is_right = truth == first["predicted"].to_numpy(np.str_)
@@ -58,20 +57,19 @@ def compare(
         first_parts = _parts_of_balanced_accuracy(first_is_right, truth, fold)
         difference = first_parts - _parts_of_balanced_accuracy(second_is_right, truth, fold)
         is_won = difference > 0
-        over_samples = {"mcnemar_p": _mcnemar(first_is_right, second_is_right)}
-    result: Comparison = {
-        "folds": len(difference),
-        "difference": float(difference.mean()),
-        "folds_won": float(is_won.mean()),
-        "corrected_t_p": corrected_resampled_t(difference, _sizes(fold)),
-        "wilcoxon_folds_p": _signed_rank(difference),
-    }
-    if independent:
-        result.update(over_samples)
-    return result
+        mcnemar = _mcnemar(first_is_right, second_is_right) if independent else None
+    return Comparison(
+        folds=len(difference),
+        difference=float(difference.mean()),
+        folds_won=float(is_won.mean()),
+        corrected_t_p=corrected_resampled_t(difference, _sizes(fold)),
+        wilcoxon_folds_p=_signed_rank(difference),
+        wilcoxon_samples_p=signed_rank,
+        mcnemar_p=mcnemar,
+    )
 
 
-def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
+def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Guessing:
     """Compare the headline score of predictions with what guessing reaches.
 
     Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
@@ -87,9 +85,8 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
 
     Returns
     -------
-    dict
-        `score` of guessing, `difference` (headline score less that of guessing), and
-        `corrected_t_p`: the corrected t-test of what each fold adds to this difference, None where
+    Guessing
+        Its p-value is the corrected t-test of what each fold adds to the difference, None where
         undefined. Where every sample is right, folds may have no spread that a test could use: the
         p-value is then the largest that a single wrong sample would give.
     """
@@ -110,7 +107,7 @@ def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Comparison:
             p = _p_with_one_wrong(truth, fold)
     if p is None:
         p = corrected_resampled_t(difference, _sizes(fold))
-    return {"score": score, "difference": float(difference.mean()), "corrected_t_p": p}
+    return Guessing(score=score, difference=float(difference.mean()), corrected_t_p=p)
 
 
 def _p_with_one_wrong(truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]) -> float | None:

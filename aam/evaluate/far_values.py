@@ -1,11 +1,12 @@
 """Numbers of a target that lie far from all others, such as slips and codes of missing values."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from aam.evaluate.task_report import FarValues
 
 FAR = 8.0
 """Gap to all other numbers, in ranges of these, from which on a number is far from them."""
@@ -33,7 +34,7 @@ SHOWN = 3
 # 100 is flagged, the one person of 105 among people of up to 60 is not.
 
 
-def find_far_values(observed: pd.Series) -> dict[str, Any] | None:
+def find_far_values(observed: pd.Series) -> FarValues | None:
     """Return the numbers of a target that decide its scores alone, if there are any.
 
     Parameters
@@ -43,11 +44,8 @@ def find_far_values(observed: pd.Series) -> dict[str, Any] | None:
 
     Returns
     -------
-    dict or None
-        `values` (different numbers), `samples` (the first of the samples that have them, sorted)
-        and `count` (how many samples that are), `low` and `high`, between which all others lie.
-        Where the numbers lie over so many powers of ten that no single one is far, `values` is
-        empty, and `samples` are those of the largest numbers. None: there is nothing to know.
+    FarValues or None
+        None: there is nothing to know.
     """
     value_N = observed.to_numpy(np.float64)
     is_far_N = _is_far(value_N)
@@ -55,13 +53,13 @@ def find_far_values(observed: pd.Series) -> dict[str, Any] | None:
         return _describe_width(observed)
     others = value_N[~is_far_N]
     far = observed[is_far_N]
-    return {
-        "values": sorted(set(far.astype(float))),
-        "samples": sorted(map(str, far.index))[:SHOWN],
-        "count": len(far),
-        "low": float(others.min()),
-        "high": float(others.max()),
-    }
+    return FarValues(
+        values=tuple(sorted(set(far.astype(float)))),
+        samples=tuple(sorted(map(str, far.index))[:SHOWN]),
+        count=len(far),
+        low=float(others.min()),
+        high=float(others.max()),
+    )
 
 
 def _is_far(value_N: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -91,17 +89,17 @@ def _stands_apart(value: float, share: float, main: NDArray[np.float64]) -> bool
     return bool(gap >= FAR and share <= MOST_SHARE)
 
 
-def _describe_width(observed: pd.Series) -> dict[str, Any] | None:
+def _describe_width(observed: pd.Series) -> FarValues | None:
     """Return what `find_far_values` returns of numbers over many powers of ten."""
     above = observed[observed > 0]
     is_wide = len(above) >= LEAST_OTHERS and above.max() >= WIDE * above.median()
     if observed.min() < 0 or not is_wide:
         return None
     largest = observed.sort_values(ascending=False, kind="stable").index[:SHOWN]
-    return {
-        "values": [],
-        "samples": list(map(str, largest)),
-        "count": int((observed >= WIDE * above.median()).sum()),
-        "low": float(observed.min()),
-        "high": float(observed.max()),
-    }
+    return FarValues(
+        values=(),
+        samples=tuple(map(str, largest)),
+        count=int((observed >= WIDE * above.median()).sum()),
+        low=float(observed.min()),
+        high=float(observed.max()),
+    )

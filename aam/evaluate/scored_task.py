@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from aam.data.target import Bounds
+
 
 @dataclass(frozen=True)
 class ScoredTask:
@@ -17,7 +19,7 @@ class ScoredTask:
     """Metadata column, or columns, that is predicted."""
     classes: Sequence[str] | None
     """Classes in their order, where they have one."""
-    bounds: Sequence[float | None]
+    bounds: Bounds
     """Least and largest number that can be predicted; None: no bound."""
     report_by: Sequence[str]
     """Metadata columns by whose values scores are reported, too."""
@@ -28,8 +30,5 @@ class ScoredTask:
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> "ScoredTask":
         """Return the settings of the slices `score` and `first` of `aam.config.slices`."""
-        return cls(**{field.name: settings[field.name] for field in fields(cls)})
-
-    def plain(self) -> dict[str, Any]:
-        """Return the settings by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {field.name: settings[field.name] for field in fields(cls)}
+        return cls(**given | {"bounds": tuple(given["bounds"])})

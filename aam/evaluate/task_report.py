@@ -1,172 +1,443 @@
-"""All that is scored of a task, target by target: what `metrics.json` and `intervals.tsv` hold."""
+"""The report of a task: what `scores.json` holds, and what the page is written from.
 
-from collections.abc import Mapping
-from typing import Any
+The module imports neither SciPy nor scikit-learn, so that the page starts quickly.
+"""
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from aam.data.confounding import confounders
-from aam.data.folds import units_of
-from aam.data.metadata import metadata_column
-from aam.data.predictions import GROUP, PROBABILITY, TARGET, by_baseline, by_target
-from aam.data.target import Bounds
-from aam.evaluate.coverage import report_intervals
-from aam.evaluate.target_report import report_target
-from aam.learners.conformal import cross_intervals
-from aam.learners.super_learner import NO_NESTED, learners_by_target
-from aam.util.seeds import seed_of
+from aam.data.predictions import TARGET
+from aam.evaluate.scores import HEADLINE, MAIN, ORDINAL, REGRESSION, SUPER_LEARNER
+from aam.util.atomic import write_json
+from aam.util.errors import problem
 
-INTERVALS = (
-    "sample-id",
-    TARGET,
-    "fold",
-    "observed",
-    "predicted",
-    "lower",
-    "upper",
-    "likeliest",
-    "prediction_set",
-)
-"""Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
+Role = Literal["network", "super learner", "baseline"]
+"""What a method is: networks of a model, all methods mixed, or one that trains no network."""
+Kind = Literal["regression", "classification", "ordinal"]
+FIRST = "first"
+"""Name of the answer by baselines alone."""
 
 
-def report_task(
-    settings: Mapping[str, Any],
-    predictions: pd.DataFrame,
-    nested: pd.DataFrame,
-    *,
-    baselines: pd.DataFrame,
-    nested_baselines: pd.DataFrame,
-    group: pd.Series,
-    metadata: pd.DataFrame,
-    further: Mapping[str, Mapping[str, Any]] = {},
-) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Score one method on a task, with intervals.
+class ReportPart(BaseModel):
+    """A part of a report, which never changes."""
 
-    The keys of the report are those of the first target; where there are several, `targets` has the
-    report of each.
-
-    Parameters
-    ----------
-    settings
-        The slice `score` or `first`, with the name of the method in `names.model` and in `labels`
-        the share of the labels that it learned from.
-    predictions, nested
-        Cross-validated and nested predictions of the method.
-    baselines, nested_baselines
-        The same of the baselines that it is compared and mixed with.
-    group
-        Group of each sample of the folds, by sample ID.
-    metadata
-        That of all samples.
-    further
-        What else the report of each target holds.
-
-    Returns
-    -------
-    content : dict
-        The content of `metrics.json`.
-    intervals : pandas.DataFrame
-        Predictions of the leading method with intervals: those of the super learner where there is
-        one, else those of the method itself.
-    """
-    labels = {name: metadata_column(metadata, name) for name in settings["report_by"]}
-    units = units_of(group).loc[predictions["sample-id"]].to_numpy()
-    predictions = _order_classes(predictions, settings["classes"]).assign(**{GROUP: units})
-    baselines = _order_classes(baselines, settings["classes"])
-    nested_by_target = by_target(_order_classes(nested, settings["classes"]))
-    learners = learners_by_target(baselines, _order_classes(nested_baselines, settings["classes"]))
-    baseline_tables = by_baseline(baselines)
-    reports: dict[str, dict[str, Any]] = {}
-    leading: dict[str, pd.DataFrame] = {}
-    for target, rows in by_target(predictions).items():
-        reports[target], leading[target] = report_target(
-            settings,
-            rows,
-            {name: tables[target] for name, tables in baseline_tables.items()},
-            labels,
-            group,
-            nested=nested_by_target.get(target, NO_NESTED),
-            learners=learners.get(target, {}),
-        )
-        reports[target] |= further.get(target, {})
-        reports[target]["confounders"] = _confounders(
-            settings, rows[rows["fold"] >= 0], metadata, group
-        )
-    intervals = _add_interval_reports(reports, predictions, leading, settings["bounds"])
-    content = {
-        **next(iter(reports.values())),
-        "model": settings["names"]["model"],
-        "task": settings["names"]["task"],
-    }
-    if "" not in reports:
-        content["targets"] = reports
-    return content, intervals[_shown_columns(intervals)]
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def _add_interval_reports(
-    reports: Mapping[str, dict[str, Any]],
-    predictions: pd.DataFrame,
-    leading: Mapping[str, pd.DataFrame],
-    bounds: Bounds,
-) -> pd.DataFrame:
-    """Add what intervals cover to the reports, and return the intervals of the leading method.
+class Structure(ReportPart):
+    """The groups of the samples that the scores rest on."""
+
+    column: str | None
+    """Metadata column that keeps samples together; None: none was named."""
+    groups: int | None
+    """Number of groups; None where the samples have none."""
+    independent: bool
+    """No two samples share a group, so that tests over samples are valid."""
+    stated: bool
+    """The user named a column, or said that every sample is of its own."""
+
+
+class FarValues(ReportPart):
+    """Numbers of a target that decide its scores alone: `aam.evaluate.far_values`."""
+
+    values: tuple[float, ...]
+    """Different numbers that lie far from all others; none where the numbers lie over so many
+    powers of ten that no single one is far."""
+    samples: tuple[str, ...]
+    """The first of the samples that have them, or those of the largest numbers."""
+    count: int
+    """How many samples that are."""
+    low: float
+    high: float
+    """Between which all others lie."""
+
+
+class Confounder(ReportPart):
+    """A metadata column that predicts the target by itself: `aam.data.confounding`."""
+
+    column: str
+    score: float
+    """Balanced accuracy of classes, R2 of numbers."""
+    kind: Literal["exact", "nearly"]
+    """Whether every sample is predicted right."""
+
+
+class Comparison(ReportPart):
+    """One method against another on the same folds: `aam.evaluate.comparison.compare`."""
+
+    folds: int
+    folds_won: float
+    """Fraction of the folds in which the first is the better."""
+    difference: float
+    """Headline score of the first less that of the second."""
+    corrected_t_p: float | None
+    """Corrected resampled t-test over folds; as all tests two-sided, None where undefined."""
+    holm_p: float | None = None
+    """The same, corrected for all baselines that a method is compared with."""
+    wilcoxon_folds_p: float | None = None
+    wilcoxon_samples_p: float | None = None
+    """Of numbers, where samples are independent."""
+    mcnemar_p: float | None = None
+    """Of classes, where samples are independent."""
+
+
+class Guessing(ReportPart):
+    """A method against guessing: `aam.evaluate.comparison.compare_with_guessing`."""
+
+    score: float
+    """Headline score that guessing reaches."""
+    difference: float
+    """Headline score of the method less that."""
+    corrected_t_p: float | None
+
+
+class SubsetScore(ReportPart):
+    """The mean absolute error of some samples, or the share of them whose class is right."""
+
+    n: int
+    score: float | None
+
+
+class FoldScore(SubsetScore):
+    """The same of a fold."""
+
+    r2: float | None = None
+    pearson: float | None = None
+
+
+class ClassScores(ReportPart):
+    """How one class is recognized; None where a score is undefined."""
+
+    n: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    roc_auc: float | None
+
+
+class Confusion(ReportPart):
+    """How often each class is predicted as each: rows are observed, columns predicted ones."""
+
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+class CalibratedScores(ReportPart):
+    """Scores of calibrated probabilities, and of a constant: how frequent the classes are."""
+
+    brier: float
+    log_loss: float
+    ece: float
+    constant_brier: float
+    constant_log_loss: float
+
+
+class SampleScores(ReportPart):
+    """How a method predicts some samples."""
+
+    n: int
+    scores: dict[str, float | None]
+    """By the names of `aam.evaluate.scores.MAIN`; None where undefined."""
+    by: dict[str, dict[str, SubsetScore]]
+    """Scores within the values of each column of `report_by`."""
+    per_class: dict[str, ClassScores] | None = None
+    confusion: Confusion | None = None
+    calibrated: CalibratedScores | None = None
+    """As `per_class` and `confusion`, of classes alone."""
+
+
+class RecalibrationFacts(ReportPart):
+    """What calibrates the probabilities of classes, learned from all scored samples."""
+
+    slope: float
+    intercepts: dict[str, float]
+
+
+class Unnested(ReportPart):
+    """The headline score with weights that rest on models which saw the fold: it is flattered."""
+
+    score: float
+    difference: float
+    """That score less the one that is reported."""
+
+
+class Draws(ReportPart):
+    """The headline score of single networks, where predictions are means over several."""
+
+    networks: int
+    mean: float
+    sd: float
+
+
+class Recipe(ReportPart):
+    """One of the ways to fine-tune that a model mixes."""
+
+    score: float
+    """Its headline score alone."""
+    weight: float
+    """Its mean weight over the folds."""
+
+
+class NetworkTraining(ReportPart):
+    """How the networks of a model were trained."""
+
+    recipe: str
+    start: str
+    labels: float
+    """The keys of the section `finetuning`."""
+    evaluation: Literal["inductive", "transductive"]
+    """Whether pretraining saw the reads of the samples that are predicted."""
+    start_directory: str | None
+    """Directory of a pretrained model that the encoder started from, which may have seen any
+    samples. None: it started from initial weights."""
+    recipes: dict[str, Recipe] = {}
+    unnested: Unnested | None = None
+    """None: no recipes are mixed."""
+    draws: Draws | None = None
+    """None: predictions are those of one network each."""
+
+
+class Chosen(ReportPart):
+    """The single method that cross-validation within the training folds would choose."""
+
+    score: float
+    learners: dict[int, str]
+    """Which that is, by fold."""
+    comparison: Comparison
+    """The super learner against it."""
+
+
+class WithoutNetworks(ReportPart):
+    """The mixture of the baselines alone."""
+
+    score: float
+    comparison: Comparison
+    """The super learner with networks against it."""
+
+
+class Mixing(ReportPart):
+    """What the super learner is made of."""
+
+    weights: dict[str, float]
+    """Weights of the methods for new samples."""
+    temperatures: dict[str, float]
+    unnested: Unnested
+    chosen: Chosen
+    without_networks: WithoutNetworks | None = None
+    """None: it has none."""
+
+
+class MethodReport(SampleScores):
+    """How one method predicts a target; its own scores are those of the cross-validation."""
+
+    name: str
+    """Of a model, of a baseline, or `aam.evaluate.scores.SUPER_LEARNER`."""
+    role: Role
+    folds: dict[int, FoldScore]
+    test: SampleScores | None = None
+    """Of held-out samples that no fold has."""
+    guessing: Guessing
+    interval: tuple[float, float] | None
+    """95 % interval of the headline score."""
+    comparisons: dict[str, Comparison] = {}
+    """Networks and the super learner against each baseline that learns."""
+    recalibration: RecalibrationFacts | None = None
+    """None where numbers are predicted."""
+    training: NetworkTraining | None = None
+    """Of networks."""
+    mixing: Mixing | None = None
+    """Of the super learner."""
+
+
+class CoverageOfTest(ReportPart):
+    """What the intervals or sets of held-out test samples hold."""
+
+    n: int
+    coverage: float
+    size: float | None
+
+
+class Coverage(ReportPart):
+    """How often prediction intervals or sets hold what was observed."""
+
+    level: float
+    """Share of the samples for which they should."""
+    coverage: float
+    """Share for which they do."""
+    size: float | None
+    """Mean width of intervals, None where one has no end; mean number of classes of sets."""
+    by_fold: dict[int, float]
+    test: CoverageOfTest | None = None
+
+
+class ReliabilityBin(ReportPart):
+    """Samples whose likeliest class has about the same probability."""
+
+    n: int
+    confidence: float
+    """Mean probability of the likeliest class."""
+    accuracy: float
+    """Share of the samples of which it is the class."""
+
+
+class TargetReport(ReportPart):
+    """How one column of a task is predicted by all methods."""
+
+    column: str
+    structure: Structure
+    far_values: FarValues | None
+    """None: there are none, or classes are predicted."""
+    confounders: tuple[Confounder, ...]
+    methods: tuple[MethodReport, ...]
+    """Networks, the super learner, then the baselines in the order of their stage."""
+    leading: str
+    """The method whose score and predictions come first: the super learner where there is one,
+    else the networks, else the first baseline that learns."""
+    coverage: Coverage
+    """Of the predictions of the leading method, in `intervals.tsv`."""
+    reliability: tuple[ReliabilityBin, ...] = ()
+    """Of its probabilities of classes before calibration, the least sure first."""
+
+    def method(self, name: str) -> MethodReport:
+        """Return the report of a method by its name."""
+        return next(method for method in self.methods if method.name == name)
+
+    @property
+    def best(self) -> MethodReport:
+        """The leading method; its score need not be the best of all."""
+        return self.method(self.leading)
+
+    @property
+    def networks(self) -> MethodReport | None:
+        """The networks of a model; None: the answer is of baselines alone."""
+        return next((method for method in self.methods if method.role == "network"), None)
+
+    @property
+    def super_learner(self) -> MethodReport | None:
+        """The mixture of all methods; None: there is one method, or labels were left out."""
+        return next((method for method in self.methods if method.name == SUPER_LEARNER), None)
+
+    @property
+    def baselines(self) -> tuple[MethodReport, ...]:
+        """All baselines, constants among them."""
+        return tuple(method for method in self.methods if method.role == "baseline")
+
+
+class TargetKey(NamedTuple):
+    """Which target of which task."""
+
+    task: str
+    column: str = ""
+    """Empty where the task has one target."""
+
+
+class TaskReport(ReportPart):
+    """All that is scored of a task: by baselines alone, or by the networks of a model and them."""
+
+    task: str
+    answer: str
+    """`FIRST` where baselines alone answer, else the name of the model."""
+    kind: Kind
+    classes: tuple[str, ...] | None
+    """Classes in their order; None: they have none, or numbers are predicted."""
+    bounds: tuple[float | None, float | None]
+    """Least and largest number that can be predicted; None: no bound."""
+    targets: tuple[TargetReport, ...]
+    """One per column, in the order of the configuration."""
+    provenance: dict[str, str] = {}
+    """Where the scores come from: `aam.util.provenance`."""
+
+    @property
+    def headline(self) -> str:
+        """Name of the score that methods are ranked by."""
+        return HEADLINE[self.kind]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is predicted."""
+        return tuple(target.column for target in self.targets)
+
+    def by_key(self) -> Iterator[tuple[TargetKey, TargetReport]]:
+        """Yield each target with what tells it from all others of a page."""
+        for target in self.targets:
+            yield TargetKey(self.task, target.column if len(self.targets) > 1 else ""), target
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file of scores.
+
+        Parameters
+        ----------
+        path
+            A file that `write` wrote.
+
+        Raises
+        ------
+        InputError
+            Another version of the package wrote it.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise problem(
+                path,
+                "scores that another version of aam wrote",
+                "scores of this version",
+                "delete the file and run again",
+            ) from error
+
+    def write(self, path: Path) -> None:
+        """Write the report as JSON, atomically."""
+        write_json(path, self.model_dump(mode="json"))
+
+
+def accuracy_table(reports: Sequence[TaskReport]) -> pd.DataFrame:
+    """Put the scores of all methods of some reports into one table.
 
     Parameters
     ----------
     reports
-        Report of each target, which gets the key `intervals`; its super learner gets one, too.
-    predictions
-        Cross-validated predictions of the method itself, of all targets.
-    leading
-        Predictions of the leading method by target.
-    bounds
-        Least and largest number that is predicted.
+        Any number per task.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per method and target with its scores, `role` and `name`: that of the model where
+        networks are mixed by a super learner. Tasks are in the order of the reports, the best
+        method first, a baseline once per task. Where a task has several targets, the column
+        `target` names them.
     """
-    intervals = cross_intervals(predictions, bounds)
-    for target, part in by_target(intervals).items():
-        reports[target]["intervals"] = report_intervals(part)
-    # Either all targets have a super learner, or none has.
-    if "super_learner" not in next(iter(reports.values())):
-        return intervals
-    intervals = cross_intervals(_join_targets(leading), bounds)
-    for target, part in by_target(intervals).items():
-        reports[target]["super_learner"]["intervals"] = report_intervals(part)
-    return intervals
-
-
-def _shown_columns(intervals: pd.DataFrame) -> list[str]:
-    """Return the columns that the table of intervals is written with."""
-    names = list(map(str, intervals))
-    probabilities = [name for name in names if name.startswith(PROBABILITY)]
-    return [*(name for name in INTERVALS if name in names), *probabilities]
-
-
-def _confounders(
-    settings: Mapping[str, Any], predictions: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
-) -> list[dict[str, Any]]:
-    """Return the metadata columns that predict a target among the scored samples."""
-    target = predictions.set_index("sample-id")["observed"]
-    columns = settings["column"]
-    return confounders(
-        pd.to_numeric(target) if settings["kind"] == "regression" else target,
-        metadata.loc[target.index],
-        kind=settings["kind"],
-        exclude=[columns] if isinstance(columns, str) else columns,
-        seed=seed_of("confounders", settings["names"]["dataset"], settings["names"]["task"]),
-        groups=group.loc[target.index],
-    )
-
-
-def _join_targets(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the predictions of all targets in one table, with their names where there are any."""
-    named = [part.assign(**{TARGET: name}) if name else part for name, part in parts.items()]
-    return pd.concat(named, ignore_index=True)
-
-
-def _order_classes(predictions: pd.DataFrame, classes: list[str] | None) -> pd.DataFrame:
-    """Put the probabilities into the order of an ordinal target's classes."""
-    if not len(predictions):
-        return predictions
-    columns = [PROBABILITY + name for name in classes or []]
-    return predictions[[*(name for name in predictions if name not in columns), *columns]]
+    # The baselines of a task are in the reports of all its models: the last one counts.
+    rows: dict[tuple[TargetKey, Role, str], dict[str, Any]] = {}
+    for report in reports:
+        for key, target in report.by_key():
+            for method in target.methods:
+                name = report.answer if method.role == "super learner" else method.name
+                rows[key, method.role, name] = {
+                    "task": key.task,
+                    TARGET: key.column,
+                    "kind": report.kind,
+                    "name": name,
+                    "role": method.role,
+                    "n": method.n,
+                    **{score: method.scores[score] for score in MAIN[report.kind]},
+                    "headline_low": method.interval and method.interval[0],
+                    "headline_high": method.interval and method.interval[1],
+                }
+    numeric = [*REGRESSION, *ORDINAL, "headline_low", "headline_high"]
+    columns = ["task", TARGET, "kind", "name", "role", "n", *numeric]
+    table = pd.DataFrame(list(rows.values()), columns=columns)
+    table = table.astype(dict.fromkeys(numeric, float))
+    is_regression = table["kind"] == "regression"
+    rank = np.where(is_regression, table["mae_fold_mean"], -table["balanced_accuracy"])
+    order = pd.factorize(pd.MultiIndex.from_frame(table[["task", TARGET]]))[0]
+    ranked = table.assign(order=order, rank=rank)
+    ranked = ranked.sort_values(["order", "rank", "name"], ignore_index=True)
+    if not table[TARGET].any():
+        ranked = ranked.drop(columns=TARGET)
+    return ranked.drop(columns=["order", "rank"])

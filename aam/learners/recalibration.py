@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from aam.data.predictions import class_codes
@@ -26,11 +27,8 @@ FLOOR = 1e-3
 """Share of the uniform distribution that is mixed into probabilities before the logarithm."""
 LEAST_EVIDENCE = 4.0
 """Likelihood-ratio statistic up to which a slope counts as chance."""
-MOST_STEPS = 100
-SMALLEST_STEP = 1e-8
-"""Share of a Newton step at which the search along it ends."""
-TOLERANCE = 1e-12
-"""Change of the mean log loss at which the fit ends."""
+TOLERANCE = 1e-8
+"""Length of the gradient of the mean log loss at which the fit ends."""
 
 Floats = NDArray[np.float64]
 
@@ -166,81 +164,41 @@ def _inflation(input_NC: Floats, label_NC: Floats, group_N: NDArray[Any]) -> flo
 def _least_log_loss(
     input_NC: Floats, label_NC: Floats, slope: float | None = None
 ) -> tuple[Recalibration, float]:
-    """Return the recalibration of least mean log loss, and that loss, by Newton's method.
+    """Return the recalibration of least mean log loss, and that loss.
 
     The loss is convex. Where `slope` is given, the intercepts alone are fitted.
     """
-    is_slope_fixed = slope is not None
-    parameter_P = np.concatenate([[slope or 0.0], np.log(label_NC.mean(axis=0))])
-    loss = _mean_log_loss(input_NC, label_NC, parameter_P)
-    for _ in range(MOST_STEPS):
-        step_P = _newton_step(input_NC, label_NC, parameter_P, is_slope_fixed=is_slope_fixed)
-        moved_P, moved_loss = _move(input_NC, label_NC, parameter_P, step_P, loss)
-        change = loss - moved_loss
-        if change < 0:
-            break
-        parameter_P = moved_P
-        loss = moved_loss
-        if change < TOLERANCE:
-            break
+    fixed_P = np.array([] if slope is None else [slope])
+    frequent_C = np.log(label_NC.mean(axis=0))
+    free = slice(len(fixed_P), None)
+
+    def loss(free_P: Floats) -> tuple[float, Floats]:
+        parameter_P = np.concatenate([fixed_P, free_P])
+        log_share_NC = log_softmax(parameter_P[0] * input_NC + parameter_P[1:], axis=1)
+        residual_NC = np.exp(log_share_NC) - label_NC
+        slope_gradient = np.vdot(residual_NC, input_NC) / len(input_NC)
+        gradient_P = np.concatenate([[slope_gradient], residual_NC.mean(axis=0)])
+        return -float(np.vdot(label_NC, log_share_NC)) / len(input_NC), gradient_P[free]
+
+    def curvature(free_P: Floats) -> Floats:
+        parameter_P = np.concatenate([fixed_P, free_P])
+        return _curvature(input_NC, parameter_P)[free, free]
+
+    start_P = np.concatenate([[0.0], frequent_C])[free]
+    # The Hessian is singular, since adding a number to all intercepts changes nothing: a trust
+    # region bounds the steps along which the loss does not change.
+    found = minimize(
+        loss, start_P, jac=True, hess=curvature, method="trust-ncg", options={"gtol": TOLERANCE}
+    )
+    parameter_P = np.concatenate([fixed_P, found.x])
     intercept_C = parameter_P[1:] - parameter_P[1:].mean()
-    return Recalibration(slope=float(parameter_P[0]), intercept_C=intercept_C), loss
+    return Recalibration(slope=float(parameter_P[0]), intercept_C=intercept_C), float(found.fun)
 
 
-def _mean_log_loss(input_NC: Floats, label_NC: Floats, parameter_P: Floats) -> float:
-    log_share_NC = log_softmax(parameter_P[0] * input_NC + parameter_P[1:], axis=1)
-    return -float((label_NC * log_share_NC).sum()) / len(label_NC)
-
-
-def _newton_step(
-    input_NC: Floats, label_NC: Floats, parameter_P: Floats, *, is_slope_fixed: bool
-) -> Floats:
-    """Return the step to the minimum of the parabola that the loss is like here, [P]."""
-    gradient_P, curvature_PP = _derivatives(input_NC, label_NC, parameter_P)
-    if is_slope_fixed:
-        gradient_P[0] = 0.0
-        curvature_PP[0, :] = 0.0
-        curvature_PP[:, 0] = 0.0
-    # The Hessian is singular, since adding a number to all intercepts changes nothing.
-    return -np.linalg.pinv(curvature_PP, rcond=1e-12, hermitian=True) @ gradient_P
-
-
-def _move(
-    input_NC: Floats, label_NC: Floats, parameter_P: Floats, step_P: Floats, loss: float
-) -> tuple[Floats, float]:
-    """Return parameters further along a step, and their loss: the step is halved while it is worse.
-
-    Parameters
-    ----------
-    input_NC, label_NC
-        Logarithms of probabilities, and smoothed labels.
-    parameter_P
-        The parameters before the step.
-    step_P
-        The whole step.
-    loss
-        The loss before the step.
-    """
-    share = 1.0
-    moved_P = parameter_P + step_P
-    moved_loss = _mean_log_loss(input_NC, label_NC, moved_P)
-    while moved_loss > loss and share > SMALLEST_STEP:
-        share /= 2
-        moved_P = parameter_P + share * step_P
-        moved_loss = _mean_log_loss(input_NC, label_NC, moved_P)
-    return moved_P, moved_loss
-
-
-def _derivatives(
-    input_NC: Floats, label_NC: Floats, parameter_P: Floats
-) -> tuple[Floats, NDArray[np.float64]]:
-    """Return gradient [P] and Hessian [P, P] of the mean log loss."""
+def _curvature(input_NC: Floats, parameter_P: Floats) -> Floats:
+    """Return the Hessian of the mean log loss, [P, P]."""
     samples = len(input_NC)
     share_NC = softmax(parameter_P[0] * input_NC + parameter_P[1:], axis=1)
-    residual_NC = share_NC - label_NC
-    slope_gradient = (residual_NC * input_NC).sum() / samples
-    gradient_P = np.concatenate([[slope_gradient], residual_NC.mean(axis=0)])
-
     centred_NC = input_NC - (share_NC * input_NC).sum(axis=1, keepdims=True)
     weighted_NC = share_NC * centred_NC
     curvature_PP = np.empty((len(parameter_P), len(parameter_P)))
@@ -248,4 +206,4 @@ def _derivatives(
     curvature_PP[0, 1:] = weighted_NC.mean(axis=0)
     curvature_PP[1:, 0] = curvature_PP[0, 1:]
     curvature_PP[1:, 1:] = np.diag(share_NC.mean(axis=0)) - share_NC.T @ share_NC / samples
-    return gradient_P, curvature_PP
+    return curvature_PP

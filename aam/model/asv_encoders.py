@@ -19,9 +19,8 @@ from aam.model.batch import Masked
 from aam.model.layers.attention import AttentionBackend, arithmetic, rotary_tables
 from aam.model.layers.bdh import Bdh, neuron_tables, normalize
 from aam.model.layers.blocks import AttentionPooling, BiLstm, Block, Layer, LayerStack
+from aam.util.flops import BDH_NEURONS
 
-BDH_NEURONS = 4
-"""Neurons of all heads of a BDH layer, as a multiple of the width."""
 Layers = Annotated[int, Field(ge=1, le=1000)]
 """As many as the configuration takes: a changed `config.json` asks for no more."""
 

@@ -18,6 +18,7 @@ from aam.config.sections.training import Pretraining
 from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
+from aam.util.flops import trained_flops
 
 PRODUCT = 768
 """Rows of a square product in fp32, which is timed here to learn how fast a core is."""
@@ -256,10 +257,11 @@ class Work:
         encoded_asvs = share_of_steps_F.sum() * steps
         tokens_per_asv = math.ceil(self.length_bp / shape["patch_bp"])
         asvs_of_rows = prevalence_F.sum() * passes * rows
-        tokens = shape["asv_layers"] * tokens_per_asv * encoded_asvs
-        tokens += shape["sample_layers"] * asvs_of_rows
-        # A block has 12 weights per unit of width squared; a token costs six operations for each.
-        operations = 6.0 * 12 * shape["width"] ** 2 * tokens
+        size = shape["width"], shape["ffn_ratio"]
+        asv_tokens = shape["asv_layers"] * tokens_per_asv * encoded_asvs
+        sample_tokens = shape["sample_layers"] * asvs_of_rows
+        operations = trained_flops(shape["encoder"], *size) * asv_tokens
+        operations += trained_flops("transformer", *size) * sample_tokens
         return float(STEP * steps + OPERATION * operations) / self.cores
 
     def pretraining_s(self, model: Mapping[str, Any]) -> float:

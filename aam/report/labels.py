@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from aam.config.baselines import BASELINES
 from aam.config.names import name_models
-from aam.evaluate.scores import SUPER_LEARNER, mixture_name
+from aam.evaluate.scores import SUPER_LEARNER
 
 SCORES = {
     "mae_fold_mean": "MAE, mean of the folds",
@@ -56,33 +56,33 @@ def row_label(name: str, role: str) -> str:
     name
         Name of a model or of a baseline.
     role
-        `model` or `baseline`; the label of a model is its name.
+        `network`, `super learner` or `baseline`; the label of all but baselines is the name.
     """
     if role == "baseline" and name in BASELINES:
         return BASELINES[name].label
     return to_words(name) if role == "baseline" else name
 
 
-def label_models(names: Iterable[str]) -> dict[str, str]:
+def label_models(names: Iterable[str]) -> dict[tuple[str, str], str]:
     """Return what people read instead of the names of models and their super learners.
 
     Parameters
     ----------
     names
-        Names of an `accuracy_table` in rows of the role `model`, where these are networks.
+        Names of models, in the order of a table.
 
     Returns
     -------
     dict
-        "AAM" and "super learner" where there is one model; else "AAM (NAME)" and
-        "super learner with AAM (NAME)".
+        By role and name of a row: "AAM" and "super learner" where there is one model; else
+        "AAM (NAME)" and "super learner with AAM (NAME)".
     """
-    distinct = list(dict.fromkeys(names))
-    mixtures = {mixture_name(name) for name in distinct}
-    labels = name_models(name for name in distinct if name not in mixtures)
-    is_single = len(labels) == 1
-    for name, label in list(labels.items()):
-        labels[mixture_name(name)] = SUPER_LEARNER if is_single else f"{SUPER_LEARNER} with {label}"
+    models = name_models(names)
+    labels = {}
+    for name, label in models.items():
+        labels["network", name] = label
+        mixed = SUPER_LEARNER if len(models) == 1 else f"{SUPER_LEARNER} with {label}"
+        labels["super learner", name] = mixed
     return labels
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from aam.data.predictions import read_predictions, read_results
+from aam.data.predictions import read_results
+from aam.evaluate.task_report import TaskReport
 from aam.util.atomic import read_json
 
 
@@ -42,8 +43,8 @@ def draw_figures(
 
 
 def _content(name: str, path: Path) -> Any:
-    if name == "predictions":
-        return read_predictions(path)
+    if name == "report":
+        return TaskReport.read(path)
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     if path.suffix == ".json":

@@ -23,7 +23,7 @@ def pretrain_encoder(
     settings: PretrainSettings,
     runtime: RunOptions,
     model_out: Path,
-    metrics_out: Path,
+    scores_out: Path,
     history_out: Path,
     embeddings_out: Path,
     asvs_out: Path,
@@ -45,7 +45,7 @@ def pretrain_encoder(
         Threads, memory, devices; the folder of checkpoints. They change no result.
     model_out
         Folder to write: `config.json` and `model.safetensors`.
-    metrics_out
+    scores_out
         JSON file to write, with scores on held-out samples.
     history_out
         Parquet file to write, with the curves of training.
@@ -71,7 +71,7 @@ def pretrain_encoder(
             inputs=inputs,
             settings=settings,
             model_out=model_out,
-            metrics_out=metrics_out,
+            scores_out=scores_out,
             history_out=history_out,
             embeddings_out=embeddings_out,
             asvs_out=asvs_out,
@@ -95,5 +95,5 @@ def pretrain_encoder(
     write_pairs(prepared, alone, settings.pretraining.seed, pairs_out, provenance)
     write_history(history_out, progress.history, provenance)
     save(model_out, prepared, settings, provenance, progress)
-    write_json(metrics_out, {**report, "provenance": dict(provenance)})
+    write_json(scores_out, {**report, "provenance": dict(provenance)})
     checkpoints.clear()

@@ -27,7 +27,7 @@ def pretrain_fold_encoders(
     runtime: RunOptions,
     encoders_out: Path,
     digests_out: Path,
-    metrics_out: Path,
+    scores_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Pretrain one encoder per fold of a task, which sees no member of its fold or the test set.
@@ -47,7 +47,7 @@ def pretrain_fold_encoders(
         Folder to write, with a folder per fold.
     digests_out
         JSON file to write: what identifies the weights of each.
-    metrics_out
+    scores_out
         JSON file to write, with scores on held-out samples by fold.
     provenance
         Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
@@ -80,7 +80,7 @@ def pretrain_fold_encoders(
     _copy_encoders(finished, facts, encoders_out)
     write_json(digests_out, {name: each["digest"] for name, each in facts.items()})
     scores = {name: each["scores"] for name, each in facts.items()}
-    write_json(metrics_out, {"folds": scores, "provenance": dict(provenance)})
+    write_json(scores_out, {"folds": scores, "provenance": dict(provenance)})
     shutil.rmtree(runtime.work, ignore_errors=True)
 
 

@@ -17,7 +17,7 @@ from aam.config.names import name_models
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
-from aam.evaluate.scores import split_targets
+from aam.evaluate.task_report import TaskReport
 from aam.report.duration import NETWORK_PARTS, Work, expected_parts
 from aam.report.labels import capitalize
 from aam.report.page.answers import is_baseline, judge_all, label_reports, write_short_answer
@@ -29,6 +29,7 @@ from aam.report.page.cautions import (
     list_rarefaction_cautions,
 )
 from aam.report.page.details import encoder_sentences, left_out_sentences
+from aam.report.page.mappings import page_report, split_targets
 from aam.report.page.methods import MethodsText, methods_text
 from aam.report.page.networks import network_sentences
 from aam.report.page.render import (
@@ -185,9 +186,9 @@ class _Records:
         root
             Folder of the dataset's results.
         pretrain
-            `metrics.json` of each encoder.
+            `scores.json` of each encoder.
         finetune
-            `metrics.json` of each task, or of its first answer.
+            `scores.json` of each task, or of its first answer.
         predictions, dropped
             Tables of predictions for other tables, and of samples that were left out.
         figures
@@ -196,7 +197,7 @@ class _Records:
         return cls(
             root=root,
             encoder_files={path: read_json(path) for path in pretrain},
-            task_files={path: read_json(path) for path in finetune},
+            task_files={path: page_report(TaskReport.read(path)) for path in finetune},
             predictions={path: read_results(path) for path in predictions},
             left_out={path: read_results(path) for path in dropped},
             figures=figures,
@@ -232,7 +233,7 @@ def closing_summary(
     page
         The page that the run wrote, in the folder of the dataset's results.
     scores
-        `metrics.json` of each task on the page, those of the first task first. Others in that
+        `scores.json` of each task on the page, those of the first task first. Others in that
         folder are of tasks that nobody asked for.
     notes
         TSV files of what was decided for the user, of which the cautions are named.
@@ -251,7 +252,7 @@ def closing_summary(
         unasked = [f"Not asked for any more, and not on the page: {shown}"]
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
-    reports = label_reports([read_json(path) for path in scores])
+    reports = label_reports([page_report(TaskReport.read(path)) for path in scores])
     verdict = judge_all(reports)[0]
     light = list_cautions(reports[0], verdict)[0]
     number = len({report["task"] for report in reports})

@@ -23,7 +23,7 @@ LEARNING = {"model", "train", "tasks", "inference"}
 FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "target_columns")}
 FOLDS |= {"aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
-SCORES = {"aam.evaluate.metrics", "aam.learners.conformal", "aam.evaluate.task_report"}
+SCORES = {"aam.evaluate.score_functions", "aam.learners.conformal", "aam.evaluate.task_report"}
 TASKS = {"aam.config.sections.finetuning", "aam.config.sections.task", "aam.config.losses"}
 
 

@@ -9,7 +9,7 @@ from aam.config.figures import PLOTS
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES = (
     *("import_table", "import_tree", "import_metadata", "import_taxonomy", "rarefy"),
-    *("rarefaction_curve", "unifrac", "folds", "baselines", "first", "plot", "summary", "describe"),
+    *("rarefaction_curve", "unifrac", "folds", "baselines", "score", "plot", "summary", "describe"),
     *("first_super_learner", "predict_first", "export_qza"),
 )
 """All that run where a configuration has no models."""
@@ -32,7 +32,7 @@ def test_the_stages_of_the_first_answers_import_no_torch() -> None:
     modules = [f"aam.stages.{stage}" for stage in STAGES]
     modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
     imported = imported_with(*modules)
-    assert "aam.stages.first" in imported
+    assert "aam.stages.score" in imported
     assert not {"torch", "lightning_fabric", "aam.model"} & imported
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from aam.evaluate.target_report import score_predictions
 from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
@@ -12,7 +13,6 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees import read_newick, read_tree
 from aam.distances.products import Products
-from aam.evaluate.target_report import score_predictions
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree

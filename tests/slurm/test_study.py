@@ -54,8 +54,8 @@ def test_two_devices_of_one_job_pretrain_together(through_slurm: Any, tmp_path: 
     study = replace(through_slurm.study, root=tmp_path / "study")
     shutil.copytree(through_slurm.study.root, study.root)
     folder = study.root / "results" / "demo"
-    (folder / "pretrain" / "base" / "metrics.json").unlink()
-    done = study.run("results/demo/pretrain/base/metrics.json", runtime={"devices": 2})
+    (folder / "pretrain" / "base" / "scores.json").unlink()
+    done = study.run("results/demo/pretrain/base/scores.json", runtime={"devices": 2})
     assert done.returncode == 0, done.stdout[-4000:]
     *_, job = through_slurm.cluster.jobs("pretrain")
     assert through_slurm.cluster.gpus()[job.number] == "0,1"

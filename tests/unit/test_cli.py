@@ -111,7 +111,7 @@ def test_a_run_has_the_settings_of_the_profile_and_all_cores(
     [
         (["--rerun-incomplete", "results/x"], ["results/x"]),
         (["--cores", "3", "--", "first", "data"], ["first", "data"]),
-        (["results/x/metrics.json"], ["results/x/metrics.json"]),
+        (["results/x/scores.json"], ["results/x/scores.json"]),
     ],
 )
 def test_what_stands_behind_the_file_is_snakemakes(

@@ -290,8 +290,8 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     assert "Download as TSV" in text
     assert text.count("environment is off by") == 2
     assert text.count("site is predicted right in") == 2
-    reports = [read_json(path) for path in page.parent.glob("finetune/*/*/metrics.json")]
-    encoders = [read_json(path) for path in page.parent.glob("pretrain/*/metrics.json")]
+    reports = [read_json(path) for path in page.parent.glob("finetune/*/*/scores.json")]
+    encoders = [read_json(path) for path in page.parent.glob("pretrain/*/scores.json")]
     # Those of the first answers, the accuracy of all tasks, importances under a red light, and
     # curves without a training.
     left_out = 2 + 1 + sum(map(is_stopped, reports))

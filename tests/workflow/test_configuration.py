@@ -77,7 +77,7 @@ def test_what_needs_no_tree_does_not_wait_for_one(fresh: Any) -> None:
 
 
 def test_targets_of_the_batch_wait_for_the_tree_and_for_no_distances(fresh: Any) -> None:
-    target = "results/demo/pretrain/base/metrics.json"
+    target = "results/demo/pretrain/base/scores.json"
     for targets, waits in (("stored", "unifrac"), ("batch", "import_tree")):
         change = fresh.configured(pretraining={"targets": targets})
         output = fresh.dry_run(*change, "--", target)

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 RESULTS = [
     f"results/demo/{path}"
     for path in (
-        "finetune/base/environment/metrics.json",
+        "finetune/base/environment/scores.json",
         "finetune/base/environment/importance.tsv",
         "predict/base/environment/newcomers.tsv",
     )
@@ -40,7 +40,7 @@ def test_killed_twice() -> None:
 def test_every_other_byte_counts(tmp_path: Path) -> None:
     """The comparison sees what is missing, left over or changed, and no times."""
     files = {
-        "demo/pretrain/base/metrics.json": '{"wall_s": 3.5, "steps": 4}',
+        "demo/pretrain/base/scores.json": '{"wall_s": 3.5, "steps": 4}',
         "demo/tokens/asvs.arrow": "tokens",
         "demo/logs/tokenize.log": "at work",
         "demo/summary.md": "r 0.9\n12 samples per second for 3 minutes\n",
@@ -51,15 +51,15 @@ def test_every_other_byte_counts(tmp_path: Path) -> None:
         path.write_text(text)
     before = artifacts.digests(tmp_path)
     assert "demo/logs/tokenize.log" not in before
-    (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 4}')
+    (tmp_path / "demo/pretrain/base/scores.json").write_text('{"wall_s": 9, "steps": 4}')
     (tmp_path / "demo/summary.md").write_text("r 0.9\n13 samples per second for 2 minutes\n")
     (tmp_path / "demo/logs/tokenize.log").write_text("at work again")
     assert artifacts.differences(before, artifacts.digests(tmp_path)) == []
-    (tmp_path / "demo/pretrain/base/metrics.json").write_text('{"wall_s": 9, "steps": 5}')
+    (tmp_path / "demo/pretrain/base/scores.json").write_text('{"wall_s": 9, "steps": 5}')
     (tmp_path / "demo/tokens/asvs.arrow").unlink()
     (tmp_path / "demo/tokens/.partial-7-asvs.arrow").write_text("tok")
     assert artifacts.differences(before, artifacts.digests(tmp_path)) == [
         "missing: demo/tokens/asvs.arrow",
         "left over: demo/tokens/.partial-7-asvs.arrow",
-        "not the same: demo/pretrain/base/metrics.json",
+        "not the same: demo/pretrain/base/scores.json",
     ]

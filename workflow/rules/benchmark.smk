@@ -1,6 +1,6 @@
 """Time the modes of training, and gather the accuracy of every model and task.
 
-Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, and the targets of the first model: `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where they are computed in the batch, or both where rows are subsampled; of the accuracy `finetune/<model>/<task>/metrics.json`.
+Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, and the targets of the first model: `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where they are computed in the batch, or both where rows are subsampled; of the accuracy `finetune/<model>/<task>/scores.json`.
 Outputs: `benchmark/speed.tsv`, `speed.md`, `roofline.json`, `accuracy.tsv`.
 """
 
@@ -44,7 +44,7 @@ rule benchmark_speed:
 
 rule benchmark_accuracy:
     input:
-        metrics=lambda wildcards: finetuning_of(wildcards.dataset),
+        scores=lambda wildcards: finetuning_of(wildcards.dataset),
     output:
         table=report(
             result("benchmark/accuracy.tsv"),

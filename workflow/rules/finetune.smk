@@ -4,7 +4,7 @@ Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`,
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
 of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`nested.parquet`, `digests.json`, `recipes.tsv`, `metrics.json`, `intervals.tsv`, `history.parquet`.
+`nested.parquet`, `digests.json`, `recipes.tsv`, `scores.json`, `intervals.tsv`, `history.parquet`.
 """
 
 
@@ -116,7 +116,7 @@ rule score:
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
     output:
-        metrics=result("finetune/{model}/{task}/metrics.json"),
+        scores=result("finetune/{model}/{task}/scores.json"),
         intervals=result("finetune/{model}/{task}/intervals.tsv"),
     log:
         result("logs/score/{model}/{task}.log"),

@@ -1,7 +1,7 @@
 """Answer each task by its baselines, without networks, and put the answers on a page.
 
 Inputs: `baselines/<task>/`, `folds/<task>.tsv`, `inputs/metadata.parquet`; for the page `inputs/table.biom`, `inputs/sequences.fasta`, the lists of what was dropped.
-Outputs: `first/<task>/`: `predictions.tsv`, `metrics.json`, `intervals.tsv`; `first.html`, `first.md`.
+Outputs: `first/<task>/`: `scores.json`, `intervals.tsv`; `first.html`, `first.md`.
 """
 
 
@@ -12,8 +12,7 @@ rule first_answer:
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
     output:
-        predictions=result("first/{task}/predictions.tsv"),
-        metrics=result("first/{task}/metrics.json"),
+        scores=result("first/{task}/scores.json"),
         intervals=result("first/{task}/intervals.tsv"),
     log:
         result("logs/first_answer/{task}.log"),
@@ -30,17 +29,17 @@ rule first_answer:
         settings=lambda wildcards: slices.first(
             CONFIG, wildcards.dataset, wildcards.task
         ),
-        code=script_digest("first"),
+        code=script_digest("score"),
     message:
         "Scoring the baselines of {wildcards.task}"
     script:
-        "../scripts/first.py"
+        "../scripts/score.py"
 
 
 rule first_page:
     input:
         finetune=lambda wildcards: first_of(
-            wildcards.dataset, "first/{task}/metrics.json"
+            wildcards.dataset, "first/{task}/scores.json"
         ),
         intervals=lambda wildcards: first_of(
             wildcards.dataset, "first/{task}/intervals.tsv"

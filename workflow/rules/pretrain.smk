@@ -3,8 +3,8 @@
 Inputs: `tokens/asvs.arrow`, `views/samples.arrow`, and the targets: `unifrac/<metric>/view<v>.parquet`, or `inputs/tree.nwk` where they are computed in the batch, or both where rows are subsampled.
 Where `pretrained_on` names studies also `inputs/metadata.parquet`; with a start `inputs/sequences.fasta`, and `model/` and `embeddings.parquet` of the model that it starts from, or `config.json` and `model.safetensors` of its directory.
 Of an encoder per fold also `folds/<task>.members.tsv`.
-Outputs: `pretrain/<model>/`: `model/`, `metrics.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
-`pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `metrics.json`.
+Outputs: `pretrain/<model>/`: `model/`, `scores.json`, `history.parquet`, `embeddings.parquet`, `asvs.safetensors`, `pairs.parquet`;
+`pretrain/<model>/inductive/<task>/`: `encoders/fold<k>/`, `digests.json`, `scores.json`.
 Checkpoints lie in the undeclared `pretrain/<model>/work/`, so that they survive a failure.
 """
 
@@ -16,7 +16,7 @@ rule pretrain:
         samples=result("views/samples.arrow"),
     output:
         model=directory(result("pretrain/{model}/model")),
-        metrics=result("pretrain/{model}/metrics.json"),
+        scores=result("pretrain/{model}/scores.json"),
         history=result("pretrain/{model}/history.parquet"),
         embeddings=result("pretrain/{model}/embeddings.parquet"),
         asvs=result("pretrain/{model}/asvs.safetensors"),
@@ -56,7 +56,7 @@ rule pretrain_inductive:
     output:
         encoders=directory(result("pretrain/{model}/inductive/{task}/encoders")),
         digests=result("pretrain/{model}/inductive/{task}/digests.json"),
-        metrics=result("pretrain/{model}/inductive/{task}/metrics.json"),
+        scores=result("pretrain/{model}/inductive/{task}/scores.json"),
     log:
         result("logs/pretrain_inductive/{model}/{task}.log"),
     benchmark:

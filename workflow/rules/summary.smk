@@ -1,6 +1,6 @@
 """Put the headline figures of a dataset on one page, with links to its tables and figures.
 
-Inputs: `metrics.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained (without models those of the first answers), `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`, `inputs/table.biom`.
+Inputs: `scores.json`, `intervals.tsv`, `importance.tsv` of all models and of the tasks that are explained (without models those of the first answers), `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`, `inputs/table.biom`.
 Outputs: `summary.md`, `report.html`.
 """
 
@@ -9,7 +9,7 @@ rule summary:
     input:
         unpack(accuracy_file),
         pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
-        finetune=lambda wildcards: answers_of(wildcards.dataset, "metrics.json"),
+        finetune=lambda wildcards: answers_of(wildcards.dataset, "scores.json"),
         intervals=lambda wildcards: answers_of(wildcards.dataset, "intervals.tsv"),
         importance=lambda wildcards: result_files(
             wildcards.dataset,

@@ -57,13 +57,13 @@ def result_files(dataset, path, tasks=None):
 
 
 def pretraining_of(dataset):
-    """Return the metrics of every encoder on a dataset."""
-    return result_files(dataset, "pretrain/{model}/metrics.json")
+    """Return the scores of every encoder on a dataset."""
+    return result_files(dataset, "pretrain/{model}/scores.json")
 
 
 def finetuning_of(dataset):
-    """Return the metrics of every model and task of a dataset."""
-    return result_files(dataset, "finetune/{model}/{task}/metrics.json")
+    """Return the scores of every model and task of a dataset."""
+    return result_files(dataset, "finetune/{model}/{task}/scores.json")
 
 
 def first_of(dataset, path):

@@ -7,6 +7,6 @@ from aam.stages.benchmark_accuracy import gather_accuracy
 if __name__ == "__main__":
     with run_job(snakemake) as job:
         gather_accuracy(
-            metrics=job.inputs["metrics"],
+            scores=job.inputs["scores"],
             table_out=job.outputs["table"],
         )

@@ -14,7 +14,7 @@ if __name__ == "__main__":
             settings=PretrainSettings.read(job.settings),
             runtime=job.runtime,
             model_out=job.outputs["model"],
-            metrics_out=job.outputs["metrics"],
+            scores_out=job.outputs["scores"],
             history_out=job.outputs["history"],
             embeddings_out=job.outputs["embeddings"],
             asvs_out=job.outputs["asvs"],

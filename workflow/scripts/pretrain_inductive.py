@@ -16,6 +16,6 @@ if __name__ == "__main__":
             runtime=job.runtime,
             encoders_out=job.outputs["encoders"],
             digests_out=job.outputs["digests"],
-            metrics_out=job.outputs["metrics"],
+            scores_out=job.outputs["scores"],
             provenance=provenance(job.settings, job.inputs),
         )

@@ -73,27 +73,6 @@ class Bdh(Layer):
         z_BSE = self.dropout(torch.cat(outputs, dim=-1))
         return normalize(v_BSD + normalize(self.out(z_BSE)))
 
-    def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the operations of scores and mixing, in the cheaper order of the products.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two.
-        """
-        width = self.out.out_features
-        neurons = self.out.in_features // self.heads
-        compares = compares_positions(length, neurons, width)
-        per_position = length * (neurons + width) if compares else 2 * neurons * width
-        return 2 * sequences * self.heads * length * per_position
-
 
 def normalize(v_BSD: Tensor) -> Tensor:
     """Return positions of mean 0 and variance 1, which every iteration takes.

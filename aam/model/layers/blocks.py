@@ -27,68 +27,13 @@ class Layer(nn.Module):
     def initialize(self) -> None:
         """Draw weights other than those of linear layers, which `aam.model.encoder` draws."""
 
-    def flops(self, sequences: int, length: int) -> int:
-        """Return the additions and multiplications of all matrix products of a forward pass.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two.
-        """
-        weights = sum(matrix.numel() for matrix in self.matrices())
-        return 2 * sequences * length * weights + self.mixing_flops(sequences, length)
-
-    def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the operations of products of positions with each other, such as attention.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two; 0 where there are no such products.
-        """
-        return 0
-
 
 class LayerStack(nn.Module):
     """Layers one after the other, of which the backward pass may compute the inside again."""
 
     blocks: nn.ModuleList
-    passes = 1
-    """How often a sequence goes through all blocks."""
     keeps_layers = True
     """Whether the activations inside of each layer are kept for the backward pass."""
-
-    def flops(self, sequences: int, length: int) -> int:
-        """Return `Layer.flops` of all passes.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two.
-        """
-        blocks = [block for block in self.blocks if isinstance(block, Layer)]
-        return self.passes * sum(block.flops(sequences, length) for block in blocks)
 
     def run(self, layer: nn.Module, x: Tensor, **options: Any) -> Tensor:
         """Return what a layer makes of its input.
@@ -181,23 +126,6 @@ class Block(Layer):
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))
-
-    def mixing_flops(self, sequences: int, length: int) -> int:
-        """Return the operations of scores and mixing, the same for any number of heads.
-
-        Parameters
-        ----------
-        sequences
-            Number of sequences.
-        length
-            Positions of each.
-
-        Returns
-        -------
-        int
-            A multiplication and an addition count as two.
-        """
-        return 2 * (2 * sequences * length * length * self.width)
 
 
 class AttentionPooling(nn.Module):

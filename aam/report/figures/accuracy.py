@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from aam.data.predictions import TARGET
 from aam.evaluate.scores import HEADLINE
 from aam.report.figures.style import BLUE, GREY, draw_bars, saved_panels, share_axis
 from aam.report.labels import format_score, label_models, row_label, shorten, to_words
@@ -18,20 +19,21 @@ def draw(accuracy: pd.DataFrame, path: Path) -> None:
     Parameters
     ----------
     accuracy
-        What `aam.evaluate.scores.accuracy_table` returns.
+        What `aam.evaluate.task_report.accuracy_table` returns.
     path
         The figure to write.
     """
-    labels = label_models(accuracy.loc[accuracy["role"] == "model", "name"])
-    shown = [labels.get(name, name) for name in accuracy["name"]]
-    accuracy = accuracy.assign(name=shown)
-    tasks = list(dict.fromkeys(accuracy["task"]))
-    row_in = 1.1 + 0.3 * int(accuracy["task"].value_counts().max())
+    labels = label_models(accuracy.loc[accuracy["role"] == "network", "name"])
+    keys = zip(accuracy["role"], accuracy["name"], strict=True)
+    accuracy = accuracy.assign(name=[labels.get(key, key[1]) for key in keys])
+    named = ["task", *([TARGET] if TARGET in accuracy else [])]
+    tasks = list(accuracy.groupby(named, sort=False, dropna=False))
+    row_in = 1.1 + 0.3 * max(len(part) for _, part in tasks)
     with saved_panels(path, len(tasks), row_in) as (_, all_axes):
-        for axes, task in zip(all_axes, tasks, strict=True):
-            part = accuracy[accuracy["task"] == task]
+        for axes, (names, part) in zip(all_axes, tasks, strict=True):
             draw_headlines(axes, part["kind"].iloc[0], part.to_dict("records"))
-            axes.set_title(f"{shorten(to_words(task), 30)} (n={part['n'].iloc[0]})")
+            title = ", ".join(name for name in names if isinstance(name, str))
+            axes.set_title(f"{shorten(to_words(title), 30)} (n={part['n'].iloc[0]})")
 
 
 def draw_headlines(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> None:
@@ -53,7 +55,7 @@ def draw_headlines(axes: Axes, kind: str, rows: Iterable[Mapping[Any, Any]]) -> 
         [shorten(row_label(row["name"], row["role"]), 32) for row in rows],
         [row[headline] for row in rows],
         [format_score(row[headline]) for row in rows],
-        [BLUE if row["role"] == "model" else GREY for row in rows],
+        [GREY if row["role"] == "baseline" else BLUE for row in rows],
         errors=[row["mae_fold_sd"] for row in rows] if kind == "regression" else None,
     )
     if kind == "regression":

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from aam.config.names import AAM
 from aam.data.trees import read_tree
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
-from aam.evaluate.scores import split_targets
+from aam.evaluate.task_report import TaskReport
 from aam.report.figures.style import (
     BLACK,
     BLUE,
@@ -30,6 +30,7 @@ from aam.report.figures.style import (
 from aam.report.labels import format_quantity, shorten, taxon_name, to_words
 from aam.report.page.answers import is_stopped
 from aam.report.page.details import HIDDEN_IMPORTANCES
+from aam.report.page.mappings import page_report, split_targets
 from aam.util.scikit_bio import TreeNode
 
 SENTENCE_IN = 0.8
@@ -42,7 +43,7 @@ def draw(
     importance: pd.DataFrame,
     tree: Path,
     check: Mapping[str, Any],
-    report: Mapping[str, Any],
+    report: TaskReport,
     path: Path,
 ) -> None:
     """Draw the tree, the direction per output where there are several, and the importance.
@@ -58,11 +59,11 @@ def draw(
     check
         An `importance_check.json`.
     report
-        The `metrics.json` of the task.
+        The scores of the task.
     path
         The figure to write.
     """
-    if all(is_stopped(one) for one in split_targets([report])):
+    if all(is_stopped(one) for one in split_targets([page_report(report)])):
         _write_sentence(path)
         return
     importance = importance.head(MOST_IMPORTANT)

@@ -1,7 +1,7 @@
 """Cross-validated predictions of one task, next to those of its baselines."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from sklearn.metrics import roc_curve
+from sklearn.metrics import auc, roc_curve
 
 from aam.config.names import AAM
-from aam.data.predictions import PROBABILITY, QUANTILE, by_target, class_probabilities
-from aam.data.target import Bounds
-from aam.evaluate.metrics import reliability
-from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, split_targets
-from aam.learners.conformal import calibrated_probabilities, cross_intervals
+from aam.data.predictions import PROBABILITY, by_target, class_probabilities
+from aam.evaluate.score_functions import reliability
+from aam.evaluate.task_report import ClassScores, Confusion, TargetReport, TaskReport
 from aam.report.figures.accuracy import draw_headlines
 from aam.report.figures.style import (
     BLACK,
@@ -32,7 +30,14 @@ from aam.report.figures.style import (
     saved_figure,
     share_axis,
 )
-from aam.report.labels import format_percent, format_quantity, format_score, shorten, to_words
+from aam.report.labels import (
+    format_percent,
+    format_quantity,
+    format_score,
+    row_label,
+    shorten,
+    to_words,
+)
 
 LEGEND_FOLDS = 10
 """Most folds that have a colour each."""
@@ -40,105 +45,96 @@ ANNOTATED_CLASSES = 12
 """Most classes whose confusion matrix has its counts written into it."""
 ROC_CLASSES = 7
 """Most classes that have a ROC curve: those of the most samples."""
-BAND_POINTS = 400
-"""Points at which the edges of a band are drawn."""
 
 
-def draw(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
-    """Draw predictions by the kind of task.
+def draw(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
+    """Draw predictions of the leading method by the kind of task.
 
     Parameters
     ----------
-    predictions
-        Cross-validated predictions of the model; rows of fold -1 are drawn where they are numbers.
+    intervals
+        Its cross-validated predictions with intervals or sets; rows of fold -1 are drawn where they
+        are numbers.
     report
-        The `metrics.json` of the task.
+        The scores of the task.
     path
         The figure to write.
     """
-    if report["kind"] == "regression":
-        _draw_regression(predictions, report, path)
+    if report.kind == "regression":
+        _draw_regression(intervals, report, path)
     else:
-        _draw_classes(predictions[predictions["fold"] >= 0], report, path)
+        _draw_classes(intervals[intervals["fold"] >= 0], report, path)
 
 
-def _draw_comparison(axes: Axes, report: Mapping[str, Any]) -> None:
-    """Draw the headline score of the model and of its baselines as bars, the best on top."""
-    headline = HEADLINE[report["kind"]]
-    rows = [{**report, "role": "model", "name": _model_name(report)}]
-    for name, scores in report["baselines"].items():
-        rows.append({**scores, "role": "baseline", "name": name})
-    if "super_learner" in report:
-        rows.append({**report["super_learner"], "role": "model", "name": SUPER_LEARNER})
+def _draw_comparison(axes: Axes, report: TaskReport, target: TargetReport) -> None:
+    """Draw the headline score of all methods as bars, the best on top."""
+    rows = []
+    for method in target.methods:
+        name = AAM if method.role == "network" else method.name
+        rows.append({**method.scores, "role": method.role, "name": name})
     # Reversing a list would reverse equal scores, too: they stay in their order.
-    sign = 1 if report["kind"] == "regression" else -1
-    draw_headlines(axes, report["kind"], sorted(rows, key=lambda row: sign * row[headline]))
-    interval = report["bootstrap"][headline]
+    sign = 1 if report.kind == "regression" else -1
+    draw_headlines(axes, report.kind, sorted(rows, key=lambda row: sign * row[report.headline]))
     title = "Compared with the baselines"
-    if interval is not None:
-        low, high = map(format_score, interval)
-        title += f"\n{shorten(_model_name(report), 20)}: {low} to {high} (95 %)"
+    if target.best.interval is not None:
+        low, high = map(format_score, target.best.interval)
+        title += f"\n{shorten(_owner(target), 20)}: {low} to {high} (95 %)"
     axes.set_title(title)
 
 
-def _owner(report: Mapping[str, Any]) -> str:
-    """Return whose predictions a figure draws; a super learner has others, which it does not."""
-    name = shorten(_model_name(report), 20)
-    if report.get("is_baseline", False):
-        return f"the {name} alone"
-    return f"{name} alone, not the super learner" if "super_learner" in report else name
+def _owner(target: TargetReport) -> str:
+    """Return whose predictions a figure draws."""
+    best = target.best
+    if best.role == "network":
+        return AAM
+    return f"the {row_label(best.name, best.role)}"
 
 
-def _model_name(report: Mapping[str, Any]) -> str:
-    """Return what people read instead of the name of a model, or the baseline that stands in."""
-    return str(report["model"]) if report.get("is_baseline", False) else AAM
+def _title(report: TaskReport, target: TargetReport) -> str:
+    key = next(key for key, one in report.by_key() if one is target)
+    name = f"{key.task}, {key.column}" if key.column else key.task
+    return f"{shorten(to_words(name), 30)}: {target.best.n} samples"
 
 
-def _title(report: Mapping[str, Any]) -> str:
-    return f"{shorten(to_words(report['task']), 30)}: {report['n']} samples"
-
-
-def _draw_regression(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
+def _draw_regression(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
     """Draw a row of panels per target."""
-    reports = split_targets([report])
-    tables = by_target(predictions)
-    # The keys of `targets` are sorted; reports have the order of the configuration.
-    columns = report["column"] if "targets" in report else tables
-    grid: dict[str, Any] = {"rows": len(reports), "columns": 2, "width_ratios": (5, 4)}
-    with saved_figure(path, 4.2 * len(reports), **grid) as (_, all_axes):
+    tables = by_target(intervals)
+    targets = list(report.by_key())
+    grid: dict[str, Any] = {"rows": len(targets), "columns": 2, "width_ratios": (5, 4)}
+    with saved_figure(path, 4.2 * len(targets), **grid) as (_, all_axes):
         left = all_axes[::2]
         right = all_axes[1::2]
-        rows = zip(left, right, columns, reports, strict=True)
-        for scatter_axes, bar_axes, column, one in rows:
-            _draw_scatter(scatter_axes, tables[column], one)
-            _draw_comparison(bar_axes, one)
+        for scatter_axes, bar_axes, (key, target) in zip(left, right, targets, strict=True):
+            _draw_scatter(scatter_axes, tables[key.column], report, target)
+            _draw_comparison(bar_axes, report, target)
 
 
-def _draw_scatter(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
+def _draw_scatter(
+    axes: Axes, intervals: pd.DataFrame, report: TaskReport, target: TargetReport
+) -> None:
     """Draw predicted against observed numbers, coloured by fold, with what the intervals cover."""
-    observed_N = pd.to_numeric(predictions["observed"]).to_numpy()
-    predicted_N = pd.to_numeric(predictions["predicted"]).to_numpy()
+    observed_N = pd.to_numeric(intervals["observed"]).to_numpy()
+    predicted_N = pd.to_numeric(intervals["predicted"]).to_numpy()
     both = np.concatenate([observed_N, predicted_N])
     margin = 0.04 * float(np.ptp(both))
     limits = (float(both.min()) - margin, float(both.max()) + margin)
-    _draw_intervals(axes, predictions, observed_N, limits, report["bounds"])
+    _draw_intervals(axes, intervals, observed_N)
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
-    _draw_points(axes, observed_N, predicted_N, predictions)
+    _draw_points(axes, observed_N, predicted_N, intervals)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
-    axes.set(xlabel="observed", ylabel="predicted by a model that never saw its label")
-    folds = predictions.loc[predictions["fold"] >= 0, "fold"].nunique()
-    intervals = report["intervals"]
-    level = format_percent(intervals["level"])
-    coverage = format_percent(intervals["coverage"], 1)
-    mae = format_score(report["mae_fold_mean"])
-    pooled = format_score(report["mae_pooled"])
-    r2 = format_score(report["r2_pooled"])
-    r = format_score(report["pearson"])
+    axes.set(xlabel="observed", ylabel="predicted by a method that never saw its label")
+    scores = target.best.scores
+    level = format_percent(target.coverage.level)
+    coverage = format_percent(target.coverage.coverage, 1)
+    mae = format_score(scores["mae_fold_mean"])
+    pooled = format_score(scores["mae_pooled"])
+    r2 = format_score(scores["r2_pooled"])
+    r = format_score(scores["pearson"])
     axes.set_title(
-        f"{_title(report)}, {folds} folds\n"
+        f"{_title(report, target)}, {len(target.best.folds)} folds\n"
         f"MAE {mae}, pooled {pooled}; R² {r2}, r {r}\n"
         f"{level} intervals (grey) contain {coverage} of samples\n"
-        f"Predicted by {_owner(report)}"
+        f"Predicted by {_owner(target)}"
     )
 
 
@@ -203,84 +199,62 @@ def _mix_folds(fold_N: NDArray[np.int64]) -> NDArray[np.intp]:
     return order[fold_N[order] >= 0]
 
 
-def _draw_intervals(
-    axes: Axes,
-    predictions: pd.DataFrame,
-    observed: NDArray[np.float64],
-    limits: tuple[float, float],
-    bounds: Bounds,
-) -> None:
-    """Draw intervals of one width as a band, others as a line per sample.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    predictions
-        Cross-validated predictions of one target.
-    observed
-        Its observed numbers, [N].
-    limits
-        Ends of the axes.
-    bounds
-        Least and largest number that is predicted; intervals end there.
-    """
-    intervals = cross_intervals(predictions)
-    lower = intervals["lower"].to_numpy()
-    upper = intervals["upper"].to_numpy()
-    if not np.isfinite(lower).all():
+def _draw_intervals(axes: Axes, intervals: pd.DataFrame, observed_N: NDArray[np.float64]) -> None:
+    """Draw the interval of each sample as a line; there are none of too few samples."""
+    lower_N = intervals["lower"].to_numpy(np.float64)
+    upper_N = intervals["upper"].to_numpy(np.float64)
+    if not np.isfinite([lower_N, upper_N]).all():
         return
-    if any(name.startswith(QUANTILE) for name in map(str, predictions.columns)):
-        line = float(np.clip(300 / len(observed), 0.3, 1.2))
-        low = np.clip(lower, *bounds)
-        high = np.clip(upper, *bounds)
-        axes.vlines(observed, low, high, color=GREY, alpha=0.4, linewidth=line, zorder=0)
-        return
-    half = float((upper - lower).mean()) / 2
-    points = np.linspace(*limits, BAND_POINTS)
-    low = np.clip(points - half, *bounds)
-    high = np.clip(points + half, *bounds)
-    axes.fill_between(points, low, high, color=GREY, alpha=0.2, linewidth=0)
+    line = float(np.clip(300 / len(observed_N), 0.3, 1.2))
+    axes.vlines(observed_N, lower_N, upper_N, color=GREY, alpha=0.4, linewidth=line, zorder=0)
 
 
-def _draw_classes(predictions: pd.DataFrame, report: Mapping[str, Any], path: Path) -> None:
+def _draw_classes(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
     """Draw confusion, recall, ROC curves and calibration of classes, and the comparison below."""
-    classes = report["confusion"]["classes"]
-    matrix_in = float(np.clip(1.2 + 0.17 * len(classes), 3.1, 8))
-    heights_in = (matrix_in, 3.1, 0.9 + 0.2 * (1 + len(report["baselines"])))
+    (target,) = report.targets
+    confusion = target.best.confusion
+    assert confusion is not None, "classes have a confusion matrix"
+    matrix_in = float(np.clip(1.2 + 0.17 * len(confusion.classes), 3.1, 8))
+    heights_in = (matrix_in, 3.1, 0.9 + 0.2 * len(target.methods))
     with saved_figure(path, sum(heights_in), 3, 2, height_ratios=heights_in) as (figure, all_axes):
         matrix, recall, roc, calibration, left, right = all_axes
-        _draw_confusion(matrix, report)
-        _draw_recall(recall, report)
-        _draw_roc(roc, predictions, report)
-        _draw_reliability(calibration, predictions, report)
+        _draw_confusion(matrix, report, target, confusion)
+        _draw_recall(recall, target, confusion.classes)
+        _draw_roc(roc, intervals, target, confusion.classes)
+        _draw_reliability(calibration, intervals, target, confusion.classes)
         grid = left.get_gridspec()
         assert grid is not None
         left.remove()
         right.remove()
-        _draw_comparison(figure.add_subplot(grid[2, :]), report)
+        _draw_comparison(figure.add_subplot(grid[2, :]), report, target)
 
 
-def _draw_reliability(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
+def _draw_reliability(
+    axes: Axes, intervals: pd.DataFrame, target: TargetReport, classes: Sequence[str]
+) -> None:
     """Draw how often the likeliest class is right against its probability, a point per bin."""
-    classes = report["confusion"]["classes"]
-    shares_NC = class_probabilities(predictions, classes)
-    calibrated_NC, _ = calibrated_probabilities(predictions, classes)
+    best = target.best
+    assert best.calibrated is not None, "probabilities of classes are calibrated"
+    calibrated_NC = class_probabilities(intervals, list(classes))
+    calibrated = reliability(intervals["observed"], calibrated_NC, classes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
-    for label, values_NC, key, color in (
-        ("as predicted", shares_NC, "ece", BLUE),
-        ("calibrated", calibrated_NC, "calibrated_ece", ORANGE),
+    for label, bins, error, color in (
+        ("as predicted", target.reliability, best.scores["ece"], BLUE),
+        ("calibrated", calibrated, best.calibrated.ece, ORANGE),
     ):
-        bins = pd.DataFrame(reliability(predictions["observed"], values_NC, classes))
-        text = f"{label}  {format_score(report[key])}"
         axes.plot(
-            bins["confidence"], bins["accuracy"], color=color, marker="o", markersize=3, label=text
+            [one.confidence for one in bins],
+            [one.accuracy for one in bins],
+            color=color,
+            marker="o",
+            markersize=3,
+            label=f"{label}  {format_score(error)}",
         )
     axes.legend(loc="best", fontsize=7, handlelength=1.2, labelspacing=0.3)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     x = "probability of the likeliest class"
     y = "share of samples in that class"
-    axes.set(xlabel=x, ylabel=y, title=f"Calibration and its error\n{_owner(report)}")
+    axes.set(xlabel=x, ylabel=y, title=f"Calibration and its error\n{_owner(target)}")
 
 
 def _label_size(count: int) -> float:
@@ -288,11 +262,13 @@ def _label_size(count: int) -> float:
     return float(np.clip(130 / count, 4, 8))
 
 
-def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
+def _draw_confusion(
+    axes: Axes, report: TaskReport, target: TargetReport, confusion: Confusion
+) -> None:
     """Draw the confusion matrix; the darkness of a cell is its share of the observed class."""
-    names = report["confusion"]["classes"]
+    names = confusion.classes
     classes = [shorten(name, 16) for name in names]
-    counts_CC = np.array(report["confusion"]["counts"])
+    counts_CC = np.array(confusion.counts)
     shares_CC = counts_CC / np.maximum(counts_CC.sum(axis=1, keepdims=True), 1)
     texts = [
         f"{count} of {names[row]}, predicted as {names[column]}: {shares_CC[row, column]:.0%}"
@@ -313,44 +289,54 @@ def _draw_confusion(axes: Axes, report: Mapping[str, Any]) -> None:
     axes.set_xticks(ticks, classes, fontsize=size, **turn)
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    title = f"{_title(report)}\nPredicted by {_owner(report)}"
+    title = f"{_title(report, target)}\nPredicted by {_owner(target)}"
     axes.set(xlabel="predicted", ylabel="observed", title=title)
 
 
-def _draw_recall(axes: Axes, report: Mapping[str, Any]) -> None:
+def _draw_recall(axes: Axes, target: TargetReport, classes: Sequence[str]) -> None:
     """Draw the recall of each class as a bar."""
-    # The keys of `per_class` are sorted as text; classes have an order of their own.
-    table = {name: report["per_class"][name] for name in report["confusion"]["classes"]}
-    recalls = [scores["recall"] for scores in table.values()]
+    table = _scores_by_class(target, classes)
+    recalls = [scores.recall for scores in table.values()]
     draw_bars(
         axes,
-        [f"{shorten(name, 16)} (n={scores['n']})" for name, scores in table.items()],
+        [f"{shorten(name, 16)} (n={scores.n})" for name, scores in table.items()],
         [np.nan if recall is None else recall for recall in recalls],
         [format_score(recall) for recall in recalls],
         [BLUE] * len(table),
     )
     axes.tick_params(axis="y", labelsize=_label_size(len(table)))
     share_axis(axes, "recall: share of the class that is found")
-    accuracy = format_score(report["accuracy"])
-    balanced = format_score(report["balanced_accuracy"])
-    axes.set_title(f"Accuracy {accuracy}, balanced {balanced}\n{_owner(report)}")
+    accuracy = format_score(target.best.scores["accuracy"])
+    balanced = format_score(target.best.scores["balanced_accuracy"])
+    axes.set_title(f"Accuracy {accuracy}, balanced {balanced}\n{_owner(target)}")
 
 
-def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) -> None:
+def _scores_by_class(target: TargetReport, classes: Sequence[str]) -> dict[str, ClassScores]:
+    """Return the scores of each class by the leading method, in the order of the classes."""
+    per_class = target.best.per_class
+    assert per_class is not None, "classes have scores of their own"
+    # The keys of `per_class` are sorted as text; classes have an order of their own.
+    return {name: per_class[name] for name in classes}
+
+
+def _draw_roc(
+    axes: Axes, intervals: pd.DataFrame, target: TargetReport, classes: Sequence[str]
+) -> None:
     """Draw the ROC curve of each class against the rest, as far as it has one."""
-    classes = report["confusion"]["classes"]
-    table = {name: report["per_class"][name] for name in classes}
-    defined = [name for name, scores in table.items() if scores["roc_auc"] is not None]
-    shown = sorted(defined, key=lambda name: -table[name]["n"])[:ROC_CLASSES]
+    table = _scores_by_class(target, classes)
+    defined = [name for name, scores in table.items() if scores.roc_auc is not None]
+    shown = sorted(defined, key=lambda name: -table[name].n)[:ROC_CLASSES]
     if len(table) == 2:
         # The curves of two classes mirror each other.
         shown = shown[-1:]
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     shown = sorted(shown, key=classes.index)
     for name, color in zip(shown, colors(len(shown)), strict=True):
-        is_class = (predictions["observed"].astype(str) == name).to_numpy()
-        false, true, _ = roc_curve(is_class, predictions[PROBABILITY + name])
-        area = format_score(table[name]["roc_auc"])
+        is_class = (intervals["observed"].astype(str) == name).to_numpy()
+        # The probabilities at hand are calibrated, and those of the table of scores are not: the
+        # area of a curve is its own.
+        false, true, _ = roc_curve(is_class, intervals[PROBABILITY + name])
+        area = format_score(auc(false, true))
         # Matplotlib leaves out what begins with an underscore from a legend.
         label = re.sub("^_", " _", shorten(name, 14))
         lines = axes.plot(false, true, color=color, label=f"{label}  {area}")
@@ -360,4 +346,4 @@ def _draw_roc(axes: Axes, predictions: pd.DataFrame, report: Mapping[str, Any]) 
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     axes.set(xlabel="false positive rate", ylabel="true positive rate")
     which = f"{len(shown)} largest classes" if len(table) > ROC_CLASSES else "one against the rest"
-    axes.set_title(f"ROC and its area, {which}\n{_owner(report)}")
+    axes.set_title(f"ROC and its area, {which}\n{_owner(target)}, calibrated")

@@ -1,6 +1,6 @@
 """The answer to a task: the verdict on it, its score, what guessing reaches, the best baseline.
 
-A report is the content of a `metrics.json` of one target, as `label_reports` returns it.
+A report is the content of a `scores.json` of one target, as `label_reports` returns it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from aam.config.names import name_models
-from aam.evaluate.multiple_tests import Comparison, correct_p_values
-from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, is_better, split_targets
-from aam.evaluate.structure import LEAST_UNITS
+from aam.evaluate.scores import (
+    HEADLINE,
+    LEAST_UNITS,
+    SUPER_LEARNER,
+    correct_p_values,
+    is_better,
+)
 from aam.report.labels import (
     choose_decimals,
     format_p_value,
@@ -18,6 +22,7 @@ from aam.report.labels import (
     name_and_unit,
     row_label,
 )
+from aam.report.page.mappings import split_targets
 
 Outcome = Literal["works", "doubtful", "does not work"]
 
@@ -44,13 +49,13 @@ def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Parameters
     ----------
     reports
-        Contents of `metrics.json`: all that a page shows, since the names of models depend on how
+        Contents of `scores.json`: all that a page shows, since the names of models depend on how
         many there are.
 
     Returns
     -------
     list of dict
-        What `aam.evaluate.scores.split_targets` returns, with the key `display_name`: "AAM",
+        What `split_targets` returns, with the key `display_name`: "AAM",
         "AAM (NAME)", or the baseline that stands in for a model.
     """
     networks = name_models(report["model"] for report in reports if not is_baseline(report))
@@ -153,10 +158,7 @@ def judge_all(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         All that the page shows, one per model and target: p-values are corrected for their number.
     """
     guesses = [leading_scores(report)["guessing"] for report in reports]
-    comparisons: dict[str, Comparison] = {}
-    for number, guess in enumerate(guesses):
-        comparisons[str(number)] = {"corrected_t_p": guess["corrected_t_p"]}
-    corrected = [comparison["holm_p"] for comparison in correct_p_values(comparisons).values()]
+    corrected = correct_p_values([guess["corrected_t_p"] for guess in guesses])
     tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
     result = []
     for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
@@ -172,7 +174,7 @@ def is_stopped(report: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     report
-        The content of a `metrics.json`, of one target.
+        The content of a `scores.json`, of one target.
     """
     guess = leading_scores(report)["guessing"]
     p = guess["corrected_t_p"]

@@ -72,7 +72,7 @@ def encoder_sentences(report: Mapping[str, Any]) -> Iterator[str]:
     Parameters
     ----------
     report
-        The content of the `metrics.json` of its pretraining.
+        The content of the `scores.json` of its pretraining.
     """
     is_trained = report["steps"] > 0
     if "unifrac_pearson" in report:
@@ -142,7 +142,7 @@ def trains_networks(report: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     report
-        The content of its `metrics.json`.
+        The content of its `scores.json`.
     """
     return any(recipe != KERNEL for recipe in report.get("recipes", ()))
 

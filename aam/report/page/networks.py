@@ -53,7 +53,7 @@ def network_sentences(
     Parameters
     ----------
     reports
-        Contents of the `metrics.json` of all first answers.
+        Contents of the `scores.json` of all first answers.
     models
         Names of the models of the configuration; none: no network is asked for.
     tasks

@@ -9,7 +9,6 @@ import pandas as pd
 
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
-from aam.evaluate.scores import accuracy_table
 from aam.report.labels import capitalize
 from aam.report.page.answers import (
     is_stopped,
@@ -22,6 +21,7 @@ from aam.report.page.answers import (
 )
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
+from aam.report.page.mappings import accuracy_rows
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -45,7 +45,7 @@ class TaskFiles:
     """What was written of one model's fine-tuning to one task."""
 
     report: Mapping[str, Any]
-    """Content of `metrics.json`."""
+    """Content of `scores.json`."""
     intervals: pd.DataFrame
     importance: pd.DataFrame | None
     """None: the configuration does not ask for it, or a baseline stands in for a model."""
@@ -70,7 +70,7 @@ def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
     labelled = label_reports(reports)
     judged = list(zip(labelled, judge_all(labelled), strict=True))
     # A task of several targets has a section for each, named `task, column`.
-    for name, scores in accuracy_table(reports).groupby("task", sort=False):
+    for name, scores in accuracy_rows(reports).groupby("task", sort=False):
         members = [(report, verdict) for report, verdict in judged if report["task"] == name]
         of_task = [report for report, _ in members]
         shared = [score_table(scores, of_task[0]["kind"], of_task), *subset_tables(of_task)]

@@ -67,7 +67,7 @@ def score_table(rows: pd.DataFrame, kind: str, reports: Sequence[Mapping[str, An
                 cells.append(interval)
             else:
                 cells.append(format_score(row[name]))
-        method = labels.get(row["name"], row["name"])
+        method = labels.get((row["role"], row["name"]), row["name"])
         body.append([row_label(method, row["role"]), *cells])
     title = "Scores, the best first"
     if rows["headline_low"].notna().any():
@@ -101,14 +101,11 @@ def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
         yield Table(title, header, rows, note=_note_dashes(rows, UNDEFINED))
 
 
-def _label_rows(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what people read instead of the names of models and their super learners.
-
-    On a page without networks people read the names in files.
-    """
+def _label_rows(reports: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return what people read instead of the names of models and their super learners."""
     networks = [report for report in reports if not is_baseline(report)]
     labels = label_models(report["model"] for report in networks)
-    return labels | {report["model"]: model_label(report) for report in networks}
+    return labels | {("network", report["model"]): model_label(report) for report in networks}
 
 
 def _note_dashes(rows: Iterable[Sequence[str]], note: str) -> str:

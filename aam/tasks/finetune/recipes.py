@@ -15,6 +15,7 @@ from aam.data.nested_folds import InnerFit, inner_fits
 from aam.model.asv_encoders import Architecture
 from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup
+from aam.util.flops import trained_flops
 
 STEPS = 200
 """Steps that a model is trained for, within bounds of the passes over its samples."""
@@ -204,9 +205,9 @@ def seconds(setup: FinetuneSetup, shape: Architecture, settings: Finetuning, sam
     store = setup.store
     asvs_per_sample = store.offsets[len(store.sample_ids)] / len(store.sample_ids)
     patches = math.ceil(setup.tokens.tokens.shape[1] / shape.patch_bp) * DISTINCT
-    asv_blocks = shape.asv_layers * patches if settings.recipe == "full" else 0.0
-    blocks = SAMPLE_BLOCK * shape.sample_layers + asv_blocks
-    # A block has about 12 D^2 weights, each of which takes 6 operations: 2 in the forward pass and
-    # 4 in the backward pass.
-    operations_per_asv = 6.0 * 12 * shape.width**2 * blocks
+    sample_layer = trained_flops("transformer", shape.width, shape.ffn_ratio)
+    operations_per_asv = SAMPLE_BLOCK * shape.sample_layers * sample_layer
+    if settings.recipe == "full":
+        asv_layer = trained_flops(shape.encoder, shape.width, shape.ffn_ratio)
+        operations_per_asv += shape.asv_layers * patches * asv_layer
     return settings.epochs * samples * asvs_per_sample * operations_per_asv / SPEED

@@ -10,11 +10,11 @@ def test_reruns_on_a_gpu_may_differ_in_what_its_driver_said_and_in_nothing_else(
     found = []
     for number in range(3):
         results = tmp_path / str(number)
-        file = results / "d" / "pretrain" / "base" / "metrics.json"
+        file = results / "d" / "pretrain" / "base" / "scores.json"
         file.parent.mkdir(parents=True)
         metrics = dict.fromkeys(ON_A_GPU, 10.0 + number)
         file.write_text(json.dumps({**metrics, "unifrac_pearson": 0.5 + number // 2}))
         found.append(artifacts.digests(results))
     first, rerun, other = found
     assert artifacts.differences(first, rerun) == []
-    assert artifacts.differences(first, other) == ["not the same: d/pretrain/base/metrics.json"]
+    assert artifacts.differences(first, other) == ["not the same: d/pretrain/base/scores.json"]

@@ -1,8 +1,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from problems import predictions_of
+from task_reports import changed, comparison, method_of, target_of, task_of
 
-from aam.util.atomic import write_json
+from aam.evaluate.scores import SUPER_LEARNER
+from aam.evaluate.task_report import (
+    Chosen,
+    Guessing,
+    Mixing,
+    TaskReport,
+    Unnested,
+    WithoutNetworks,
+)
 from benchmarks.leaderboard import (
     CHOSEN,
     critical_difference,
@@ -29,29 +39,42 @@ def test_labels_are_read_from_the_names_of_samples():
     assert labels("westernization", houses).iloc[0].tolist()[1:4] == ["Iqu", "bath", "2"]
 
 
-def report(task: str, kind: str, own: float, other: float, nothing: float) -> dict:
+def report(task: str, kind: str, own: float, other: float, nothing: float) -> TaskReport:
     name = "mae_fold_mean" if kind == "regression" else "balanced_accuracy"
-    constant = "median" if kind == "regression" else "majority"
+    table = predictions_of(np.arange(50.0), np.arange(50.0) + 1, np.arange(50) % 5)
+    if kind == "classification":
+        shares = np.full((50, 2), 0.5)
+        table = predictions_of(["a", "b"] * 25, "a", np.arange(50) % 5, shares, "ab")
+    against = comparison(-1.0, 0.5)
+    mixing = Mixing(
+        weights={},
+        temperatures={},
+        unnested=Unnested(score=own, difference=0.0),
+        chosen=Chosen(score=other, learners={}, comparison=against),
+        without_networks=WithoutNetworks(score=other, comparison=against),
+    )
+    mixed = method_of(
+        kind,
+        table,
+        SUPER_LEARNER,
+        "super learner",
+        mixing=mixing,
+        interval=(own - 1, own + 1),
+        guessing=Guessing(score=nothing, difference=0.0, corrected_t_p=None),
+    )
     worse = 1.2 * other if kind == "regression" else 0.9 * other
-    baselines = {constant: {name: nothing}, "elastic_net": {name: other}}
-    baselines["random_forest"] = {name: worse}
-    mixed = {
-        name: own,
-        "without_own": {name: other},
-        "unnested": {"score": own},
-        "chosen": {"score": other},
-        "intervals": {"coverage": 0.9},
-        "guessing": {"score": nothing},
-        "bootstrap": {name: (own - 1, own + 1)},
-    }
-    return {
-        "task": task,
-        "kind": kind,
-        "n": 50,
-        name: own,
-        "baselines": baselines,
-        "super_learner": mixed,
-    }
+    constant = "median" if kind == "regression" else "majority"
+    methods = [changed(mixed, **{name: own})]
+    for learner, role, score in (
+        ("base", "network", own),
+        (constant, "baseline", nothing),
+        ("elastic_net", "baseline", other),
+        ("random_forest", "baseline", worse),
+    ):
+        methods.append(changed(method_of(kind, table, learner, role), **{name: score}))
+    target = target_of(table, methods, "label")
+    coverage = target.coverage.model_copy(update={"coverage": 0.9})
+    return task_of(kind, task, target.model_copy(update={"coverage": coverage}))
 
 
 @pytest.fixture
@@ -62,9 +85,8 @@ def results(tmp_path):
         ("ecam", report("days_1", "regression", 80, 50, 100)),
         ("mackerel", report("site", "classification", 0.7, 0.6, 0.5)),
     ):
-        path = tmp_path / dataset / "finetune/base" / made["task"] / "metrics.json"
-        path.parent.mkdir(parents=True)
-        write_json(path, made)
+        path = tmp_path / dataset / "finetune/base" / made.task / "scores.json"
+        made.write(path)
     return tmp_path
 
 
@@ -84,9 +106,9 @@ def test_repeats_are_averaged_in_units_of_the_constant(results):
 def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
     table = tmp_path / "scores.tsv"
     main(["scores", str(results), str(table)])
-    path = results / "ecam/finetune/base/days_1/metrics.json"
-    write_json(path, report("days_1", "regression", 70, 50, 100))
-    (results / "ecam/finetune/base/days_0/metrics.json").unlink()
+    path = results / "ecam/finetune/base/days_1/scores.json"
+    report("days_1", "regression", 70, 50, 100).write(path)
+    (results / "ecam/finetune/base/days_0/scores.json").unlink()
     main(["scores", str(results), str(table)])
     main(["report", str(table), str(tmp_path / "page.md"), str(tmp_path / "ranks.png")])
     found = pd.read_csv(table, sep="\t").query("task == 'ecam, days' and learner == 'AAM'")

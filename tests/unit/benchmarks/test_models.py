@@ -1,13 +1,13 @@
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from problems import predictions_of
+from task_reports import changed, method_of, target_of, task_of
 
 from aam.config.configuration import load
-from aam.evaluate.scores import MAIN
 from benchmarks import models
 
 MODEL = {"width": 16, "heads": 2, "asv_layers": 1, "sample_layers": 1, "patch_bp": 5}
@@ -48,16 +48,16 @@ def results(tmp_path) -> Path:
     for path in ("tokens/asvs.arrow", "views/samples.arrow", "inputs/tree.nwk", *metrics):
         (folder / path).parent.mkdir(parents=True)
         (folder / path).touch()
-    report = {"task": "age", "kind": "regression", "n": 9, "encoder": "frozen"}
-    report |= {"start": "pretrained", **dict.fromkeys(MAIN["regression"], 1.0)}
+    table = predictions_of(np.arange(9.0), np.arange(9.0) + 1, np.arange(9) % 3)
+    median = method_of("regression", table, "median")
     for number, name in enumerate(MODELS):
         pretrained, tuned = folder / "pretrain" / name, folder / "finetune" / name / "age"
         for made in (pretrained, tuned):
             made.mkdir(parents=True)
         history(name).to_parquet(pretrained / "history.parquet")
-        own = {**report, "model": name, "mae_fold_mean": 7.0 + number}
-        own["baselines"] = {"median": report}
-        (tuned / "metrics.json").write_text(json.dumps(own))
+        own = changed(method_of("regression", table, name, "network"), mae_fold_mean=7.0 + number)
+        target = target_of(table, [own, median], "age")
+        task_of("regression", "age", target, answer=name).write(tuned / "scores.json")
     return folder
 
 
@@ -124,7 +124,7 @@ def test_models_are_timed_in_turns_and_shown_with_scores_or_as_not_run(
         "| slow | transformer, 1 bp per token | advanced |  |  | not run |  | 20 | 0.700 |",
         "| NA | bilstm, 5 bp per token | advanced | 1,234 | 4 | 100 (0) |",
         "\n- device: none\n",
-        "\n- task age: encoder frozen, pretrained\n",
+        "\n- task age: recipe auto, pretrained\n",
     ):
         assert words in page
     assert (folder / "models_curves.tsv").is_file()

@@ -40,12 +40,12 @@ AGES = RNG.integers(0, 100, 60)
 def test_a_slip_or_a_code_is_named_with_its_samples_and_where_the_others_lie(values, far):
     observed = column(values)
     found = find_far_values(observed)
-    assert found["values"] == far
+    assert list(found.values) == far
     has_it = observed[observed.isin(far)]
-    assert found["count"] == len(has_it)
-    assert found["samples"] == sorted(has_it.index)[:SHOWN]
+    assert found.count == len(has_it)
+    assert list(found.samples) == sorted(has_it.index)[:SHOWN]
     others = observed[~observed.isin(far)]
-    assert (found["low"], found["high"]) == (others.min(), others.max())
+    assert (found.low, found.high) == (others.min(), others.max())
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_skewed_numbers_are_not_far(draw):
 def test_numbers_over_nine_powers_of_ten_are_told_by_the_largest():
     observed = column(10.0 ** np.linspace(-3, 6, 40))
     found = find_far_values(observed)
-    assert found["values"] == []
-    assert found["samples"] == ["s39", "s38", "s37"]
-    assert (found["low"], found["high"]) == (1e-3, 1e6)
+    assert found.values == ()
+    assert found.samples == ("s39", "s38", "s37")
+    assert (found.low, found.high) == (1e-3, 1e6)
 
 
 def test_few_samples_and_two_values_tell_nothing():

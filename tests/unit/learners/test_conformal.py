@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import predictions_of
 
-from aam.evaluate.coverage import report_intervals
-from aam.evaluate.metrics import calibration_metrics
+from aam.evaluate.method_scores import report_coverage
+from aam.evaluate.score_functions import calibration_scores
 from aam.learners.conformal import (
     Calibration,
     calibrated_probabilities,
@@ -61,7 +61,7 @@ def noise_scores(samples: int, seed: int, *, grouped: bool) -> dict[str, float]:
     observed = rng.choice(CLASSES, groups, p=[0.6, 0.25, 0.15])[group]
     table = predictions_of(observed, "a", group % 5, shares, CLASSES).assign(group=group)
     calibrated, constant = calibrated_probabilities(table, CLASSES)
-    return calibration_metrics(observed, calibrated, constant, CLASSES)
+    return calibration_scores(observed, calibrated, constant, CLASSES)
 
 
 def residual(samples: int = 600, seed: int = 0) -> pd.DataFrame:
@@ -90,15 +90,15 @@ def test_every_fold_is_calibrated_on_the_other_folds_alone(make):
 @pytest.mark.parametrize("make", [residual, numbers, classes])
 def test_intervals_cover_what_they_promise(make):
     table = make(3000)
-    report = report_intervals(cross_intervals(table))
-    assert report["coverage"] == pytest.approx(0.9, abs=0.02)
-    assert report["test"]["coverage"] == pytest.approx(0.9, abs=0.05)
-    assert report["test"]["n"] == 500
-    assert report["coverage_by_fold"].keys() == {"0", "1", "2", "3", "4"}
+    report = report_coverage(cross_intervals(table))
+    assert report.coverage == pytest.approx(0.9, abs=0.02)
+    assert report.test.coverage == pytest.approx(0.9, abs=0.05)
+    assert report.test.n == 500
+    assert report.by_fold.keys() == {0, 1, 2, 3, 4}
     newcomers = make(3000, seed=1)
     applied = Calibration.fit(table).apply(newcomers.drop(columns=["fold", "observed"]))
     full = applied.assign(fold=0, observed=newcomers["observed"])
-    assert report_intervals(full)["coverage"] == pytest.approx(0.9, abs=0.02)
+    assert report_coverage(full).coverage == pytest.approx(0.9, abs=0.02)
 
 
 def test_a_set_has_the_likeliest_class_and_those_of_enough_probability():
@@ -130,8 +130,8 @@ def test_too_few_samples_have_no_bounds_and_one_warning(caplog):
         intervals = cross_intervals(residual(9).assign(fold=[0, 1, 2] * 3))
     assert intervals[["lower", "upper"]].isna().all(axis=None)
     assert len(caplog.records) == 1
-    report = report_intervals(intervals)
-    assert (report["coverage"], report["width"]) == (1.0, None)
+    report = report_coverage(intervals)
+    assert (report.coverage, report.size) == (1.0, None)
 
 
 def test_calibration_comes_from_the_other_folds():
@@ -164,11 +164,11 @@ def test_probabilities_are_as_high_as_the_rare_class_is_frequent(signal):
     calibrated_NC, constant_NC = calibrated_probabilities(table, RARE)
     assert predicted_mean > 0.25, "the method itself balances classes"
     assert calibrated_NC[:, 1].mean() == pytest.approx(0.12, abs=0.02)
-    scores = calibration_metrics(table["observed"], calibrated_NC, constant_NC, RARE)
-    assert scores["constant_brier"] == pytest.approx(0.12 * 0.88, abs=0.002)
+    scores = calibration_scores(table["observed"], calibrated_NC, constant_NC, RARE)
+    assert scores.constant_brier == pytest.approx(0.12 * 0.88, abs=0.002)
     if signal:
-        assert scores["calibrated_brier"] < scores["constant_brier"]
-        assert scores["calibrated_log_loss"] < scores["constant_log_loss"]
+        assert scores.brier < scores.constant_brier
+        assert scores.log_loss < scores.constant_log_loss
 
 
 @pytest.mark.parametrize("samples", [40, 100])
@@ -178,7 +178,7 @@ def test_without_a_signal_calibrated_probabilities_are_as_good_as_the_constant(s
     for seed in range(40):
         scores = noise_scores(samples, seed, grouped=grouped)
         differences.append(
-            [scores[f"calibrated_{name}"] - scores[f"constant_{name}"] for name in LOSSES]
+            [getattr(scores, name) - getattr(scores, f"constant_{name}") for name in LOSSES]
         )
     mean = np.mean(differences, axis=0)
     error = np.std(differences, axis=0) / np.sqrt(len(differences))

@@ -1,31 +1,35 @@
 import html
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
-import page_reports
 import pandas as pd
 import pytest
-from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.figure import Figure
+from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
 from problems import predictions_of
+from task_reports import method_of, target_of, task_of
 
-from aam.evaluate.coverage import report_intervals
+from aam.data.target import Bounds
 from aam.evaluate.importance import Importance
-from aam.evaluate.scores import accuracy_table
-from aam.evaluate.target_report import score_method
+from aam.evaluate.scores import SUPER_LEARNER
+from aam.evaluate.task_report import (
+    Guessing,
+    MethodReport,
+    TargetReport,
+    TaskReport,
+    accuracy_table,
+)
 from aam.learners.conformal import cross_intervals
 from aam.report.figures import accuracy as accuracy_figure
 from aam.report.figures import distances, importance, rarefaction, task
 from aam.report.figures import history as training
 
-BOOTSTRAP = {"mae_fold_mean": [25.25, 36.5], "balanced_accuracy": None}
 BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
 
@@ -90,40 +94,63 @@ def ordination(path: Path) -> None:
     distances.draw_ordination(table, metadata, ["age", "host"], path)
 
 
-def regression_report(folds: int = 12, test: int = 0) -> tuple[pd.DataFrame, dict]:
+def regression_report(
+    folds: int = 12, test: int = 0, bounds: Bounds = (None, None)
+) -> tuple[pd.DataFrame, TaskReport]:
+    """Return intervals and scores of a number."""
     observed = np.arange(60.0)
     fold = np.where(np.arange(60) < test, -1, np.arange(60) % folds)
     table = predictions_of(observed, observed[::-1], fold)
-    scores = score_method("regression", table)
-    names = {"kind": "regression", "model": LONG, "task": LONG, "bootstrap": BOOTSTRAP}
-    names |= {"bounds": [None, None], "intervals": report_intervals(cross_intervals(table))}
-    return table, {**scores, **names, "baselines": {"median": scores, "knn_unifrac": scores}}
+    report = task_of("regression", LONG, regression_target(table, "age"))
+    report = report.model_copy(update={"bounds": bounds})
+    return cross_intervals(table, bounds), report
 
 
-def several_targets() -> tuple[pd.DataFrame, dict]:
+def regression_target(table: pd.DataFrame, column: str) -> TargetReport:
+    """Return networks, a mixture and two baselines that all predict alike."""
+    own = method_of("regression", table, "base", "network", interval=(25.25, 36.5))
+    others = [method_of("regression", table, name) for name in ("median", "knn_unifrac")]
+    return target_of(table, [own, *others], column)
+
+
+def several_targets() -> tuple[pd.DataFrame, TaskReport]:
     """Return two targets, the second with quantiles of its own width."""
     table, report = regression_report(3, test=9)
-    width = pd.Series(np.linspace(20, 40, 60))
-    low, high = table["predicted"] - width, table["predicted"] + width
-    quantiles = {"quantile:0.05": low, "quantile:0.95": high}
     large = table.assign(observed=10 * table["observed"])
-    parts = [large.assign(target="bmi"), table.assign(target="age", **quantiles)]
-    targets = {"age": report, "bmi": report}
-    return pd.concat(parts), {**report, "column": ["bmi", "age"], "targets": targets}
+    parts = [large.assign(target="bmi"), table.assign(target="age")]
+    (target,) = report.targets
+    targets = [target.model_copy(update={"column": name}) for name in ("bmi", "age")]
+    return pd.concat(parts), task_of("regression", LONG, *targets)
 
 
-def class_report(classes: int) -> tuple[pd.DataFrame, dict]:
-    names = np.array([f"{LONG}_{i}" for i in range(classes)])
+def class_report(classes: int) -> tuple[pd.DataFrame, TaskReport]:
+    names = [f"{LONG}_{i}" for i in range(classes)]
+    table, methods = classified(names)
+    return cross_intervals(table), task_of(
+        "classification", "site", target_of(table, methods, "site")
+    )
+
+
+def classified(names: list[str]) -> tuple[pd.DataFrame, list[MethodReport]]:
+    """Return predictions of classes, and methods that all predict them."""
+    classes = len(names)
     shares = np.random.default_rng(1).dirichlet(np.ones(classes), 4 * classes)
-    predicted, fold = names[shares.argmax(axis=1)], np.arange(4 * classes) % 3
+    predicted, fold = np.array(names)[shares.argmax(axis=1)], np.arange(4 * classes) % 3
     table = predictions_of(np.tile(names, 4), predicted, fold, shares, names)
-    scores = score_method("classification", table)
-    report = {"kind": "classification", "model": LONG, "task": "site", "bootstrap": BOOTSTRAP}
-    return table, {**scores, **report, "baselines": dict.fromkeys(BASELINES, scores)}
+    own = method_of("classification", table, "base", "network")
+    others = [own.model_copy(update={"name": name, "role": "baseline"}) for name in BASELINES]
+    return table, [own, *others]
 
 
 def accuracy(path: Path) -> None:
     accuracy_figure.draw(accuracy_table([regression_report()[1], class_report(3)[1]]), path)
+
+
+def importance_report(**changes: Any) -> TaskReport:
+    """Return a task whose importances are drawn."""
+    table = predictions_of(np.arange(20.0), np.arange(20.0) + 1, np.arange(20) % 3)
+    method = method_of("regression", table, "base", "network", **changes)
+    return task_of("regression", "age", target_of(table, [method], "age"))
 
 
 def important(path: Path, outputs: int, asvs: int = 30) -> None:
@@ -141,7 +168,7 @@ def important(path: Path, outputs: int, asvs: int = 30) -> None:
     tree = path.with_suffix(".nwk")
     tree.write_text(f"(({','.join(f'{name}:1' for name in ids)}):0.3);")
     check = {**explained.check(), "gradients": 0.9712}
-    importance.draw(explained.table(ids, ids), tree, check, page_reports.regression(), path)
+    importance.draw(explained.table(ids, ids), tree, check, importance_report(), path)
 
 
 FIGURES: dict[str, Callable[[Path], None]] = {
@@ -175,29 +202,29 @@ def test_figure_is_whole_and_bounded(name, tmp_path, figures):
 
 
 @pytest.mark.parametrize("make", [regression_report, lambda: class_report(2)])
-def test_a_figure_says_whose_intervals_and_probabilities_it_draws(make, figures, tmp_path):
+def test_a_figure_says_whose_predictions_and_probabilities_it_draws(make, figures, tmp_path):
     table, report = make()
-    report["model"] = "m"
     task.draw(table, report, tmp_path / "alone.png")
-    task.draw(table, {**report, "super_learner": report}, tmp_path / "mixed.png")
+    (target,) = report.targets
+    mixed = target.best.model_copy(update={"name": SUPER_LEARNER, "role": "super learner"})
+    changes = {"methods": (mixed, *target.methods), "leading": SUPER_LEARNER}
+    several = task_of(report.kind, report.task, target.model_copy(update=changes))
+    task.draw(table, several, tmp_path / "mixed.png")
     texts = [[text.get_text() for text in figure.findobj(Text)] for figure in figures]
     assert not any("super learner" in text for text in texts[0])
     assert "AAM" in texts[0], "its bar"
     drawn = ["Predicted by "]
-    if report["kind"] != "regression":
+    if report.kind != "regression":
         drawn = ["Predicted by ", "Accuracy", "ROC", "Calibration"]
     for name in drawn:
         titles_of_panels = [text for text in texts[1] if name in text]
-        assert any("AAM alone, not the super learner" in text for text in titles_of_panels), name
+        assert any("the super learner" in text for text in titles_of_panels), name
 
 
 def test_names_are_text_and_no_formulas(tmp_path):
-    table, report = class_report(2)
-    first, *_ = report["confusion"]["classes"]
-    text = json.dumps(report).replace(first, "$\\\\frac{1}{$")
-    columns = {f"probability:{first}": "probability:$\\frac{1}{$"}
-    table = table.replace(first, "$\\frac{1}{$").rename(columns=columns)
-    task.draw(table, json.loads(text), tmp_path / "classes.svg")
+    table, methods = classified(["$\\frac{1}{$", "other"])
+    report = task_of("classification", "site", target_of(table, methods, "site"))
+    task.draw(cross_intervals(table), report, tmp_path / "classes.svg")
     assert "$\\frac{1}{$" in (tmp_path / "classes.svg").read_text(encoding="utf-8")
 
 
@@ -255,24 +282,14 @@ def test_a_watched_run_shows_what_it_took_in_plain_units(figures, tmp_path):
     assert waiting.get_ylim() == (0, 10)
 
 
-def ends_of_intervals(figure: Figure) -> np.ndarray:
-    """Return the vertical places [P] of a band's edges, or of the ends of lines."""
-    kinds = PolyCollection | LineCollection
-    (shape,) = [
-        collection for collection in figure.axes[0].collections if isinstance(collection, kinds)
-    ]
-    return np.concatenate([path.vertices[:, 1] for path in shape.get_paths()])
-
-
-@pytest.mark.parametrize("quantiles", [False, True])
-def test_intervals_are_cut_at_the_bounds_as_those_of_the_table_are(figures, tmp_path, quantiles):
-    table, report = regression_report(3)
-    if quantiles:
-        wide = {"quantile:0.05": table["predicted"] - 30, "quantile:0.95": table["predicted"] + 30}
-        table = table.assign(**wide)
-    for bounds in ([None, None], [0, 55.5]):
-        task.draw(table, {**report, "bounds": bounds, "task": "t"}, tmp_path / "predictions.png")
-    free, cut = (ends_of_intervals(figure) for figure in figures)
+def test_intervals_are_those_of_the_table(figures, tmp_path):
+    for bounds in ((None, None), (0, 55.5)):
+        task.draw(*regression_report(3, bounds=bounds), tmp_path / "predictions.png")
+    ends = []
+    for figure in figures:
+        lines = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
+        ends.append(np.concatenate([path.vertices[:, 1] for path in lines[0].get_paths()]))
+    free, cut = ends
     assert free.min() < 0
     assert free.max() > 60
     assert (cut.min(), cut.max()) == (0, 55.5)
@@ -285,7 +302,7 @@ def test_bars_stand_beside_their_tips_which_are_called_by_their_taxa(figures, tm
     columns |= {"feature-id": ["B", "TACGTAGGAA", "C"], "taxon": taxa}
     (tmp_path / "tree.nwk").write_text("((TACGTAGGAA:1,B:2):0.5,C:4);")
     check = {"outputs": ["age"], "samples": 3, "gradients": None}
-    table, tree, report = pd.DataFrame(columns), tmp_path / "tree.nwk", page_reports.regression()
+    table, tree, report = pd.DataFrame(columns), tmp_path / "tree.nwk", importance_report()
     importance.draw(table, tree, check, report, tmp_path / "p.svg")
     labels = [label.get_text() for label in figures[0].axes[1].get_yticklabels()]
     widths = [bar.get_width() for bar in figures[0].axes[-1].patches]
@@ -301,7 +318,8 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
         {"feature-id": ["A", "B"], "importance": [2.0, 1.0], "direction": [1.0, -1.0]}
     )
     check = {"outputs": ["age"], "samples": 3, "gradients": 0.9}
-    report = page_reports.regression(guessing=page_reports.guessing(9.0, -1.0, p))
+    guessing = Guessing(score=9.0, difference=-1.0, corrected_t_p=p)
+    report = importance_report(guessing=guessing)
     path = tmp_path / "importance.svg"
     importance.draw(table, tmp_path / "tree.nwk", check, report, path)
     text = path.read_text(encoding="utf-8")
@@ -311,15 +329,12 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
 
 def test_classes_have_their_own_order_and_none_is_left_out_of_a_legend(tmp_path, figures):
     """The keys of the report are sorted as text; Matplotlib hides labels such as `_b`."""
-    table, report = class_report(3)
     words = ["2", "_b", "10"]
-    names = dict(zip(report["confusion"]["classes"], words, strict=True))
-    columns = {f"probability:{old}": f"probability:{new}" for old, new in names.items()}
-    table = table.rename(columns=columns)
-    table = table.assign(**{key: table[key].map(names) for key in ("observed", "predicted")})
-    report = {**report, **score_method("classification", table)}
-    written = json.loads(json.dumps(report, sort_keys=True))
-    task.draw(table, written, tmp_path / "classes.svg")
+    table, methods = classified(words)
+    report = task_of("classification", "site", target_of(table, methods, "site"))
+    report.write(tmp_path / "scores.json")
+    written = TaskReport.read(tmp_path / "scores.json")
+    task.draw(cross_intervals(table), written, tmp_path / "classes.svg")
     _, recall, roc, *_ = figures[0].axes
     for texts in (recall.get_yticklabels(), roc.get_legend().get_texts()):
         assert [text.get_text().split()[0] for text in texts] == words

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from page_reports import baseline_report, classes, comparison, guessing, mixed, regression
 
-from aam.evaluate.scores import accuracy_table, is_better, split_targets
+from aam.evaluate.scores import is_better
 from aam.report.page.cautions import Caution
 from aam.report.page.details import HIDDEN_IMPORTANCES
+from aam.report.page.mappings import accuracy_rows, split_targets
 from aam.report.page.methods import MethodsText
 from aam.report.page.render import (
     EncoderSection,
@@ -56,7 +57,7 @@ def sections(*reports: dict[str, Any]) -> list[TaskSection]:
 def test_tasks_stand_in_the_order_of_the_configuration_on_the_page_and_in_the_table():
     reports = [{**regression(), "task": name} for name in ("weight", "age", "bmi")]
     assert [one.name for one in sections(*reports)] == ["weight", "age", "bmi"]
-    assert list(dict.fromkeys(accuracy_table(reports)["task"])) == ["weight", "age", "bmi"]
+    assert list(dict.fromkeys(accuracy_rows(reports)["task"])) == ["weight", "age", "bmi"]
 
 
 def test_targets_stand_in_the_order_of_the_configuration():

@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from stage_calls import as_outputs
+from task_reports import changed, comparison, method_of, target_of, task_of
 
 from aam.config.figures import PLOTS
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances
-from aam.evaluate.coverage import report_intervals
-from aam.evaluate.target_report import score_method
+from aam.evaluate.scores import SUPER_LEARNER
+from aam.evaluate.task_report import Guessing, TaskReport
 from aam.learners import conformal
-from aam.learners.conformal import cross_intervals
 from aam.stages import summary
 from aam.stages.baselines import fit_baselines
 from aam.stages.benchmark_accuracy import gather_accuracy
@@ -112,30 +112,6 @@ def test_baselines_join_stores_by_sample_see_all_views_and_give_the_same_bytes(t
     assert predicted.max() == 215
 
 
-def described(headline: str, predictions: pd.DataFrame) -> dict:
-    """Return what scoring adds to the scores."""
-    return {
-        "evaluation": "transductive",
-        "encoder": "auto",
-        "recipes": {
-            "kernel": {"score": 0.5, "weight": 0.25},
-            "partial": {"score": 0.75, "weight": 0.75},
-        },
-        "bounds": [None, None],
-        "column": "a column",
-        "structure": {"column": "host", "groups": 4, "independent": False, "stated": True},
-        "guessing": {"score": 6.0, "difference": -5.0, "corrected_t_p": 0.0123},
-        "confounders": [],
-        "far_values": None,
-        "draws": None,
-        "start": "pretrained",
-        "start_directory": None,
-        "labels": 1.0,
-        "bootstrap": {headline: [0.875, 1.25]},
-        "intervals": report_intervals(cross_intervals(predictions)),
-    }
-
-
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the results of one model and two tasks, and the table of their accuracy."""
@@ -154,42 +130,42 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "samples_per_s": 512.0,
         "parameters": 123456,
     }
-    write_json(root / "pretrain" / "base" / "metrics.json", pretraining)
+    write_json(root / "pretrain" / "base" / "scores.json", pretraining)
     ids = [f"s{i}" for i in range(12)]
     observed = np.arange(12.0)
     table = pd.DataFrame({"sample-id": ids, "fold": np.arange(12) % 3, "observed": observed})
     metadata = pd.DataFrame({"study|id": ["x", "y"] * 6}, index=ids)
-    own, other = (
-        score_method("regression", table.assign(predicted=observed + error), metadata)
-        for error in (1.0, 4.0)
+    against = comparison(-3.0, 0.0123, holm_p=0.0246, folds=3, folds_won=1.0)
+    own = table.assign(predicted=observed + 1)
+    network = method_of(
+        "regression",
+        own,
+        "base",
+        "network",
+        metadata,
+        interval=(0.875, 1.25),
+        comparisons={"random_forest": against},
     )
-    against = {"folds": 3, "difference": -3.0, "folds_won": 1.0, "corrected_t_p": 0.0123}
-    against |= {"holm_p": 0.0246, "wilcoxon_folds_p": None, "wilcoxon_samples_p": 1e-7}
-    age = {
-        **own,
-        "model": "base",
-        "task": "age",
-        "kind": "regression",
-        **described("mae_fold_mean", table.assign(predicted=observed + 1)),
-        "comparisons": {"random_forest": against},
-        "baselines": {"median": other, "random_forest": {**other, "mae_fold_mean": 2.5}},
-    }
+    other = method_of("regression", table.assign(predicted=observed + 4), "median", labels=metadata)
+    forest = changed(other, mae_fold_mean=2.5).model_copy(update={"name": "random_forest"})
+    age = task_of("regression", "age", target_of(own, [network, other, forest], "a column"))
     site = table.assign(observed=["a", "b"] * 6, predicted=["a", "a"] * 6)
     site = site.assign(**{"probability:a": 0.6, "probability:b": 0.4})
-    scores = score_method("classification", site)
-    of_site = {
-        **scores,
-        **{"model": "base", "task": "site", "kind": "classification"},
-        "comparisons": {"knn_unifrac": {**against, "holm_p": 0.5}},
-        **described("balanced_accuracy", site),
-        "guessing": {"score": 0.5, "difference": -0.01, "corrected_t_p": 0.4},
-        "constant_brier": 0.5,
-        "constant_log_loss": 0.7,
-        "baselines": {"knn_unifrac": {**scores, "balanced_accuracy": 0.75}},
-    }
-    for report, predictions in ((age, table.assign(predicted=observed + 1)), (of_site, site)):
-        folder = root / "finetune" / "base" / report["task"]
-        write_json(folder / "metrics.json", report)
+    network = method_of(
+        "classification",
+        site,
+        "base",
+        "network",
+        interval=(0.875, 1.25),
+        guessing=Guessing(score=0.5, difference=-0.01, corrected_t_p=0.4),
+        comparisons={"knn_unifrac": against.model_copy(update={"holm_p": 0.5})},
+    )
+    neighbours = method_of("classification", site, "knn_unifrac")
+    neighbours = changed(neighbours, balanced_accuracy=0.75)
+    of_site = task_of("classification", "site", target_of(site, [network, neighbours], "a column"))
+    for report, predictions in ((age, own), (of_site, site)):
+        folder = root / "finetune" / "base" / report.task
+        report.write(folder / "scores.json")
         predictions.to_csv(folder / "intervals.tsv", sep="\t", index=False)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
@@ -197,19 +173,27 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     reads = csr_array(np.full((12, 1), 1000, np.int64))
     write_biom(root / "inputs" / "table.biom", FeatureTable(ids, ["asv"], reads), {})
     (root / "benchmark").mkdir()
-    metrics = sorted(root.glob("finetune/*/*/metrics.json"))
-    gather_accuracy(metrics=metrics, table_out=root / "benchmark/accuracy.tsv")
+    scores = sorted(root.glob("finetune/*/*/scores.json"))
+    gather_accuracy(scores=scores, table_out=root / "benchmark/accuracy.tsv")
     return root
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """Change the report of the only target of a task, in its file."""
+    report = TaskReport.read(path)
+    (target,) = report.targets
+    changed_target = target.model_copy(update=changes)
+    report.model_copy(update={"targets": (changed_target,)}).write(path)
 
 
 def test_accuracy_has_a_row_per_model_and_baseline(results):
     table = pd.read_csv(results / "benchmark/accuracy.tsv", sep="\t")
     assert table[["task", "name", "role"]].to_numpy().tolist() == [
-        ["age", "base", "model"],
+        ["age", "base", "network"],
         ["age", "random_forest", "baseline"],
         ["age", "median", "baseline"],
         ["site", "knn_unifrac", "baseline"],
-        ["site", "base", "model"],
+        ["site", "base", "network"],
     ]
     assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
 
@@ -274,8 +258,8 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     figure, prediction, mixed, *dropped = (results / name for name in files)
     page, text = summed_up(
         results,
-        pretrain=[results / "pretrain" / "base" / "metrics.json"],
-        finetune=sorted(results.glob("finetune/*/*/metrics.json")),
+        pretrain=[results / "pretrain" / "base" / "scores.json"],
+        finetune=sorted(results.glob("finetune/*/*/scores.json")),
         accuracy=results / "benchmark" / "accuracy.tsv",
         figures=[figure],
         predictions=[prediction, mixed],
@@ -356,7 +340,7 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
     page, text = summed_up(
         results,
         pretrain=[],
-        finetune=sorted(results.glob("finetune/*/*/metrics.json")),
+        finetune=sorted(results.glob("finetune/*/*/scores.json")),
         predictions=paths,
     )
     for _, words in expected:
@@ -365,7 +349,7 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
-    summed_up(results, pretrain=[], finetune=sorted(results.glob("finetune/*/*/metrics.json")))
+    summed_up(results, pretrain=[], finetune=sorted(results.glob("finetune/*/*/scores.json")))
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
     assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
@@ -375,8 +359,9 @@ def test_lost_samples_are_counted_among_all_that_were_imported(results):
     """Not among the labelled ones, which may be few."""
     dropped = results / "dropped.tsv"
     dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
-    age = results / "finetune/base/age/metrics.json"
-    write_json(age, {**json.loads(age.read_text()), "n": 3})
+    age = results / "finetune/base/age/scores.json"
+    (target,) = TaskReport.read(age).targets
+    rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
     page, _ = summed_up(results, finetune=[age], dropped=[dropped])
     assert "have too few reads for the rarefaction depth" not in page
 
@@ -396,13 +381,13 @@ def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
     table.to_csv(site / "intervals.tsv", sep="\t", index=False)
-    page, _ = summed_up(results, finetune=[site / "metrics.json"])
+    page, _ = summed_up(results, finetune=[site / "scores.json"])
     assert "<td>01</td>" in page
     assert "<td>02</td>" in page
 
 
 def test_a_task_that_is_not_explained_says_so(results):
-    site = results / "finetune/base/site/metrics.json"
+    site = results / "finetune/base/site/scores.json"
     for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
         page, _ = summed_up(results, pretrain=[], finetune=[site], importance=importance)
         assert ("the configuration says importance: false" in page) == says_so
@@ -411,14 +396,17 @@ def test_a_task_that_is_not_explained_says_so(results):
 
 @pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])
 def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, said):
-    path = results / "finetune" / "base" / "age" / "metrics.json"
-    write_json(path, {**json.loads(path.read_text()), "labels": labels})
+    path = results / "finetune" / "base" / "age" / "scores.json"
+    (target,) = TaskReport.read(path).targets
+    training = target.best.training.model_copy(update={"labels": labels})
+    network = target.best.model_copy(update={"training": training})
+    rewrite(path, methods=(network, *target.methods[1:]))
     page, _ = summed_up(results, pretrain=[], finetune=[path])
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
 def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
-    scores = [results / "finetune" / "base" / name / "metrics.json" for name in ("site", "age")]
+    scores = [results / "finetune" / "base" / name / "scores.json" for name in ("site", "age")]
     # What an earlier configuration called a task.
     shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
     left_over = ["finetune/base/years"]
@@ -444,7 +432,7 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
     write_notes(notes[0], [common, Note("No metadata for 'S01'.", is_caution=True)])
     write_notes(notes[1], [common])
     page, text = summed_up(
-        results, finetune=sorted(results.glob("finetune/*/*/metrics.json")), notes=notes
+        results, finetune=sorted(results.glob("finetune/*/*/scores.json")), notes=notes
     )
     assert page.count(common.text) == text.count(common.text) == 1
     assert 'class="light caution">Caution</span><span>No metadata for' in page
@@ -452,20 +440,23 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
 
 
 def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
-    age = json.loads((results / "finetune/base/age/metrics.json").read_text())
-    for key in ("encoder", "start", "labels", "evaluation", "recipes"):
-        age.pop(key, None)
+    age = TaskReport.read(results / "finetune/base/age/scores.json")
+    (target,) = age.targets
+    changes = {"name": SUPER_LEARNER, "role": "super learner", "training": None}
+    mixed = target.best.model_copy(update=changes)
+    methods = (mixed, *target.methods[1:])
     first = results / "first" / "age"
-    write_json(first / "metrics.json", {**age, "model": "kernel machine", "is_baseline": True})
+    target = target.model_copy(update={"methods": methods, "leading": SUPER_LEARNER})
+    task_of("regression", "age", target, answer="first").write(first / "scores.json")
     shutil.copy(results / "finetune/base/age/intervals.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
-    closing = summary.closing_summary(results / "first.html", [first / "metrics.json"])
+    closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
     assert f"{results.name}, age: Works: " in closing
     monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
     outputs = {"report": results / "first.html", "summary": results / "first.md"}
     inputs = {
-        "finetune": [first / "metrics.json"],
+        "finetune": [first / "scores.json"],
         "intervals": [first / "intervals.tsv"],
         "table": results / "inputs" / "table.biom",
     }
@@ -481,9 +472,9 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
 
 
 def test_an_encoder_that_was_used_as_it_came_says_so(results):
-    path = results / "pretrain" / "base" / "metrics.json"
+    path = results / "pretrain" / "base" / "scores.json"
     write_json(path, {**json.loads(path.read_text()), "steps": 0})
-    age = results / "finetune" / "base" / "age" / "metrics.json"
+    age = results / "finetune" / "base" / "age" / "scores.json"
     page, _ = summed_up(results, pretrain=[path], finetune=[age])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page

@@ -22,16 +22,16 @@ from aam.data.predictions import by_baseline, read_predictions
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.scored_task import ScoredTask
+from aam.evaluate.task_report import TaskReport
 from aam.learners.conformal import Calibration
 from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import super_learner
 from aam.reference_tree.nearest import reverse_complement
-from aam.report.labels import KERNEL_MACHINE
-from aam.stages.first import score_baselines
 from aam.stages.first_super_learner import keep_baselines
 from aam.stages.predict_first import predict_by_baselines
+from aam.stages.score import score_task
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
@@ -137,7 +137,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     metadata = pd.DataFrame({"sample_id": study.folds["sample-id"], "host": "a"})
     metadata.to_parquet(tmp_path / "metadata")
     names = ("baselines", "nested_baselines", "folds")
-    outputs = {name: tmp_path / name for name in ("metrics", "intervals", "predictions")}
+    outputs = {name: tmp_path / name for name in ("scores", "intervals")}
     several = sorted(set(study.folds) - {"sample-id", "fold", "observed", "group"})
     settings = {
         **{key: study.settings[key] for key in ("kind", "classes", "bounds")},
@@ -147,15 +147,13 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
         "report_by": [],
     }
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    score_baselines(**inputs, task=ScoredTask.read(settings), **as_outputs(outputs))
-    report = read_json(outputs["metrics"])
-    scored = report.get("targets", {"": report})
+    score_task(**inputs, task=ScoredTask.read(settings), **as_outputs(outputs))
+    report = TaskReport.read(outputs["scores"])
+    scored = {key.column: target for key, target in report.by_key()}
     mixtures = read_json(kept / "super_learner.json")["mixtures"]
     assert mixtures.keys() == scored.keys()
     for target, mixture in mixtures.items():
-        weights = dict(mixture["weights"])
-        weights[KERNEL_MACHINE] = weights.pop("svm_clr")
-        assert weights == scored[target]["super_learner"]["weights"]
+        assert mixture["weights"] == scored[target].best.mixing.weights
     told = read_predictions(outputs["intervals"])
     own = read_predictions(kept / "cross_validation.tsv")
     assert told["predicted"].tolist() == own["predicted"].tolist()

@@ -1,6 +1,8 @@
-import json
+"""The scores of a task, of networks and baselines or of baselines alone."""
+
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,24 +13,25 @@ from problems import nested_of
 from stage_calls import as_outputs
 
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate import task_report
-from aam.evaluate.bootstrap import bootstrap_intervals
+from aam.evaluate import task_scores
+from aam.evaluate.bootstrap import bootstrap_interval
 from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.scores import accuracy_table
-from aam.stages.score import score_model
+from aam.evaluate.task_report import (
+    NetworkTraining,
+    Structure,
+    TargetReport,
+    TaskReport,
+    accuracy_table,
+)
+from aam.stages.score import score_task
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
 
 RECIPES = {"kernel": 0.25, "full": 0.75}
 """Their weights."""
 CLASSES = ["low", "mid", "high"]
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "names": {"dataset": "d", "model": "m", "task": "t"},
-    "encoder": "full",
-    "start": "pretrained",
-    "labels": 1.0,
-    "evaluation": "transductive",
-    "start_directory": None,
     "column": "age",
     "structure": {"column": "host", "stated": True},
     "kind": "regression",
@@ -36,6 +39,13 @@ SETTINGS = {
     "bounds": [None, None],
     "report_by": [],
 }
+TRAINING = NetworkTraining(
+    recipe="full",
+    start="pretrained",
+    labels=1.0,
+    evaluation="transductive",
+    start_directory=None,
+)
 
 
 @pytest.fixture
@@ -47,30 +57,38 @@ def folds() -> pd.DataFrame:
 
 
 @pytest.fixture
-def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., dict]:
-    def run(own: pd.DataFrame, baselines: pd.DataFrame, **changes) -> dict:
-        names = ("predictions", "baselines", "folds", "metadata", "recipes")
-        names = (*names, "nested", "nested_baselines")
+def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., TaskReport]:
+    """Return what scores predictions of networks, or none, and of baselines."""
+
+    def run(
+        own: pd.DataFrame | None, baselines: pd.DataFrame, labels: float = 1.0, **changes: Any
+    ) -> TaskReport:
+        names = ("baselines", "folds", "metadata", "nested_baselines")
         files = {name: tmp_path / name for name in names}
-        outputs = {name: tmp_path / name for name in ("metrics", "intervals")}
-        write_predictions(files["predictions"], own)
+        outputs = {name: tmp_path / name for name in ("scores", "intervals")}
         write_predictions(files["baselines"], baselines)
-        nested_of(own).to_parquet(files["nested"])
         is_constant = baselines["baseline"].isin(["median", "majority"])
         nested_of(baselines[~is_constant]).to_parquet(files["nested_baselines"])
         folds.to_csv(files["folds"], sep="\t", index=False)
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
-        write_predictions(files["recipes"], of_recipes(own))
-        settings = {**SETTINGS, **changes}
-        keys = ("encoder", "start", "labels", "evaluation", "start_directory")
-        training = {key: settings[key] for key in keys}
-        task = ScoredTask.read(settings)
-        score_model(**files, task=task, **training, **as_outputs(outputs))
-        return json.loads(outputs["metrics"].read_text())
+        if own is not None:
+            files |= {name: tmp_path / name for name in ("predictions", "nested", "recipes")}
+            write_predictions(files["predictions"], own)
+            nested_of(own).to_parquet(files["nested"])
+            write_predictions(files["recipes"], of_recipes(own))
+        task = ScoredTask.read({**SETTINGS, **changes})
+        training = TRAINING.model_copy(update={"labels": labels})
+        score_task(**files, task=task, training=training, **as_outputs(outputs))
+        return TaskReport.read(outputs["scores"])
 
     return run
+
+
+def only(report: TaskReport) -> TargetReport:
+    (target,) = report.targets
+    return target
 
 
 def of_recipes(own: pd.DataFrame) -> pd.DataFrame:
@@ -87,77 +105,111 @@ def predicted(folds: pd.DataFrame, error: float) -> pd.DataFrame:
     return folds.drop(columns="group").assign(predicted=folds["observed"] + noise)
 
 
-def test_a_model_is_compared_with_every_baseline_and_mixed_with_them(folds, scored):
+def test_networks_are_compared_with_every_baseline_and_mixed_with_them(folds, scored):
     own, other = (predicted(folds, error) for error in (1.0, 40.0))
     forest = own.sample(frac=1, random_state=0).assign(baseline="random_forest")
     forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
     baselines = pd.concat([other.assign(baseline="median"), forest])
     report = scored(own, baselines, report_by=["study"])
-    assert {name: one["weight"] for name, one in report["recipes"].items()} == RECIPES
-    scores = {name: one["score"] for name, one in report["recipes"].items()}
-    mae = report["mae_fold_mean"]
+    assert (report.answer, report.task) == ("m", "t")
+    target = only(report)
+    networks = target.networks
+    assert {name: one.weight for name, one in networks.training.recipes.items()} == RECIPES
+    scores = {name: one.score for name, one in networks.training.recipes.items()}
+    mae = networks.scores["mae_fold_mean"]
     assert scores == pytest.approx({"kernel": mae, "full": 3 * mae}, rel=1e-6)
-    assert report["mae_by"]["study"].keys() == {"a", "b"}
-    assert (report["model"], report["task"], report["start"]) == ("m", "t", "pretrained")
-    assert (report["evaluation"], report["labels"]) == ("transductive", 1.0)
-    assert report["baselines"].keys() == {"median", "random_forest"}
-    assert report["comparisons"].keys() == {"random_forest"}
-    against = report["comparisons"]["random_forest"]
-    assert against["difference"] == pytest.approx(0, abs=1e-6)
-    assert against["holm_p"] == against["corrected_t_p"]
-    assert against["wilcoxon_samples_p"] > 0.05
-    guessing = report["guessing"]
-    assert guessing["score"] + guessing["difference"] == pytest.approx(mae)
-    assert guessing["difference"] < 0
-    assert guessing["corrected_t_p"] < 0.05
-    mixed = report["super_learner"]
-    assert mixed["guessing"]["score"] == guessing["score"]
-    assert mixed["guessing"]["difference"] < guessing["difference"]
+    assert networks.by["study"].keys() == {"a", "b"}
+    assert networks.training.evaluation == "transductive"
+    assert [one.name for one in target.baselines] == ["median", "random_forest"]
+    assert networks.comparisons.keys() == {"random_forest"}
+    against = networks.comparisons["random_forest"]
+    assert against.difference == pytest.approx(0, abs=1e-6)
+    assert against.holm_p == against.corrected_t_p
+    assert against.wilcoxon_samples_p > 0.05
+    guessing = networks.guessing
+    assert guessing.score + guessing.difference == pytest.approx(mae)
+    assert guessing.difference < 0
+    assert guessing.corrected_t_p < 0.05
+    mixed = target.best
+    assert mixed is target.super_learner
+    assert mixed.guessing.score == guessing.score
+    assert mixed.guessing.difference < guessing.difference
     # Errors of opposite signs: half of each, and nothing of the constant.
-    assert mixed["weights"] == pytest.approx({"m": 0.5, "random_forest": 0.5}, abs=0.01)
-    assert mixed["mae_pooled"] < 0.1 * report["mae_pooled"]
-    assert mixed["without_own"]["mae_pooled"] == report["baselines"]["random_forest"]["mae_pooled"]
-    assert mixed["without_own"]["comparison"]["difference"] < 0
-    low, high = report["bootstrap"]["mae_fold_mean"]
-    assert low < report["mae_fold_mean"] < high
-    # A forest of all labels is not mixed with a model of few.
+    weights = mixed.mixing.weights
+    assert weights == pytest.approx({"m": 0.5, "random_forest": 0.5}, abs=0.01)
+    assert mixed.scores["mae_pooled"] < 0.1 * networks.scores["mae_pooled"]
+    without = mixed.mixing.without_networks
+    assert without.score == target.method("random_forest").scores["mae_fold_mean"]
+    assert without.comparison.difference < 0
+    low, high = networks.interval
+    assert low < mae < high
+    # A forest of all labels is not mixed with networks of few.
     few = scored(own, baselines, labels=0.1, bounds=[0, None])
-    assert (few["labels"], few["bounds"]) == (0.1, [0, None])
-    assert "super_learner" not in few
-    assert few["comparisons"] == report["comparisons"]
+    assert few.bounds == (0, None)
+    assert only(few).super_learner is None
+    assert only(few).best is only(few).networks
+    assert only(few).best.comparisons == networks.comparisons
+
+
+def test_baselines_alone_are_mixed_where_there_are_several(folds, scored, tmp_path):
+    median, forest, machine = (
+        predicted(folds, error).assign(baseline=name)
+        for name, error in (("median", 90.0), ("random_forest", 9.0), ("svm_clr", 4.0))
+    )
+    target = only(scored(None, pd.concat([median, forest, machine])))
+    assert target.networks is None
+    assert target.best is target.super_learner
+    assert target.best.mixing.weights.keys() == {"random_forest", "svm_clr"}
+    assert target.best.mixing.without_networks is None
+    assert target.best.comparisons.keys() == {"random_forest", "svm_clr"}
+    for method in target.baselines:
+        assert method.interval[0] < method.scores["mae_fold_mean"] < method.interval[1]
+    assert only(scored(None, pd.concat([median, forest]))).leading == "random_forest"
+    report = scored(None, median)
+    assert (report.answer, only(report).leading) == ("first", "median")
+
+
+def test_scores_of_another_version_are_refused_in_one_sentence(folds, scored, tmp_path):
+    scored(None, predicted(folds, 1.0).assign(baseline="median"))
+    path = tmp_path / "scores"
+    path.write_text(path.read_text().replace('"leading"', '"first"'))
+    with pytest.raises(InputError, match="delete the file and run again"):
+        TaskReport.read(path)
 
 
 def test_a_column_that_is_not_there_writes_nothing(folds, scored, tmp_path):
     own = predicted(folds, 1.0)
     with pytest.raises(InputError, match="'studdy'.*study"):
         scored(own, own.assign(baseline="median"), report_by=["studdy"])
-    assert not (tmp_path / "metrics").exists()
+    assert not (tmp_path / "scores").exists()
 
 
 def test_groups_are_drawn_whole_and_no_test_is_made_over_their_samples(folds, scored, tmp_path):
     folds["group"] = [f"host{int(name) // 6}-{int(name) % 3}" for name in folds["sample-id"]]
     # The predictions are in another order than the folds.
     own = predicted(folds, 5.0).sample(frac=1, random_state=1)
-    report = scored(own, own.assign(baseline="random_forest", predicted=own["observed"] + 9.0))
+    forest = own.assign(baseline="random_forest", predicted=own["observed"] + 9.0)
+    target = only(scored(own, forest))
     written = read_predictions(tmp_path / "predictions")
     by_id = folds.set_index("sample-id")["group"].loc[written["sample-id"]]
     seed = seed_of("bootstrap", "d", "t")
     groups = folds["group"].nunique()
-    structure = {"column": "host", "groups": groups, "independent": False, "stated": True}
-    assert report["structure"] == structure
-    assert "wilcoxon_samples_p" not in report["comparisons"]["random_forest"]
-    assert report["bootstrap"] == bootstrap_intervals("regression", written, by_id, seed)
-    assert report["bootstrap"] != bootstrap_intervals("regression", written, folds["group"], seed)
+    structure = Structure(column="host", groups=groups, independent=False, stated=True)
+    assert target.structure == structure
+    assert target.networks.comparisons["random_forest"].wilcoxon_samples_p is None
+    interval = target.networks.interval
+    assert interval == bootstrap_interval("regression", written, by_id, seed)
+    assert interval != bootstrap_interval("regression", written, folds["group"], seed)
 
 
 def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
     own = predicted(folds, 5.0)
     settings = {"column": None, "stated": False}
-    report = scored(own, own.assign(baseline="median"), structure=settings)
-    assert report["structure"] == {**settings, "groups": None, "independent": True}
+    target = only(scored(own, own.assign(baseline="median"), structure=settings))
+    assert target.structure == Structure(**settings, groups=None, independent=True)
     folds["group"] = "host" + folds["sample-id"]
-    report = scored(own, own.assign(baseline="median"), structure=settings)
-    assert report["structure"] == {**settings, "groups": len(folds), "independent": True}
+    target = only(scored(own, own.assign(baseline="median"), structure=settings))
+    assert target.structure == Structure(**settings, groups=len(folds), independent=True)
 
 
 def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
@@ -170,9 +222,9 @@ def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, sco
         asked.update(more, target=target, metadata=metadata)
         return [{"column": "plate", "score": 1.0, "kind": "exact"}]
 
-    monkeypatch.setattr(task_report, "confounders", confounders)
-    report = scored(own, own.assign(baseline="median"))
-    assert report["confounders"] == [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    monkeypatch.setattr(task_scores, "confounders", confounders)
+    (found,) = only(scored(own, own.assign(baseline="median"))).confounders
+    assert (found.column, found.score, found.kind) == ("plate", 1.0, "exact")
     known = folds[4:].set_index("sample-id")
     assert asked["target"].to_dict() == known["observed"].to_dict()
     assert asked["metadata"].index.tolist() == known.index.tolist()
@@ -183,15 +235,15 @@ def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, sco
 def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds, scored, tmp_path):
     folds.loc[:3, "fold"] = -1
     own = predicted(folds, 5.0)
-    report = scored(own, own.assign(baseline="median"))
-    assert report["n"] == len(own) - 4
-    assert report["test"]["n"] == report["baselines"]["median"]["test"]["n"] == 4
-    assert report["intervals"]["test"]["n"] == 4
+    target = only(scored(own, own.assign(baseline="median")))
+    assert target.networks.n == len(own) - 4
+    assert target.networks.test.n == target.method("median").test.n == 4
+    assert target.coverage.test.n == 4
     table = pd.read_csv(tmp_path / "intervals", sep="\t", dtype={"sample-id": str})
     assert list(table) == ["sample-id", "fold", "observed", "predicted", "lower", "upper"]
     assert table["sample-id"].tolist() == own["sample-id"].tolist()
     covered = table["observed"].between(table["lower"], table["upper"])
-    assert report["intervals"]["coverage"] == covered[table["fold"] >= 0].mean()
+    assert target.coverage.coverage == covered[table["fold"] >= 0].mean()
 
 
 def test_the_table_of_intervals_is_of_the_super_learner_where_there_is_one(folds, scored, tmp_path):
@@ -200,28 +252,26 @@ def test_the_table_of_intervals_is_of_the_super_learner_where_there_is_one(folds
     forest = own.assign(predicted=own["observed"] + error.to_numpy()[::-1])
     low, high = own["predicted"] - 20, own["predicted"] + 20
     wide = own.assign(**{"quantile:0.05": low, "quantile:0.95": high})
-    report = scored(wide, forest.assign(baseline="random_forest"))
-    mixed = report["super_learner"]["intervals"]
+    target = only(scored(wide, forest.assign(baseline="random_forest")))
     table = pd.read_csv(tmp_path / "intervals", sep="\t", dtype={"sample-id": str})
     covered = table["observed"].between(table["lower"], table["upper"])
-    assert mixed["coverage"] == pytest.approx(covered.mean())
-    assert mixed["width"] == pytest.approx((table["upper"] - table["lower"]).mean(), rel=1e-6)
+    assert target.coverage.coverage == pytest.approx(covered.mean())
+    size = (table["upper"] - table["lower"]).mean()
+    assert target.coverage.size == pytest.approx(size, rel=1e-6)
     error = (table["predicted"] - table["observed"]).abs().mean()
-    assert error == pytest.approx(report["super_learner"]["mae_pooled"], rel=1e-6)
-    assert mixed["width"] != pytest.approx(report["intervals"]["width"], rel=0.01)
+    assert error == pytest.approx(target.super_learner.scores["mae_pooled"], rel=1e-6)
 
 
 def test_every_target_of_a_task_is_scored(folds, scored, tmp_path):
     small = predicted(folds, 1.0).assign(target="bmi")
     large = predicted(folds, 9.0).assign(target="age")
     both = pd.concat([small, large])
-    report = scored(both, both.assign(baseline="median"))
-    bmi = report["targets"]["bmi"]
-    age = report["targets"]["age"]
-    assert {key: report[key] for key in bmi} == bmi
-    assert age["mae_pooled"] > 5 * bmi["mae_pooled"]
-    assert age["intervals"]["width"] > 5 * bmi["intervals"]["width"]
-    assert age["baselines"]["median"]["mae_pooled"] == age["mae_pooled"]
+    report = scored(both, both.assign(baseline="median"), column=["bmi", "age"])
+    assert report.columns == ("bmi", "age")
+    bmi, age = report.targets
+    assert age.best.scores["mae_pooled"] > 5 * bmi.best.scores["mae_pooled"]
+    assert age.coverage.size > 5 * bmi.coverage.size
+    assert age.method("median").scores["mae_pooled"] == age.best.scores["mae_pooled"]
     table = pd.read_csv(tmp_path / "intervals", sep="\t")
     assert table["target"].tolist() == both["target"].tolist()
 
@@ -233,17 +283,19 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(folds, scored, tm
     wrong = np.where(np.arange(len(folds)) < 6, "high", own["observed"])
     own = own.assign(predicted=wrong, **dict(sorted(shares.items())))
     report = scored(own, own.assign(baseline="majority"), kind="ordinal", classes=CLASSES)
-    assert report["confusion"]["classes"] == CLASSES
-    assert report["mae_ranks"] == pytest.approx((2 * 2 + 2 * 1) / len(folds))
+    networks = only(report).networks
+    assert networks.confusion.classes == tuple(CLASSES)
+    assert networks.scores["mae_ranks"] == pytest.approx((2 * 2 + 2 * 1) / len(folds))
     guess = 1 / len(CLASSES)
-    assert report["guessing"]["score"] == report["baselines"]["majority"]["balanced_accuracy"]
-    assert report["guessing"]["score"] == pytest.approx(guess)
-    assert report["balanced_accuracy"] == pytest.approx(guess + report["guessing"]["difference"])
+    majority = only(report).method("majority")
+    assert networks.guessing.score == majority.scores["balanced_accuracy"] == pytest.approx(guess)
+    assert majority.interval is None
+    accuracy = networks.scores["balanced_accuracy"]
+    assert accuracy == pytest.approx(guess + networks.guessing.difference)
     row = accuracy_table([report]).set_index("name").loc["majority"]
     assert row["balanced_accuracy"] == pytest.approx(guess)
-    assert row["accuracy"] == report["accuracy"]
-    low, high = report["bootstrap"]["quadratic_kappa"]
-    assert low < report["quadratic_kappa"] < high
+    assert row["accuracy"] == networks.scores["accuracy"]
     shown = ["likeliest", "prediction_set", *(f"probability:{name}" for name in CLASSES)]
     assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-5:] == shown
-    assert report["intervals"]["set_size"] >= 1
+    assert only(report).coverage.size >= 1
+    assert sum(one.n for one in only(report).reliability) == len(folds)

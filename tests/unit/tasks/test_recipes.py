@@ -1,3 +1,5 @@
+import dataclasses
+import math
 import shutil
 
 import numpy as np
@@ -206,3 +208,22 @@ def test_a_fold_is_predicted_by_its_recipes_with_their_shares(new_task, ask, mon
             np.testing.assert_allclose(
                 mixed_LC[fold == number], sum(parts)[fold == number], rtol=1e-4
             )
+
+
+def test_the_seconds_of_transformers_are_those_that_the_constants_were_fitted_with(setup):
+    """By these the recipes were chosen whose scores are published: 12 weights per width squared."""
+    own = setup()
+    shape = own.make_encoder(0, 0).shape
+    shape = dataclasses.replace(shape, encoder="transformer", ffn_ratio=4)
+    store = own.store
+    asvs = 15 * store.offsets[len(store.sample_ids)] / len(store.sample_ids)
+    patches = 0.4 * math.ceil(own.tokens.tokens.shape[1] / shape.patch_bp)
+    found = {}
+    for name, blocks in (("partial", 3.3), ("full", 3.3 + patches)):
+        settings = recipe_settings(own, shape, name, 15)
+        operations = 6 * 12 * shape.width**2 * blocks * asvs * settings.epochs
+        found[name] = recipes.seconds(own, shape, settings, 15)
+        assert found[name] == pytest.approx(operations / recipes.SPEED)
+    lstm = dataclasses.replace(shape, encoder="bilstm")
+    settings = recipe_settings(own, lstm, "full", 15)
+    assert found["partial"] < recipes.seconds(own, lstm, settings, 15) < found["full"]

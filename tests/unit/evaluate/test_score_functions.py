@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.evaluate import metrics
+from aam.evaluate import score_functions
 from aam.evaluate.scores import CLASSIFICATION, ORDINAL, REGRESSION
+from aam.evaluate.task_report import ClassScores, SubsetScore
 
 NUMBERS = st.integers(-50, 50).map(float)
 ROWS = st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 3)), min_size=2, max_size=30)
@@ -18,7 +19,7 @@ def probabilities(predicted: list[str]) -> np.ndarray:
 
 
 def test_regression_by_hand():
-    scores = metrics.regression_metrics([0, 10, 20, 30], [2, 10, 26, 26], [0, 0, 0, 1])
+    scores = score_functions.regression_scores([0, 10, 20, 30], [2, 10, 26, 26], [0, 0, 0, 1])
     fold_means = [(2 + 0 + 6) / 3, 4]
     assert scores["mae_fold_mean"] == pytest.approx(np.mean(fold_means))
     assert scores["mae_fold_sd"] == pytest.approx(np.std(fold_means, ddof=1))
@@ -30,33 +31,33 @@ def test_regression_by_hand():
 
 
 def test_what_never_varies_has_no_correlation_and_one_fold_no_spread():
-    scores = metrics.regression_metrics([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], [0, 0, 0])
+    scores = score_functions.regression_scores([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], [0, 0, 0])
     assert scores["pearson"] is scores["spearman"] is scores["mae_fold_sd"] is None
     assert scores["r2_pooled"] == pytest.approx(0)
     names = ["b", "b"]
     given = names, names, probabilities(names), CLASSES, [0, 1]
-    scores = metrics.classification_metrics(*given, ordinal=True)
+    scores = score_functions.classification_scores(*given, ordinal=True)
     assert (scores["quadratic_kappa"], scores["mae_ranks"]) == (None, 0)
 
 
 @settings(deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_regression_ignores_the_order_of_samples_and_subsets_add_up(rows, random):
-    first = metrics.regression_metrics(*zip(*rows, strict=True))
-    second = metrics.regression_metrics(*zip(*random.sample(rows, len(rows)), strict=True))
+    first = score_functions.regression_scores(*zip(*rows, strict=True))
+    second = score_functions.regression_scores(*zip(*random.sample(rows, len(rows)), strict=True))
     for name in REGRESSION:
         assert (second[name] is None) == (first[name] is None)
         assert (second[name] or 0) == pytest.approx(first[name] or 0, abs=1e-9)
     json.dumps(first, allow_nan=False)
     observed, predicted, fold = map(np.array, zip(*rows, strict=True))
-    parts = metrics.means_by_label("mae", np.abs(observed - predicted), fold)
-    total = sum(part["n"] * part["mae"] for part in parts.values())
+    parts = score_functions.means_by_label(np.abs(observed - predicted), fold)
+    total = sum(part.n * part.score for part in parts.values())
     assert total / len(rows) == pytest.approx(first["mae_pooled"])
 
 
 def test_samples_without_a_label_are_in_no_subset():
-    parts = metrics.means_by_label("mae", [1, 2, 4, 8], ["x", None, "x", float("nan")])
-    assert parts == {"x": {"n": 2, "mae": 2.5}}
+    parts = score_functions.means_by_label([1, 2, 4, 8], ["x", None, "x", float("nan")])
+    assert parts == {"x": SubsetScore(n=2, score=2.5)}
 
 
 def test_classification_by_hand():
@@ -64,33 +65,37 @@ def test_classification_by_hand():
     predicted = ["a", "a", "b", "b", "b", "a"]
     shares = probabilities(predicted)
     folds = [0, 0, 1, 1, 1, 1]
-    scores = metrics.classification_metrics(observed, predicted, shares, CLASSES, folds)
+    scores = score_functions.classification_scores(observed, predicted, shares, CLASSES, folds)
     assert scores["accuracy"] == pytest.approx(4 / 6)
     assert scores["accuracy_fold_mean"] == pytest.approx((1 + 0.5) / 2)
     assert scores["balanced_accuracy"] == pytest.approx((2 / 3 + 1 + 0) / 3)
     assert scores["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)
-    table = metrics.per_class_table(observed, predicted, shares, CLASSES)
-    areas = [table[name]["roc_auc"] for name in CLASSES]
+    table = score_functions.per_class_table(observed, predicted, shares, CLASSES)
+    areas = [table[name].roc_auc for name in CLASSES]
     assert areas == pytest.approx([2 / 3, 7 / 8, 1 / 2])
     assert scores["roc_auc"] == pytest.approx(np.mean(areas))
     assert tuple(scores) == tuple(CLASSIFICATION)
-    content = metrics.confusion(observed, predicted, CLASSES)
-    assert content == {"classes": CLASSES, "counts": [[2, 1, 0], [0, 2, 0], [1, 0, 0]]}
+    content = score_functions.confusion(observed, predicted, CLASSES)
+    assert content.classes == tuple(CLASSES)
+    assert content.counts == ((2, 1, 0), (0, 2, 0), (1, 0, 0))
 
 
 def test_an_absent_class_leaves_the_area_undefined_and_the_rest_defined():
     observed, predicted = ["a", "b", "a"], ["a", "c", "a"]
     pair = observed, predicted, probabilities(predicted), CLASSES
-    scores, table = metrics.classification_metrics(*pair, [0, 1, 1]), metrics.per_class_table(*pair)
+    scores, table = (
+        score_functions.classification_scores(*pair, [0, 1, 1]),
+        score_functions.per_class_table(*pair),
+    )
     assert (scores["roc_auc"], scores["balanced_accuracy"]) == (None, 0.5)
-    assert table["c"] == {"n": 0, "precision": 0.0, "recall": None, "f1": 0.0, "roc_auc": None}
-    assert table["b"]["precision"] is None
+    assert table["c"] == ClassScores(n=0, precision=0.0, recall=None, f1=0.0, roc_auc=None)
+    assert table["b"].precision is None
 
 
 def test_ordered_classes_are_scored_by_their_distance():
     observed, near, far = ["a", "b", "c", "c"], ["b", "b", "c", "c"], ["c", "b", "c", "c"]
     close, distant = (
-        metrics.classification_metrics(
+        score_functions.classification_scores(
             observed, guess, probabilities(guess), CLASSES, [0, 0, 1, 1], ordinal=True
         )
         for guess in (near, far)
@@ -110,19 +115,21 @@ def test_bins_of_reliability_hold_every_sample_once_whatever_their_order(rows):
     observed = [CLASSES[code] for code, _ in rows]
     top = np.array([0.4 + 0.1 * level for _, level in rows])
     shares = np.stack([top, (1 - top) / 2, (1 - top) / 2], axis=1)
-    bins = metrics.reliability(observed, shares, CLASSES)
-    assert sum(row["n"] for row in bins) == len(rows)
-    right = sum(row["n"] * row["accuracy"] for row in bins)
+    bins = score_functions.reliability(observed, shares, CLASSES)
+    assert sum(row.n for row in bins) == len(rows)
+    right = sum(row.n * row.accuracy for row in bins)
     assert right == pytest.approx(observed.count("a"))
-    assert metrics.reliability(observed[::-1], shares[::-1], CLASSES) == [
-        {key: pytest.approx(value) for key, value in row.items()} for row in bins
-    ]
+    backwards = score_functions.reliability(observed[::-1], shares[::-1], CLASSES)
+    for one, other in zip(bins, backwards, strict=True):
+        assert dict(other) == pytest.approx(dict(one))
 
 
 def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy():
     observed = ["a"] * 8 + ["b"] * 2 + ["a"] * 5 + ["b"] * 5
     top = np.repeat([0.9, 0.6], 10)
-    scores = metrics.probability_metrics(observed, np.stack([top, 1 - top], axis=1), ["a", "b"])
+    scores = score_functions.probability_scores(
+        observed, np.stack([top, 1 - top], axis=1), ["a", "b"]
+    )
     assert scores["ece"] == pytest.approx((0.1 + 0.1) / 2)
     truth = np.array([name == "a" for name in observed], dtype=float)
     assert scores["brier"] == pytest.approx(np.mean((top - truth) ** 2))

@@ -25,6 +25,13 @@ from scipy import stats
 from sklearn import metrics
 
 from aam.data.predictions import LEAST_PROBABILITY, class_codes, mean_recall
+from aam.evaluate.task_report import (
+    CalibratedScores,
+    ClassScores,
+    Confusion,
+    ReliabilityBin,
+    SubsetScore,
+)
 
 BINS = 10
 """Bins of a reliability table, of as many samples each as ties allow."""
@@ -32,7 +39,7 @@ BINS = 10
 Scores = dict[str, float | None]
 
 
-def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
+def regression_scores(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> Scores:
     """Score predictions of numbers.
 
     Parameters
@@ -64,7 +71,7 @@ def regression_metrics(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLik
     }
 
 
-def classification_metrics(
+def classification_scores(
     observed: ArrayLike,
     predicted: ArrayLike,
     probabilities: ArrayLike,
@@ -106,14 +113,14 @@ def classification_metrics(
         "macro_f1": _number(metrics.f1_score(truth, guess, average="macro", zero_division=0)),
         "mcc": _number(metrics.matthews_corrcoef(truth, guess)) if varies else 0.0,
         "roc_auc": None if None in areas else _number(np.mean(np.array(areas, dtype=float))),
-        **probability_metrics(truth, probabilities, classes),
+        **probability_scores(truth, probabilities, classes),
     }
     if ordinal:
-        scores |= _rank_metrics(truth, guess, classes)
+        scores |= _rank_scores(truth, guess, classes)
     return scores
 
 
-def _rank_metrics(
+def _rank_scores(
     truth: NDArray[np.str_], guess: NDArray[np.str_], classes: Sequence[str]
 ) -> Scores:
     """Return the scores of classes with an order, by how many steps predictions are off."""
@@ -130,7 +137,7 @@ def _rank_metrics(
     }
 
 
-def probability_metrics(
+def probability_scores(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> Scores:
     """Score probabilities of classes.
@@ -151,16 +158,16 @@ def probability_metrics(
     normal_NC = shares_NC / shares_NC.sum(axis=1, keepdims=True)
     codes = class_codes(observed, classes)
     bins = reliability(observed, shares_NC, classes)
-    gaps = [row["n"] * abs(row["accuracy"] - row["confidence"]) for row in bins]
+    gaps = [one.n * abs(one.accuracy - one.confidence) for one in bins]
     return {
         "brier": _number(metrics.brier_score_loss(codes, normal_NC, labels=range(len(classes)))),
         "ece": _number(sum(gaps) / len(codes)),
     }
 
 
-def calibration_metrics(
+def calibration_scores(
     observed: ArrayLike, calibrated: ArrayLike, constant: ArrayLike, classes: Sequence[str]
-) -> Scores:
+) -> CalibratedScores:
     """Score calibrated probabilities, and next to them a constant: how frequent classes are.
 
     Parameters
@@ -172,19 +179,18 @@ def calibration_metrics(
 
     Returns
     -------
-    dict
-        `calibrated_brier`, `calibrated_log_loss`, `calibrated_ece`, `constant_brier` and
-        `constant_log_loss`; losses are means over samples, in nats.
+    CalibratedScores
+        Losses are means over samples, in nats.
     """
-    scores = probability_metrics(observed, calibrated, classes)
-    reference = probability_metrics(observed, constant, classes)
-    return {
-        "calibrated_brier": scores["brier"],
-        "calibrated_log_loss": _log_loss(observed, calibrated, classes),
-        "calibrated_ece": scores["ece"],
-        "constant_brier": reference["brier"],
-        "constant_log_loss": _log_loss(observed, constant, classes),
-    }
+    scores = probability_scores(observed, calibrated, classes)
+    reference = probability_scores(observed, constant, classes)
+    return CalibratedScores(
+        brier=scores["brier"],
+        log_loss=_log_loss(observed, calibrated, classes),
+        ece=scores["ece"],
+        constant_brier=reference["brier"],
+        constant_log_loss=_log_loss(observed, constant, classes),
+    )
 
 
 def _log_loss(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]) -> float:
@@ -197,7 +203,7 @@ def _log_loss(observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[s
 
 def reliability(
     observed: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[ReliabilityBin]:
     """Bin samples by the probability of their likeliest class, the least sure first.
 
     Parameters
@@ -207,9 +213,8 @@ def reliability(
 
     Returns
     -------
-    list of dict
-        `n`, `confidence` (mean probability of the likeliest class) and `accuracy` of each bin;
-        samples of the same probability share a bin.
+    list of ReliabilityBin
+        Samples of the same probability share a bin.
     """
     share_NC = _numbers(probabilities)
     is_right_N = share_NC.argmax(axis=1) == class_codes(observed, classes)
@@ -221,11 +226,11 @@ def reliability(
     for number in np.unique(bin_N):
         rows = np.flatnonzero(bin_N == number)
         bins.append(
-            {
-                "n": len(rows),
-                "confidence": float(confidence_N[rows].mean()),
-                "accuracy": float(is_right_N[rows].mean()),
-            }
+            ReliabilityBin(
+                n=len(rows),
+                confidence=float(confidence_N[rows].mean()),
+                accuracy=float(is_right_N[rows].mean()),
+            )
         )
     return bins
 
@@ -245,7 +250,7 @@ def fold_errors(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> N
 
 def per_class_table(
     observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
-) -> dict[str, Scores]:
+) -> dict[str, ClassScores]:
     """Return the scores of every class.
 
     Parameters
@@ -256,7 +261,7 @@ def per_class_table(
     Returns
     -------
     dict
-        By class: `n` (observed), `precision`, `recall`, `f1` and `roc_auc`, None where undefined.
+        By class; `n` are the samples that have it.
     """
     truth = _names(observed)
     guess = _names(predicted)
@@ -265,55 +270,43 @@ def per_class_table(
     )
     areas = _areas(truth, probabilities, classes)
     return {
-        name: {
-            "n": int(support[i]),
-            "precision": _number(precision[i]),
-            "recall": _number(recall[i]),
-            "f1": _number(f1[i]),
-            "roc_auc": areas[i],
-        }
+        name: ClassScores(
+            n=int(support[i]),
+            precision=_number(precision[i]),
+            recall=_number(recall[i]),
+            f1=_number(f1[i]),
+            roc_auc=areas[i],
+        )
         for i, name in enumerate(classes)
     }
 
 
-def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> dict[str, Any]:
+def confusion(observed: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> Confusion:
     """Return the counts of observed and predicted classes.
 
     Parameters
     ----------
     observed, predicted, classes
         Names of classes: see the module.
-
-    Returns
-    -------
-    dict
-        `classes`, and `counts`: rows are observed classes, columns predicted ones, [C, C].
     """
     counts = metrics.confusion_matrix(_names(observed), _names(predicted), labels=list(classes))
-    return {"classes": list(classes), "counts": counts.tolist()}
+    return Confusion(classes=tuple(classes), counts=tuple(map(tuple, counts.tolist())))
 
 
-def means_by_label(name: str, values: ArrayLike, labels: ArrayLike) -> dict[str, Scores]:
+def means_by_label(values: ArrayLike, labels: ArrayLike) -> dict[str, SubsetScore]:
     """Return the mean of values for each label.
 
     Parameters
     ----------
-    name
-        What the values are called in the result.
     values
         Numbers, [N].
     labels
         Label of each sample, [N]; samples whose label is missing are left out.
-
-    Returns
-    -------
-    dict
-        By label: `n`, and the mean under `name`.
     """
     label_N = pd.Series(np.asarray(labels, dtype=object)).dropna().map(str)
     # The mean is NumPy's: that of pandas differs in the last bits.
     return {
-        str(label): {"n": len(part), name: _number(part.to_numpy().mean())}
+        str(label): SubsetScore(n=len(part), score=_number(part.to_numpy().mean()))
         for label, part in pd.Series(_numbers(values)).groupby(label_N)
     }
 

@@ -1,0 +1,475 @@
+"""All that is scored of a task, target by target: what `scores.json` and `intervals.tsv` hold."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from aam.config.baselines import CONSTANTS
+from aam.data.confounding import confounders
+from aam.data.folds import units_of
+from aam.data.metadata import metadata_column
+from aam.data.predictions import (
+    DRAW,
+    GROUP,
+    PROBABILITY,
+    TARGET,
+    UNNESTED,
+    by_baseline,
+    by_target,
+)
+from aam.evaluate.bootstrap import bootstrap_interval
+from aam.evaluate.comparison import compare, compare_with_guessing
+from aam.evaluate.far_values import find_far_values
+from aam.evaluate.method_scores import (
+    bin_probabilities,
+    headline_score,
+    report_coverage,
+    score_folds,
+    score_with_calibration,
+)
+from aam.evaluate.scored_task import ScoredTask
+from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
+from aam.evaluate.task_report import (
+    FIRST,
+    Chosen,
+    Comparison,
+    Confounder,
+    Draws,
+    MethodReport,
+    Mixing,
+    NetworkTraining,
+    Recipe,
+    Role,
+    Structure,
+    TargetReport,
+    TaskReport,
+    Unnested,
+    WithoutNetworks,
+)
+from aam.learners.conformal import cross_intervals
+from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target, super_learner
+from aam.util.seeds import seed_of
+
+logger = logging.getLogger(__name__)
+
+INTERVALS = (
+    "sample-id",
+    TARGET,
+    "fold",
+    "observed",
+    "predicted",
+    "lower",
+    "upper",
+    "likeliest",
+    "prediction_set",
+)
+"""Columns of the table of intervals, as far as the kind of target has them; then probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """What the networks of a model predict for a task, and how they were trained.
+
+    Attributes
+    ----------
+    model
+        Name of the model.
+    predictions, nested, recipes
+        What `aam.stages.finetune` writes: cross-validated predictions, nested ones, and the
+        predictions and weights of each recipe.
+    training
+        How they were trained, without what is different for each target.
+    """
+
+    model: str
+    predictions: pd.DataFrame
+    nested: pd.DataFrame
+    recipes: pd.DataFrame
+    training: NetworkTraining
+
+
+def report_task(
+    task: ScoredTask,
+    *,
+    networks: Networks | None,
+    baselines: pd.DataFrame,
+    nested_baselines: pd.DataFrame,
+    group: pd.Series,
+    metadata: pd.DataFrame,
+    provenance: Mapping[str, str] = {},
+) -> tuple[TaskReport, pd.DataFrame]:
+    """Score all methods of a task, and mix them.
+
+    Parameters
+    ----------
+    task
+        What is predicted, what it is called, and by what scores are reported.
+    networks
+        None: baselines alone answer.
+    baselines, nested_baselines
+        What `aam.stages.baselines` writes: predictions and nested ones.
+    group
+        Group of each sample of the folds, by sample ID.
+    metadata
+        That of all samples.
+    provenance
+        Where the scores come from (`aam.util.provenance`).
+
+    Returns
+    -------
+    report : TaskReport
+        The content of `scores.json`.
+    intervals : pandas.DataFrame
+        Predictions of the leading method of each target, with intervals or sets.
+    """
+    baselines = _order_classes(baselines, task.classes)
+    tables = by_baseline(baselines)
+    learners = learners_by_target(baselines, _order_classes(nested_baselines, task.classes))
+    columns = [task.column] if isinstance(task.column, str) else task.column
+    network_of = {} if networks is None else _split_networks(task, networks)
+    targets = []
+    parts = []
+    for column in columns:
+        # Tables of a task of one column do not name it.
+        target = column if len(columns) > 1 else ""
+        target_report, intervals = _report_target(
+            task,
+            column,
+            network=network_of.get(target),
+            baselines={name: part[target] for name, part in tables.items()},
+            learners=learners.get(target, {}),
+            group=group,
+            metadata=metadata,
+        )
+        targets.append(target_report)
+        parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
+    report = TaskReport(
+        task=task.names["task"],
+        answer=FIRST if networks is None else networks.model,
+        kind=task.kind,
+        classes=None if task.classes is None else tuple(task.classes),
+        bounds=task.bounds,
+        targets=tuple(targets),
+        provenance=dict(provenance),
+    )
+    intervals = pd.concat(parts, ignore_index=True)
+    return report, intervals[_shown_columns(intervals)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Network:
+    """The networks of a model for one target."""
+
+    name: str
+    learner: Learner
+    training: NetworkTraining
+
+
+def _split_networks(task: ScoredTask, networks: Networks) -> dict[str, _Network]:
+    """Return what networks predict of each target, and how they were trained."""
+    nested = by_target(_order_classes(networks.nested, task.classes))
+    recipes = by_target(networks.recipes)
+    network_of = {}
+    for target, table in by_target(_order_classes(networks.predictions, task.classes)).items():
+        unnested = None
+        if UNNESTED in table:
+            flattered = table.assign(predicted=table[UNNESTED])
+            unnested = _score_unnested(task.kind, table, flattered)
+        described = {
+            "recipes": _score_recipes(task.kind, recipes[target]),
+            "unnested": unnested,
+            "draws": _score_draws(task.kind, table),
+        }
+        network_of[target] = _Network(
+            name=networks.model,
+            learner=Learner(table, nested.get(target, NO_NESTED)),
+            training=networks.training.model_copy(update=described),
+        )
+    return network_of
+
+
+def _score_recipes(kind: str, predictions: pd.DataFrame) -> dict[str, Recipe]:
+    """Return the score of each recipe on one target, and its mean weight over the folds."""
+    recipes = {}
+    for name, part in _scored(predictions).groupby("recipe", sort=False):
+        weight = pd.to_numeric(part.groupby("fold")["weight"].first())
+        score = headline_score(kind, part)
+        recipes[str(name)] = Recipe(score=score, weight=float(weight.mean()))
+    return recipes
+
+
+@dataclass(frozen=True, eq=False)
+class _Method:
+    """A method with its predictions."""
+
+    report: MethodReport
+    predictions: pd.DataFrame
+
+
+def _report_target(
+    task: ScoredTask,
+    column: str,
+    *,
+    network: _Network | None,
+    baselines: Mapping[str, pd.DataFrame],
+    learners: Mapping[str, Learner],
+    group: pd.Series,
+    metadata: pd.DataFrame,
+) -> tuple[TargetReport, pd.DataFrame]:
+    """Score all methods on one target.
+
+    Parameters
+    ----------
+    task
+        What is predicted.
+    column
+        The target.
+    network
+        What networks predict; None: there are none.
+    baselines
+        Predictions of every baseline by its name.
+    learners
+        Those that a super learner mixes, with their nested predictions.
+    group, metadata
+        See `report_task`.
+
+    Returns
+    -------
+    report : TargetReport
+        The report.
+    intervals : pandas.DataFrame
+        Predictions of the leading method with intervals or sets.
+    """
+    tables = [*baselines.values()] if network is None else [network.learner.predictions]
+    samples = _scored(tables[0])
+    scoring = _Scoring(
+        kind=task.kind,
+        labels={name: metadata_column(metadata, name) for name in task.report_by},
+        group=group,
+        structure=_describe_structure(group.loc[samples["sample-id"]], task.structure),
+        rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
+        # The seed names no model: all models of a task are resampled alike.
+        seed=seed_of("bootstrap", task.names["dataset"], task.names["task"]),
+    )
+    methods = _score_methods(scoring, network, baselines, learners)
+    leading = _find_leading(methods)
+    intervals = cross_intervals(scoring.name_units(leading.predictions), task.bounds)
+    far_values = None
+    if task.kind == "regression":
+        observed = tables[0].set_index("sample-id")["observed"]
+        far_values = find_far_values(pd.to_numeric(observed))
+    report = TargetReport(
+        column=column,
+        structure=scoring.structure,
+        far_values=far_values,
+        confounders=_find_confounders(task, samples, metadata, group),
+        methods=tuple(method.report for method in methods),
+        leading=leading.report.name,
+        coverage=report_coverage(intervals),
+        reliability=bin_probabilities(_scored(leading.predictions)),
+    )
+    return report, intervals
+
+
+def _score_methods(
+    scoring: "_Scoring",
+    network: _Network | None,
+    baselines: Mapping[str, pd.DataFrame],
+    learners: Mapping[str, Learner],
+) -> list[_Method]:
+    """Score networks, the super learner where there is one, and the baselines."""
+    methods = []
+    mixed = dict(learners)
+    # Baselines that know all labels would hide what networks do with few.
+    is_mixed = len(learners) > 1
+    if network is not None:
+        table = network.learner.predictions
+        report = scoring.compare_with_rivals(scoring.score(network.name, "network", table), table)
+        methods.append(_Method(report.model_copy(update={"training": network.training}), table))
+        mixed = {network.name: network.learner, **learners}
+        is_mixed = len(learners) > 0 and network.training.labels == 1
+    if is_mixed:
+        methods.append(_mix(scoring, mixed, baselines=None if network is None else learners))
+    for name, table in baselines.items():
+        methods.append(_Method(scoring.score(name, "baseline", table), table))
+    return methods
+
+
+def _mix(
+    scoring: "_Scoring",
+    learners: Mapping[str, Learner],
+    *,
+    baselines: Mapping[str, Learner] | None,
+) -> _Method:
+    """Mix several methods and score the mixture; `baselines` are those of them, beside networks."""
+    kind = scoring.kind
+    units = units_of(scoring.group)
+    mixed = super_learner(learners, units)
+    table = mixed.predictions
+    without_networks = None
+    if baselines is not None:
+        without = super_learner(baselines, units).predictions
+        without_networks = WithoutNetworks(
+            score=headline_score(kind, without), comparison=scoring.compare(table, without)
+        )
+    mixing = Mixing(
+        weights=dict(mixed.mixture.weights),
+        temperatures=dict(mixed.mixture.temperatures),
+        unnested=_score_unnested(kind, table, mixed.unnested),
+        chosen=Chosen(
+            score=headline_score(kind, mixed.chosen),
+            learners=dict(mixed.names),
+            comparison=scoring.compare(table, mixed.chosen),
+        ),
+        without_networks=without_networks,
+    )
+    report = scoring.compare_with_rivals(
+        scoring.score(SUPER_LEARNER, "super learner", table), table
+    )
+    return _Method(report.model_copy(update={"mixing": mixing}), table)
+
+
+def _find_leading(methods: Sequence[_Method]) -> _Method:
+    """Return the method whose predictions come first: see `TargetReport.leading`."""
+
+    def rank(method: _Method) -> int:
+        if method.report.role == "baseline":
+            return 3 if method.report.name in CONSTANTS else 2
+        return 0 if method.report.role == "super learner" else 1
+
+    return min(methods, key=rank)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scoring:
+    """How the methods of a target are scored, and what they are compared with."""
+
+    kind: str
+    labels: Mapping[str, pd.Series]
+    """Columns of the metadata, by sample ID, within whose values is scored too."""
+    group: pd.Series
+    """Group of each sample, by sample ID."""
+    structure: Structure
+    rivals: Mapping[str, pd.DataFrame]
+    """Predictions of the baselines to compare with, by their names."""
+    seed: int
+
+    def name_units(self, predictions: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with what probabilities are calibrated by: who belongs together."""
+        units = units_of(self.group).loc[predictions["sample-id"]].to_numpy()
+        return predictions.assign(**{GROUP: units})
+
+    def score(self, name: str, role: Role, predictions: pd.DataFrame) -> MethodReport:
+        """Return the scores of a method, and log the headline score."""
+        scores, test, recalibration = score_with_calibration(
+            self.kind, self.name_units(predictions), self.labels
+        )
+        rows = _scored(predictions)
+        guessing = compare_with_guessing(self.kind, rows)
+        groups_N = self.group.loc[rows["sample-id"]].to_numpy()
+        headline = HEADLINE[self.kind]
+        report = MethodReport(
+            **dict(scores),
+            name=name,
+            role=role,
+            folds=score_folds(self.kind, rows),
+            test=test,
+            guessing=guessing,
+            interval=bootstrap_interval(self.kind, rows, groups_N, self.seed),
+            recalibration=recalibration,
+        )
+        if name in CONSTANTS and self.kind != "regression":
+            # The majority of the other folds is right less often than one guess in K: see
+            # `compare_with_guessing`.
+            shown = {**scores.scores, headline: guessing.score}
+            report = report.model_copy(update={"scores": shown, "interval": None})
+        logger.info("%s: %s %.4g", name, headline, report.scores[headline])
+        return report
+
+    def compare(self, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
+        """Return the comparison of two methods on the samples of fold 0 and above."""
+        return compare(
+            self.kind, _scored(first), _scored(second), independent=self.structure.independent
+        )
+
+    def compare_with_rivals(self, report: MethodReport, predictions: pd.DataFrame) -> MethodReport:
+        """Return the report of a method with its comparisons with all baselines that learn."""
+        compared = [self.compare(predictions, table) for table in self.rivals.values()]
+        corrected = correct_p_values([one.corrected_t_p for one in compared])
+        comparisons = {}
+        for rival, one, p in zip(self.rivals, compared, corrected, strict=True):
+            comparisons[rival] = one.model_copy(update={"holm_p": p})
+        return report.model_copy(update={"comparisons": comparisons})
+
+
+def _describe_structure(group: pd.Series, settings: Mapping[str, Any]) -> Structure:
+    """Return the groups of scored samples; `settings` are `column` and `stated`."""
+    names = group.to_numpy(np.str_)
+    named = names[names != ""]
+    groups = len(np.unique(named))
+    return Structure(
+        column=settings["column"],
+        groups=groups or None,
+        independent=groups == len(named),
+        stated=settings["stated"],
+    )
+
+
+def _scored(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of fold 0 and above."""
+    return predictions[predictions["fold"] >= 0]
+
+
+def _score_unnested(kind: str, predictions: pd.DataFrame, unnested: pd.DataFrame) -> Unnested:
+    """Return the headline score with weights that rest on models which saw the fold."""
+    score = headline_score(kind, unnested)
+    return Unnested(score=score, difference=score - headline_score(kind, predictions))
+
+
+def _score_draws(kind: str, predictions: pd.DataFrame) -> Draws | None:
+    """Return mean and standard deviation of the headline score over single networks."""
+    names = [name for name in predictions if str(name).startswith(DRAW)]
+    if not names:
+        return None
+    scores = [
+        headline_score(kind, predictions.assign(predicted=predictions[name])) for name in names
+    ]
+    return Draws(
+        networks=len(scores), mean=float(np.mean(scores)), sd=float(np.std(scores, ddof=1))
+    )
+
+
+def _find_confounders(
+    task: ScoredTask, samples: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
+) -> tuple[Confounder, ...]:
+    """Return the metadata columns that predict a target among the scored samples."""
+    target = samples.set_index("sample-id")["observed"]
+    columns = task.column
+    found = confounders(
+        pd.to_numeric(target) if task.kind == "regression" else target,
+        metadata.loc[target.index],
+        kind=task.kind,
+        exclude=[columns] if isinstance(columns, str) else columns,
+        seed=seed_of("confounders", task.names["dataset"], task.names["task"]),
+        groups=group.loc[target.index],
+    )
+    return tuple(Confounder(**one) for one in found)
+
+
+def _shown_columns(intervals: pd.DataFrame) -> list[str]:
+    """Return the columns that the table of intervals is written with."""
+    names = list(map(str, intervals))
+    probabilities = [name for name in names if name.startswith(PROBABILITY)]
+    return [*(name for name in INTERVALS if name in names), *probabilities]
+
+
+def _order_classes(predictions: pd.DataFrame, classes: Sequence[str] | None) -> pd.DataFrame:
+    """Put the probabilities into the order of an ordinal target's classes."""
+    if not len(predictions):
+        return predictions
+    columns = [PROBABILITY + name for name in classes or []]
+    return predictions[[*(name for name in predictions if name not in columns), *columns]]

@@ -1,0 +1,101 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import predictions_of
+from task_reports import method_of, target_of, task_of
+
+from aam.data.predictions import read_predictions, write_predictions
+from aam.evaluate.method_scores import score_folds, score_samples, score_with_calibration
+from aam.evaluate.task_report import MethodReport, SampleScores, SubsetScore, accuracy_table
+
+
+def regression(errors: list[float]) -> pd.DataFrame:
+    observed = np.arange(len(errors), dtype=float)
+    text = [str(value) for value in observed]
+    return predictions_of(text, observed + errors, np.arange(len(errors)) % 2)
+
+
+def classification() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "sample-id": ["001", "002", "NA"],
+            "fold": [0, 1, 1],
+            "observed": ["1", "NA", "NA"],
+            "predicted": ["1", "NA", "1"],
+            "probability:1": [0.9, 0.25, 0.6],
+            "probability:NA": [0.1, 0.75, 0.4],
+        }
+    )
+
+
+def test_metadata_columns_get_scores_of_their_own_whatever_the_order_of_rows():
+    studies = {"s3": "b", "s2": None, "s1": "a", "s0": "a", "s9": "unused"}
+    metadata = pd.DataFrame({"study": studies})
+    table = regression([1, 3, 5, 7])
+    report = score_samples("regression", table, metadata)
+    assert report.by == {"study": {"a": SubsetScore(n=2, score=2), "b": SubsetScore(n=1, score=7)}}
+    folds = score_folds("regression", table)
+    assert (folds[0].n, folds[0].score, folds[1].score) == (2, 3.0, 5.0)
+    # Of two samples the correlation is 1 or -1.
+    assert abs(folds[0].pearson) == pytest.approx(1)
+    assert folds[0].r2 < 1
+
+
+def test_a_classification_comes_back_from_its_file_and_has_tables_that_json_can_hold(tmp_path):
+    path = tmp_path / "predictions.tsv"
+    write_predictions(path, classification())
+    table = read_predictions(path)
+    pd.testing.assert_frame_equal(table, classification())
+    metadata = pd.DataFrame({"host": ["x", "x", "y"]}, index=["001", "002", "NA"])
+    report = score_samples("classification", table, metadata)
+    subsets = {"x": SubsetScore(n=2, score=1), "y": SubsetScore(n=1, score=0)}
+    assert report.by["host"] == subsets
+    assert report.per_class["NA"].recall == 0.5
+    assert report.confusion.counts == ((1, 0), (1, 1))
+    text = json.dumps(report.model_dump(mode="json"), allow_nan=False)
+    assert SampleScores.model_validate_json(text) == report
+
+
+def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
+    def method(name: str, role: str, error: float, **changes: object) -> MethodReport:
+        table = regression([error, -error, error, error])
+        return method_of("regression", table, name, role, **changes)
+
+    reports = []
+    for model, error in (("small", 5), ("base", 1)):
+        methods = [
+            method(model, "network", error, interval=(0.5, 1.5)),
+            method("median", "baseline", 9),
+            method("random_forest", "baseline", 2),
+        ]
+        targets = [target_of(regression([1, 1, 1, 1]), methods, name) for name in ("bmi", "age")]
+        reports.append(task_of("regression", "body", *targets, answer=model))
+    table = accuracy_table(reports)
+    assert table["name"].tolist() == ["base", "random_forest", "small", "median"] * 2
+    assert table["task"].tolist() == ["body"] * 8
+    assert table["target"].tolist() == ["bmi"] * 4 + ["age"] * 4
+    assert table.loc[:1, "headline_high"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
+
+
+def test_held_out_test_samples_are_scored_apart():
+    table = regression([1, 3, 5, 7])
+    held_out = regression([10, 20]).assign(fold=-1).assign(**{"sample-id": ["t0", "t1"]})
+    scores, test, _ = score_with_calibration("regression", pd.concat([table, held_out]))
+    assert test.scores["mae_pooled"] == test.scores["mae_fold_mean"] == 15
+    assert scores == score_samples("regression", table)
+
+
+def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
+    rng = np.random.default_rng(0)
+    share = rng.uniform(0.5, 1, 600)
+    observed = np.where(rng.random(600) < share, "y", "x")
+    sure = share**4 / (share**4 + (1 - share) ** 4)
+    shares = np.stack([1 - sure, sure], axis=1)
+    table = predictions_of(observed, "y", np.arange(600) % 3 - 1, shares, "xy")
+    scored, test, recalibration = score_with_calibration("classification", table)
+    assert 0.2 < recalibration.slope < 0.4
+    for part in (scored, test):
+        assert part.calibrated.brier < part.scores["brier"]
+        assert part.calibrated.ece < part.scores["ece"] - 0.05
