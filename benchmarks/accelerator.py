@@ -34,6 +34,7 @@ from pydantic import Field
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.sections.base import Section
+from aam.config.settings.training import SpeedSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.run_options import RunOptions
@@ -46,7 +47,6 @@ from benchmarks.speed.variants import (
     NAIVE,
     ORDER,
     Hardware,
-    SpeedSettings,
     Variant,
     format_option,
     usual,
@@ -109,7 +109,7 @@ class Study:
         threads = specification.threads or len(os.sched_getaffinity(0))
         self.runtime = RunOptions(threads=threads, workers=specification.workers, work=work)
 
-    def inputs_for(self, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def inputs_for(self, model: str) -> tuple[SpeedSettings, dict[str, Any]]:
         """Return the settings of the speed table and the inputs of one model."""
         inputs = inputs_of(self.config, self.dataset, model, self.results)
         return slices.benchmark(self.config, self.dataset, model), inputs
@@ -139,14 +139,12 @@ def time_steps(
         return [one for one in [*variants(settings, hardware), *asked] if one.group in groups]
 
     specification = study.specification
-    plain_settings, inputs = study.inputs_for(model)
-    ablation = run_ablation(
-        measure, SpeedSettings.read(plain_settings), inputs, study.runtime, choose
-    )
+    settings, inputs = study.inputs_for(model)
+    ablation = run_ablation(measure, settings, inputs, study.runtime, choose)
     files = {"table": "speed.tsv", "text": "speed.md", "roofline": "roofline.json"}
     outputs = {name: folder / file for name, file in files.items()}
     ablation.write(
-        outputs, about_run(plain_settings, inputs, ablation.device, study.runtime.threads)
+        outputs, about_run(settings.plain(), inputs, ablation.device, study.runtime.threads)
     )
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ import pandas as pd
 
 from aam.report.figures import speed
 from aam.report.labels import format_quantity
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
@@ -35,7 +34,7 @@ from benchmarks.kept import KeptResults
 from benchmarks.speed.ablation import NOTES, medians, probe_hardware, steps_request
 from benchmarks.speed.subprocess_runner import SubprocessRunner
 from benchmarks.speed.tables import about_run, markdown_table
-from benchmarks.speed.variants import ALONE, BATCH, ORDER, SpeedSettings, usual
+from benchmarks.speed.variants import ALONE, BATCH, ORDER, usual
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]
@@ -141,8 +140,7 @@ def time_modes(lease: Lease, model: str, groups: Sequence[str]) -> None:
 
 def double_batches(lease: Lease, model: str) -> None:
     """Double the batch until memory, samples or time end: `batches-<model>.tsv`."""
-    plain_settings, inputs = lease.study.inputs_for(model)
-    settings = SpeedSettings.read(plain_settings)
+    settings, inputs = lease.study.inputs_for(model)
     hardware, _ = probe_hardware(lease.results, [settings.training], lease.study.runtime)
     mode = usual(settings.training, hardware)
     rows = []
@@ -160,11 +158,11 @@ def double_batches(lease: Lease, model: str) -> None:
 
 def train(lease: Lease, model: str, name: str) -> None:
     """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
-    plain_settings, inputs = lease.study.inputs_for(model)
-    settings = PretrainSettings.read(plain_settings)
+    timed, inputs = lease.study.inputs_for(model)
+    settings = timed.training
     change = TRAINING_RUNS[name]
     optimization = settings.optimization.model_copy(update=change.get("optimization", {}))
-    changed = replace(settings.from_scratch(), optimization=optimization)
+    changed = settings.from_scratch().model_copy(update={"optimization": optimization})
     runtime = lease.study.runtime
     granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
     final = training_file(lease.folder, model, name)
@@ -194,16 +192,14 @@ def training_file(folder: Path, model: str, name: str) -> Path:
 
 def predict(lease: Lease) -> None:
     """Write what a step should take on named GPUs, `predicted.md`, unless no step was counted."""
-    plain_settings, inputs = lease.study.inputs_for(lease.models[0])
+    settings, inputs = lease.study.inputs_for(lease.models[0])
     common = {
         "kind": "work",
-        "settings": plain_settings,
+        "settings": settings.training.plain(),
         "inputs": inputs,
         "threads": lease.study.runtime.threads,
     }
-    works = [
-        lease.results({**common, "batch_size": size}) for size in plain_settings["batch_sizes"][-2:]
-    ]
+    works = [lease.results({**common, "batch_size": size}) for size in settings.batch_sizes[-2:]]
     counted = [predicted.Work(**work) for work in works if work is not None]
     if not counted:
         logger.warning("the work of a step could not be counted, see above")
@@ -213,13 +209,11 @@ def predict(lease: Lease) -> None:
 
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
-    plain_settings, inputs = lease.study.inputs_for(lease.models[0])
-    _, device = probe_hardware(
-        lease.results, [PretrainSettings.read(plain_settings)], lease.study.runtime
-    )
+    settings, inputs = lease.study.inputs_for(lease.models[0])
+    _, device = probe_hardware(lease.results, [settings.training], lease.study.runtime)
     final = lease.folder / "about.json"
     if not final.exists():
-        write_json(final, about_run(plain_settings, inputs, device, lease.study.runtime.threads))
+        write_json(final, about_run(settings.plain(), inputs, device, lease.study.runtime.threads))
 
 
 def parts(

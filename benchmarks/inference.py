@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from aam.batches.masking import Masker
-from aam.config.sections.model import ModelSettings
+from aam.config.sections.model import EncoderShape
 from aam.data.stores import SampleStore, TokenStore, write_samples, write_tokens
 from aam.distributed.devices import Devices
 from aam.distributed.inference_device import InferenceDevice
@@ -327,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = StudySettings(
         tokens=Path(folder, "tokens", "asvs.arrow"),
         samples=Path(folder, "views", "samples.arrow"),
-        model=ModelSettings().architecture,
+        model=EncoderShape().plain(),
         precision="bf16",
         threads=len(os.sched_getaffinity(0)),
     )

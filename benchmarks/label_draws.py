@@ -53,6 +53,7 @@ from aam.evaluate.task_report import TaskReport
 from aam.learners.baselines import decision_trees
 from aam.learners.kept_task import KeptTask
 from aam.report.labels import shorten
+from aam.report.page.files import PageFile, PageFiles
 from aam.stages.baselines import fit_baselines
 from aam.stages.export_qza import WRITERS
 from aam.stages.first_super_learner import keep_baselines
@@ -327,27 +328,34 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     figures = []
     if study.figures:
         records = {"intervals": files["intervals"], "report": files["scores"]}
-        figures = [files["figure"]]
+        figures = [_of_task(files["figure"], figure="first/{task}/predictions")]
         draw_figures(
             draw={"predictions": "task.draw"},
             records=records,
             figures_out={"predictions": files["figure"]},
         )
     write_summary(
-        finetune=[files["scores"]],
-        intervals=[files["intervals"]],
-        predictions=[files["predicted"]],
-        dropped=[files["dropped"], files["view_dropped"]],
-        notes=[files["notes"], files["metadata_notes"], files["fold_notes"]],
-        figures=figures,
-        table=files["table"],
-        sequences=files["sequences"],
-        **slices.first_page(config, "mine"),
+        files=PageFiles(
+            scores=[_of_task(files["scores"])],
+            intervals=[_of_task(files["intervals"])],
+            predictions=[_of_task(files["predicted"], table="new")],
+            figures=figures,
+            dropped=[files["dropped"], files["view_dropped"]],
+            notes=[files["notes"], files["metadata_notes"], files["fold_notes"]],
+            table=files["table"],
+            sequences=files["sequences"],
+        ),
+        settings=slices.first_page(config, "mine"),
         captions=CAPTIONS,
         summary_out=files["summary"],
         report_out=files["page"],
     )
     return config, files
+
+
+def _of_task(path: Path, **facts: str) -> PageFile:
+    """Return a file of the first answer to the only task."""
+    return PageFile(path, model="first", task="t", **facts)
 
 
 def _write_user_files(study: Study, files: Mapping[str, Path]) -> None:

@@ -21,11 +21,11 @@ from matplotlib.axes import Axes
 from aam.config import slices
 from aam.config.configuration import Config, load, resolved
 from aam.config.metrics import METRICS
+from aam.config.settings.training import PretrainSettings
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.task_report import TaskReport, accuracy_table
 from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
 from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem
 from aam.util.run_options import RunOptions
@@ -70,7 +70,7 @@ def settings(config: Config, dataset: str) -> dict[str, Any]:
 
     InputError where they learn no distance in common, or hold out different samples.
     """
-    models = {model: slices.pretrain(config, dataset, model) for model in config.models}
+    models = {model: slices.pretrain(config, dataset, model).plain() for model in config.models}
     training = [model["pretraining"] for model in models.values()]
     common = [
         name
@@ -115,7 +115,8 @@ def step_costs(
     `plain_settings` is what `settings` returned, `inputs` has the files of every model.
     """
     models = {
-        name: PretrainSettings.read(model) for name, model in plain_settings["models"].items()
+        name: PretrainSettings.model_validate(model)
+        for name, model in plain_settings["models"].items()
     }
     hardware, about = probe_hardware(measure, models.values(), runtime)
     requests = {

@@ -28,12 +28,12 @@ from torch import Tensor
 from aam.batches.dataset import BatchDataset
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import Devices
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.run import pretraining_devices, train
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train import optimizer as optimizers
 from aam.train.checkpoint import Checkpoints
@@ -239,7 +239,7 @@ def train_variant(
     if variant.is_rate_linear:
         changes["learning_rate_decay"] = "linear"
     training = settings.pretraining.model_copy(update=changes)
-    settings = replace(settings, pretraining=training)
+    settings = settings.model_copy(update={"pretraining": training})
     prepared = prepare(settings, inputs)
     epochs = round(variant.epochs_fraction * prepared.dataset.epochs)
     prepared = replace(prepared, dataset=replace(prepared.dataset, epochs=epochs))
@@ -248,7 +248,7 @@ def train_variant(
     validation = as_class(TimedHeldOut, prepared.validation)
     prepared = replace(prepared, validation=validation)
     VariantMuon.variant = variant
-    VariantMuon.head_width = settings.architecture["width"] // settings.architecture["heads"]
+    VariantMuon.head_width = settings.model.width // settings.model.heads
     with patch.object(optimizers, "BatchedMuon", VariantMuon):
         checkpoints = Checkpoints(None, "variant")
         progress = train(settings, prepared, devices, checkpoints, runtime, "variant")
@@ -313,7 +313,7 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
     config = load(laid_together([arguments.configuration]))
-    settings = PretrainSettings.read(slices.pretrain(config, arguments.dataset, arguments.model))
+    settings = slices.pretrain(config, arguments.dataset, arguments.model)
     results = Path("results") / arguments.dataset
     files = inputs_of(config, arguments.dataset, arguments.model, results)
     files["tree"] = results / "inputs" / "tree.nwk"
@@ -321,9 +321,9 @@ def main() -> None:
     if arguments.one is not None:
         name, seed = arguments.one
         seeded = settings.pretraining.model_copy(update={"seed": int(seed)})
-        inputs = PretrainInputs.read(files)
+        inputs = PretrainInputs.model_validate(files)
         curve = train_variant(
-            replace(settings, pretraining=seeded),
+            settings.model_copy(update={"pretraining": seeded}),
             inputs,
             VARIANTS[name],
         )

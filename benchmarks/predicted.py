@@ -3,18 +3,17 @@
 Nothing here is measured on an accelerator: the operators of one step are counted where this runs.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import AUTO, Devices
 from aam.model.flops import step_flops
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
 from benchmarks.speed.measurements import Launches
@@ -109,14 +108,14 @@ class Traffic(Launches):
 
 
 def work_of_a_step(
-    settings: Mapping[str, Any], inputs: PretrainInputs, batch_size: int, threads: int
+    settings: PretrainSettings, inputs: PretrainInputs, batch_size: int, threads: int
 ) -> Work:
     """Count what one training step computes, after a first step that is not counted.
 
     Parameters
     ----------
     settings
-        What `aam.config.slices.pretrain` returns.
+        Architecture, training and optimization.
     inputs
         Files of the pretraining.
     batch_size
@@ -129,7 +128,7 @@ def work_of_a_step(
     Work
         The work of the step as an accelerator would do it.
     """
-    configured = PretrainSettings.read(settings).from_scratch()
+    configured = settings.from_scratch()
     training = configured.pretraining.model_copy(update={"batch_size": batch_size})
     changes = {"attention": "flash", "compile": "off"}
     if configured.optimization.precision == AUTO:
@@ -137,7 +136,7 @@ def work_of_a_step(
         changes["precision"] = "bf16"
     options = step_options(configured.optimization.model_copy(update=changes))
     devices = Devices(options.precision, threads)
-    prepared = prepare(replace(configured, pretraining=training), inputs)
+    prepared = prepare(configured.model_copy(update={"pretraining": training}), inputs)
     prepared.model.encoder.backend = "flash"
     dataset = prepared.dataset.for_device(torch.device("cuda"))
     wrapped, optimizer = set_up(prepared.model, training, options, devices)

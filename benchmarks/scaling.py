@@ -17,9 +17,9 @@ import pandas as pd
 
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.settings.training import SpeedSettings
 from aam.data.stores import SampleStore, TokenStore, write_samples
 from aam.report.labels import format_quantity
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.run_options import RunOptions
 from aam.util.seeds import generator
 from benchmarks.accelerator import inputs_of, laid_together
@@ -67,22 +67,22 @@ def scale(measure: Measure, requests: Mapping[Point, Any], repeats: int) -> pd.D
 
 def step_requests(
     given: argparse.Namespace,
-    plain_settings: Mapping[str, Any],
+    settings: SpeedSettings,
     inputs: Mapping[str, Any],
     hardware: Hardware,
     runtime: RunOptions,
     folder: Path,
 ) -> dict[Point, Any]:
     """Return the steps to time, their made-up samples in `folder`, of ASVs that the table has."""
-    mode = usual(PretrainSettings.read(plain_settings), hardware)
-    usual_size = plain_settings["pretraining"]["batch_size"]
+    training = settings.training
+    mode = usual(training, hardware)
+    usual_size = training.pretraining.batch_size
 
     def request(size: int = usual_size, *, samples: Path = inputs["samples"], **model: int) -> Any:
-        changed = PretrainSettings.read(
-            {**plain_settings, "model": {**plain_settings["model"], **model}}
-        )
+        shape = training.model.model_copy(update=model)
+        changed = training.model_copy(update={"model": shape})
         files = {**inputs, "samples": samples}
-        return steps_request(changed, files, mode, size, plain_settings["seconds"], runtime)
+        return steps_request(changed, files, mode, size, settings.seconds, runtime)
 
     requests = {(BATCH, size): request(size) for size in given.batch_sizes}
     for layers in given.layers:
@@ -121,15 +121,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = load(laid_together(given.configuration))
     dataset = next(iter(config.datasets))
     model = next(iter(config.models))
-    plain_settings = slices.benchmark(config, dataset, model)
+    settings = slices.benchmark(config, dataset, model)
     inputs = inputs_of(config, dataset, model, Path(config.results_dir, dataset))
     runtime = RunOptions(len(os.sched_getaffinity(0)), workers=config.runtime.workers)
     with tempfile.TemporaryDirectory() as name, SubprocessRunner() as measure:
-        hardware, device = probe_hardware(measure, [PretrainSettings.read(plain_settings)], runtime)
-        requests = step_requests(given, plain_settings, inputs, hardware, runtime, Path(name))
-        table = scale(measure, requests, plain_settings["repeats"])
+        hardware, device = probe_hardware(measure, [settings.training], runtime)
+        requests = step_requests(given, settings, inputs, hardware, runtime, Path(name))
+        table = scale(measure, requests, settings.repeats)
     cells = table.map(lambda value: value if isinstance(value, str) else format_quantity(value))
-    about = about_run(plain_settings, inputs, device, runtime.threads)
+    about = about_run(settings.plain(), inputs, device, runtime.threads)
     shown = markdown_table(list(table.columns), cells.to_numpy().tolist())
     print(page("Scaling", NOTES, shown, about=about))
 

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from aam.config.settings.training import PretrainSettings
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.train.progress import TimeIsUp
 from aam.util.atomic import read_json
@@ -28,7 +28,7 @@ OUTPUTS = {
     "asvs": "asvs.safetensors",
     "pairs": "pairs.parquet",
     "history": "history.parquet",
-    "metrics": "scores.json",
+    "scores": "scores.json",
 }
 """Files of a pretraining in its folder."""
 
@@ -43,8 +43,8 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
 def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
     work = predicted.work_of_a_step(
-        request["settings"],
-        PretrainInputs.read(request["inputs"]),
+        PretrainSettings.model_validate(request["settings"]),
+        PretrainInputs.model_validate(request["inputs"]),
         batch_size=request["batch_size"],
         threads=request["threads"],
     )
@@ -69,7 +69,7 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
         a message under ``failed``.
     """
     folder = Path(request["folder"])
-    inputs = PretrainInputs.read(request["inputs"])
+    inputs = PretrainInputs.model_validate(request["inputs"])
     outputs = {name: folder / file for name, file in OUTPUTS.items()}
     # What a run that was killed has left there may be broken.
     shutil.rmtree(folder / "work" / CACHE, ignore_errors=True)
@@ -84,14 +84,14 @@ def train(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         pretrain_encoder(
             inputs=inputs,
-            settings=PretrainSettings.read(request["settings"]),
+            settings=PretrainSettings.model_validate(request["settings"]),
             runtime=runtime,
             **{f"{name}_out": path for name, path in outputs.items()},
-            provenance=provenance(request["settings"], inputs.named()),
+            provenance=provenance(request["settings"], inputs.model_dump(exclude_none=True)),
         )
     except TimeIsUp as error:
         return {"cut": str(error)}
     except InputError as error:
         return {"failed": str(error)}
     weights = file_digest(outputs["model"] / "model.safetensors")
-    return {**read_json(outputs["metrics"]), "weights": weights}
+    return {**read_json(outputs["scores"]), "weights": weights}

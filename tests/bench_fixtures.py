@@ -3,10 +3,10 @@ import pytest
 
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.settings.training import SpeedSettings
 from aam.data.stores import write_samples, write_tokens
 from aam.distances.store import write_distances, write_faith_pd
 from benchmarks.speed.subprocess_runner import SubprocessRunner
-from benchmarks.speed.variants import SpeedSettings
 
 
 @pytest.fixture(scope="session")
@@ -47,12 +47,14 @@ def new_config():
 
 @pytest.fixture(scope="session")
 def speed_cfg():
-    return lambda **sections: slices.benchmark(load(configuration(**sections)), "d", "small")
+    return lambda **sections: slices.benchmark(
+        load(configuration(**sections)), "d", "small"
+    ).plain()
 
 
 @pytest.fixture(scope="session")
 def speed_settings(speed_cfg):
-    return lambda **sections: SpeedSettings.read(speed_cfg(**sections))
+    return lambda **sections: SpeedSettings.model_validate(speed_cfg(**sections))
 
 
 def measured(asked) -> dict:

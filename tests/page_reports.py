@@ -1,120 +1,170 @@
-"""Small reports of tasks, with the keys of `scores.json` that the page reads."""
+"""Small reports of tasks, of which a test changes what it is about."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from aam.evaluate.scores import MAIN
+from task_reports import TRAINING, comparison
 
-STRUCTURE = {"column": "host", "groups": 40, "independent": False, "stated": True}
-INTERVALS = {"level": 0.9, "coverage": 0.887, "coverage_by_fold": {"0": 0.85, "1": 0.92}}
+from aam.evaluate.scores import MAIN, SUPER_LEARNER
+from aam.evaluate.task_report import (
+    FIRST,
+    CalibratedScores,
+    Chosen,
+    Coverage,
+    FoldScore,
+    Guessing,
+    MethodReport,
+    Mixing,
+    Recipe,
+    Structure,
+    TargetReport,
+    TaskReport,
+    Unnested,
+    WithoutNetworks,
+)
+from aam.report.page.answers import Answer, list_answers
+
+CALIBRATED = CalibratedScores(
+    brier=0.163, ece=0.068, log_loss=0.8, constant_brier=0.166, constant_log_loss=1.6
+)
+KERNEL = {"kernel": Recipe(score=4.0, weight=1.0)}
+NETWORK = {"full": Recipe(score=4.5, weight=1.0)}
+RECIPES = {"kernel": Recipe(score=5.0, weight=0.25), "full": Recipe(score=4.5, weight=0.75)}
+MIXING = Mixing(
+    weights={"base": 0.16, "random_forest": 0.835, "elastic_net": 0.005},
+    temperatures={},
+    unnested=Unnested(score=3.5, difference=-0.5),
+    chosen=Chosen(
+        score=3.9,
+        learners={0: "random_forest", 1: "base", 2: "random_forest"},
+        comparison=comparison(0.1, 0.03),
+    ),
+    without_networks=WithoutNetworks(score=4.25, comparison=comparison(-0.1, 0.4)),
+)
 
 
-def comparison(difference: float, p: float | None) -> dict[str, Any]:
-    """Return a comparison with a baseline, whose p-value needs no correction."""
-    return {
-        "folds": 5,
-        "folds_won": 0.8,
-        "difference": difference,
-        "corrected_t_p": p,
-        "holm_p": p,
-    }
-
-
-def guessing(score: float, difference: float, p: float | None) -> dict[str, Any]:
+def guessing(score: float, difference: float, p: float | None) -> Guessing:
     """Return what guessing reaches, and how a method differs from it."""
-    return {"score": score, "difference": difference, "corrected_t_p": p}
+    return Guessing(score=score, difference=difference, corrected_t_p=p)
 
 
-def merged(report: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report with changes; those of mappings change single keys."""
-    result = dict(report)
-    for key, value in changes.items():
-        old = result.get(key)
-        both = isinstance(old, dict) and isinstance(value, dict)
-        result[key] = merged(old, value) if both else value
-    return result
-
-
-def regression(**changes: Any) -> dict[str, Any]:
-    """Return a number that is predicted well: age in years, without a super learner."""
-    scores = dict.fromkeys(["n", *MAIN["regression"]], 1.0)
-    model_scores = {**scores, "n": 200, "mae_fold_mean": 4.0, "mae_fold_sd": 0.5}
-    report = {
-        **model_scores,
-        "model": "base",
-        "display_name": "AAM",
-        "task": "age",
-        "kind": "regression",
-        "column": "host_age_years",
-        "encoder": "auto",
-        "start": "pretrained",
-        "labels": 1.0,
-        "evaluation": "transductive",
-        "start_directory": None,
-        "bootstrap": {"mae_fold_mean": [3.5, 4.5]},
-        "structure": STRUCTURE,
-        "far_values": None,
+def regression(**changes: Any) -> TaskReport:
+    """Return a number that networks predict well: age in years; `changes` as in `report_of`."""
+    rivals = {"random_forest": comparison(-1.0, 0.01), "elastic_net": comparison(-3.0, 0.01)}
+    plain = {
         "guessing": guessing(9.0, -5.0, 0.0006),
-        "baselines": {
-            "median": {**model_scores, "mae_fold_mean": 3.0, "mae_by": {}},
-            "random_forest": {**model_scores, "mae_fold_mean": 5.0, "mae_by": {}},
-            "elastic_net": {**model_scores, "mae_fold_mean": 7.0, "mae_by": {}},
-        },
-        "comparisons": {
-            "random_forest": comparison(-1.0, 0.01),
-            "elastic_net": comparison(-3.0, 0.01),
-        },
-        "intervals": {**INTERVALS, "width": 12.5},
-        "confounders": [],
-        "recipes": {"kernel": {"score": 4.0, "weight": 1.0}},
-        "draws": None,
-        "folds": {str(fold): {} for fold in range(5)},
-        "mae_by": {},
+        "interval": (3.5, 4.5),
+        "comparisons": rivals,
     }
-    return merged(report, changes)
+    scores = {"median": 3.0, "random_forest": 5.0, "elastic_net": 7.0}
+    given = {"task": "age", "column": "host_age_years", "size": 12.5, **changes}
+    return report_of("regression", 4.0, plain, scores, **given)
 
 
-def classes(**changes: Any) -> dict[str, Any]:
-    """Return classes that are predicted well: one of five cities, without a super learner."""
-    scores = dict.fromkeys(["n", *MAIN["classification"]], 0.5)
-    model_scores = {**scores, "n": 200, "balanced_accuracy": 0.591, "brier": 0.2, "ece": 0.110}
-    model_scores |= {"calibrated_ece": 0.068, "calibrated_brier": 0.163, "constant_brier": 0.166}
-    model_scores |= {"calibrated_log_loss": 0.8, "constant_log_loss": 1.6}
-    report = {
-        **regression(),
-        **model_scores,
-        "task": "city",
-        "kind": "classification",
-        "column": "city",
-        "bootstrap": {"balanced_accuracy": [0.54, 0.64]},
+def classes(**changes: Any) -> TaskReport:
+    """Return classes that networks predict well: one of five cities."""
+    plain = {
         "guessing": guessing(0.20, 0.391, 0.0006),
-        "baselines": {
-            "majority": {**model_scores, "balanced_accuracy": 0.9, "accuracy_by": {}},
-            "random_forest": {**model_scores, "balanced_accuracy": 0.55, "accuracy_by": {}},
-        },
+        "interval": (0.54, 0.64),
         "comparisons": {"random_forest": comparison(0.041, 0.3)},
-        "intervals": {**INTERVALS, "set_size": 2.5},
-        "accuracy_by": {},
+        "calibrated": CALIBRATED,
     }
-    return merged(report, changes)
+    scores = {"majority": 0.9, "random_forest": 0.55}
+    given = {"task": "city", "column": "city", "size": 2.5, **changes}
+    return report_of("classification", 0.591, plain, scores, **given)
 
 
-def baseline_report(report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report in which a baseline stands in the place of the model."""
-    network_keys = ("encoder", "start", "labels", "evaluation", "start_directory", "recipes")
-    rest = {key: value for key, value in report.items() if key not in network_keys}
-    label = "kernel machine"
-    return {**rest, "model": label, "display_name": label, "is_baseline": True}
+def report_of(
+    kind: Any,
+    score: float,
+    plain: Mapping[str, Any],
+    baselines: Mapping[str, float],
+    *,
+    task: str,
+    column: str,
+    size: float,
+    answer: str = "base",
+    networks: Mapping[str, Any] = {},
+    training: Mapping[str, Any] = {},
+    super_learner: Mapping[str, Any] | None = None,
+    mixing: Mapping[str, Any] = {},
+    of_baselines: Mapping[str, Any] = {},
+    coverage: Mapping[str, Any] = {},
+    structure: Mapping[str, Any] = {},
+    **target: Any,
+) -> TaskReport:
+    """Return the report of a task with one target.
+
+    Parameters
+    ----------
+    kind, task, column, answer
+        Those of the report.
+    score, plain
+        Headline score of networks, and what else is known of them.
+    baselines
+        Headline scores of the baselines.
+    size
+        Mean size of intervals or sets.
+    networks, training, super_learner, mixing, of_baselines, coverage, structure, target
+        What is different; `super_learner` None: there is none, `answer` FIRST: there are no
+        networks.
+    """
+    headline = MAIN[kind][0] if kind == "regression" else "balanced_accuracy"
+    of_networks = changed(_method(kind, headline, score, "base", "network"), **plain)
+    of_networks = changed(
+        of_networks, training=changed(TRAINING, **{"recipes": KERNEL, **training}), **networks
+    )
+    methods = [] if answer == FIRST else [of_networks]
+    if super_learner is not None:
+        about = {"name": SUPER_LEARNER, "role": "super learner", "training": None}
+        about["mixing"] = changed(MIXING, **mixing)
+        methods.append(changed(changed(of_networks, **about), **super_learner))
+    for name, value in baselines.items():
+        methods.append(changed(_method(kind, headline, value, name, "baseline"), **of_baselines))
+    covered = Coverage(level=0.9, coverage=0.887, size=size, by_fold={0: 0.85, 1: 0.92})
+    groups = Structure(column="host", groups=40, independent=False, stated=True)
+    report = TargetReport(
+        column=column,
+        structure=changed(groups, **structure),
+        far_values=None,
+        confounders=(),
+        methods=tuple(methods),
+        leading=SUPER_LEARNER if super_learner is not None else methods[0].name,
+        coverage=changed(covered, **coverage),
+    )
+    return TaskReport(
+        task=task,
+        answer=answer,
+        kind=kind,
+        classes=None,
+        bounds=(None, None),
+        targets=(changed(report, **target),),
+    )
 
 
-def mixed(report: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Return a report with a super learner of the same scores, in which AAM weighs 16 %."""
-    keys = {"guessing", "bootstrap", "comparisons", "intervals", *MAIN[report["kind"]]}
-    keys |= {key for key in report if key.startswith(("calibrated_", "constant_"))}
-    scores = {key: report[key] for key in keys | {"n"}}
-    mixture = {
-        **scores,
-        "weights": {"base": 0.16, "random_forest": 0.835, "elastic_net": 0.005},
-        "without_own": {**scores, "comparison": comparison(-0.1, 0.4)},
-    }
-    return {**report, "super_learner": merged(mixture, changes)}
+def changed(part: Any, **changes: Any) -> Any:
+    """Return a part of a report with changes; those of scores keep the other scores."""
+    scores = changes.pop("scores", None)
+    if scores is not None:
+        changes["scores"] = {**part.scores, **scores}
+    return part.model_copy(update=changes)
+
+
+def _method(kind: str, headline: str, score: float, name: str, role: Any) -> MethodReport:
+    scores = dict.fromkeys(MAIN[kind], 1.0 if kind == "regression" else 0.5)
+    given = {"mae_fold_sd": 0.5} if kind == "regression" else {"brier": 0.2, "ece": 0.110}
+    return MethodReport(
+        n=200,
+        scores={**scores, **given, headline: score},
+        by={},
+        name=name,
+        role=role,
+        folds={fold: FoldScore(n=40, score=score) for fold in range(5)},
+        guessing=guessing(9.0, 0.0, None),
+        interval=None,
+    )
+
+
+def answer_to(report: TaskReport, *others: TaskReport) -> Answer:
+    """Return the first answer of a page that shows some reports."""
+    return list_answers([report, *others])[0]

@@ -16,7 +16,7 @@ from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
 METRICS = ["unweighted", "faith_pd"]
-PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 FINETUNING = ("model", "predictions", "history", "digests", "recipes", "nested")
 TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive", "kernel")
 LEVELS = ["low", "mid", "high"]
@@ -40,24 +40,24 @@ class TinyStudy:
         return {**files, "table": self.files["raw.biom"], "folds": self.files[f"{task}.tsv"]}
 
     def pretrain_slice(self, **settings) -> dict:
-        plain_settings = slices.pretrain(self.config, "d", "small")
+        plain_settings = slices.pretrain(self.config, "d", "small").plain()
         return {**plain_settings, "pretraining": {**plain_settings["pretraining"], **settings}}
 
     def finetune_slice(self, task: str, **settings) -> dict:
-        plain_settings = slices.finetune(self.config, "d", "small", task)
+        plain_settings = slices.finetune(self.config, "d", "small", task).plain()
         return {**plain_settings, "finetuning": {**plain_settings["finetuning"], **settings}}
 
     def pretrain(self, folder: Path, settings=None, inputs=None, **runtime) -> dict[str, Path]:
+        from aam.config.settings.training import PretrainSettings
         from aam.stages.pretrain import pretrain_encoder
         from aam.tasks.pretrain.inputs import PretrainInputs
-        from aam.tasks.pretrain.settings import PretrainSettings
 
         outputs = {name: folder / name for name in PRETRAINING}
         plain_settings = self.pretrain_slice(**(settings or {}))
         given = inputs or self.pretraining_inputs
         pretrain_encoder(
-            inputs=PretrainInputs.read(given),
-            settings=PretrainSettings.read(plain_settings),
+            inputs=PretrainInputs.model_validate(given),
+            settings=PretrainSettings.model_validate(plain_settings),
             runtime=RunOptions(work=folder / "work", **runtime),
             **as_outputs(outputs),
             provenance=provenance(plain_settings, given),
@@ -67,16 +67,15 @@ class TinyStudy:
     def finetune(
         self, folder: Path, task: str, settings=None, runtime=None, **models: Path
     ) -> dict[str, Path]:
+        from aam.config.settings.finetuning import FinetuneSettings
         from aam.stages.finetune import finetune_task
-        from aam.tasks.finetune.inputs import FinetuneInputs
-        from aam.tasks.finetune.settings import FinetuneSettings
 
         outputs = {name: folder / name for name in FINETUNING}
         plain_settings = self.finetune_slice(task, **(settings or {}))
         given = {**self.task_inputs(task), **models}
         finetune_task(
-            inputs=FinetuneInputs.read(given),
-            settings=FinetuneSettings.read(plain_settings),
+            **given,
+            settings=FinetuneSettings.model_validate(plain_settings),
             runtime=RunOptions(work=folder / "work", **(runtime or {})),
             **as_outputs(outputs),
             provenance=provenance(plain_settings, given),

@@ -10,6 +10,7 @@ from aam.batches.masking import Masker
 from aam.config.sections.execution import Optimization
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.training import Pretraining
+from aam.config.settings.finetuning import TargetSettings
 from aam.data.target import Target
 from aam.distributed.devices import Devices
 from aam.inference.outputs import Outputs, decode_outputs, raw_outputs
@@ -17,7 +18,6 @@ from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
 from aam.tasks.finetune import train_fold
 from aam.tasks.finetune.cross_validation import CrossValidation
-from aam.tasks.finetune.settings import TargetColumns
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled
 from aam.tasks.pretrain.model import PretrainingModel
 from aam.train.options import step_options
@@ -29,6 +29,13 @@ KNOWN = {
     "regression": ["61", "3.5", "10", "14", "70", "30", "33", "40", "52"],
     "classification": ["gut", "skin", "gut", "gut", "skin", "skin", "gut", "gut", "skin"],
     "ordinal": ["low", "mid", "high", "high", "low", "mid", "mid", "high", "low"],
+}
+TARGET = {
+    "classes": None,
+    "transform": "zscore",
+    "transform_by": None,
+    "bounds": (None, None),
+    "condition": [],
 }
 COLUMN = {"regression": "age", "classification": "site", "ordinal": "level"}
 
@@ -109,7 +116,9 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
                     units or [f"unit {sample}" for sample in samples],
                     {name: np.array(text, object) for name, text in (categories or {}).items()},
                 ),
-                task=TargetColumns(kind, **{"columns": (COLUMN[kind],), **(target or {})}),
+                task=TargetSettings(
+                    **{**TARGET, "kind": kind, "columns": [COLUMN[kind]], **(target or {})}
+                ),
                 settings=Finetuning(**settings),
                 devices=devices,
                 options=step_options(Optimization(precision="fp32")),

@@ -135,7 +135,7 @@ def load(raw: Mapping[str, Any]) -> Config:
         # A task that asks for another recipe does not want the settings of the one for all.
         common = set() if "recipe" in task.finetuning else config.finetuning.model_fields_set
         _require_left_to_auto(name, common | set(task.finetuning), training)
-        layers = {model: shape["sample_layers"] for model, shape in shapes.items()}
+        layers = {model: shape.sample_layers for model, shape in shapes.items()}
         _require_fitting(name, task, training, layers)
     return config
 

@@ -11,7 +11,7 @@ FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
 """Folder of what the baselines of a task predict for other tables, where there are no models."""
 
 
-def predictions(config: Config, task: str) -> list[str]:
+def predictions(config: Config, task: str) -> dict[str, dict[str, str]]:
     """Return the paths of a task's predictions for other tables.
 
     Parameters
@@ -23,17 +23,20 @@ def predictions(config: Config, task: str) -> list[str]:
 
     Returns
     -------
-    list of str
+    dict
         Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
-        each model and its super learner, or without models that of the baselines.
+        each `model` and its super learner, or without models that of the baselines. By path the
+        name of the model, or ``first``, and the `method` where it is not the model alone.
     """
     if not config.models:
-        return [f"{FIRST_PREDICTIONS}/{{table}}.tsv"]
-    paths = []
+        path = f"{FIRST_PREDICTIONS}/{{table}}.tsv"
+        return {path: {"model": "first", "method": "super learner"}}
+    paths = {}
     for model in config.models:
-        paths.append(f"predict/{model}/{{task}}/{{table}}.tsv")
+        paths[f"predict/{model}/{{task}}/{{table}}.tsv"] = {"model": model}
         if mixes(config, task):
-            paths.append(f"predict/{model}/{{task}}/super_learner/{{table}}.tsv")
+            mixed = f"predict/{model}/{{task}}/super_learner/{{table}}.tsv"
+            paths[mixed] = {"model": model, "method": "super learner"}
     return paths
 
 

@@ -15,8 +15,11 @@ from aam.config.baselines import NEED_DISTANCES
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
+from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds
 from aam.config.settings import data, tasks
+from aam.config.settings.finetuning import FinetuneSettings
+from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
 from aam.config.starts import Start, architecture_of, chain_of
 from aam.config.user_files import predicted_files
 
@@ -158,35 +161,28 @@ def subsamples_rows(config: Config, dataset: str, model: str) -> bool:
     return resolved(config, "pretraining", dataset=dataset, model=model).subsampled > 0
 
 
-def pretrain(config: Config, dataset: str, model: str) -> Slice:
-    """Return architecture, training and optimization settings of one encoder.
-
-    Returns
-    -------
-    dict
-        `model`, `pretraining` and `optimization`; `start` and `studies` where the model has them;
-        `alpha` where generalized UniFrac is computed in the batch, always or of subsampled rows.
-    """
+def pretrain(config: Config, dataset: str, model: str) -> PretrainSettings:
+    """Return architecture, training and optimization settings of one encoder."""
     return _pretrain(config, dataset, model)
 
 
-def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> Slice:
-    """Return the slice `pretrain`, with keys of the section `pretraining` changed."""
-    training = resolved(config, "pretraining", dataset=dataset, model=model).plain()
-    training |= {"distances": distances(config, dataset, model), **changes}
-    section = config.models[model]
-    settings: Slice = {}
-    computes_some = training["targets"] == "batch" or training["subsampled"] > 0
-    if computes_some and "generalized" in training["distances"]:
-        settings["alpha"] = resolved(config, "unifrac", dataset=dataset).alpha
-    settings["model"] = architecture(config, dataset, model)
-    if section.start:
-        settings["start"] = section.start
-    if section.pretrained_on:
-        settings["studies"] = studies(config, dataset, model)
-    settings["pretraining"] = training
-    settings["optimization"] = resolved(config, "optimization", model=model).plain()
-    return settings
+def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> PretrainSettings:
+    """Return the settings of a pretraining, with keys of the section `pretraining` changed."""
+    weights = distances(config, dataset, model)
+    section = resolved(config, "pretraining", dataset=dataset, model=model)
+    pretraining = section.model_copy(update={"distances": weights, **changes})
+    computes_some = pretraining.targets == "batch" or pretraining.subsampled > 0
+    alpha = None
+    if computes_some and "generalized" in weights:
+        alpha = resolved(config, "unifrac", dataset=dataset).alpha
+    return PretrainSettings(
+        alpha=alpha,
+        model=architecture(config, dataset, model),
+        start=config.models[model].start,
+        studies=studies(config, dataset, model) if config.models[model].pretrained_on else None,
+        pretraining=pretraining,
+        optimization=resolved(config, "optimization", model=model),
+    )
 
 
 def start(config: Config, dataset: str, model: str) -> Start | None:
@@ -200,17 +196,19 @@ def start(config: Config, dataset: str, model: str) -> Start | None:
     return next(iter(chain_of(config.models, config.datasets, dataset, model)), None)
 
 
-def architecture(config: Config, dataset: str, model: str) -> dict[str, Any]:
+def architecture(config: Config, dataset: str, model: str) -> EncoderShape:
     """Return what an encoder is built from: that of its start, where it has one."""
     return architecture_of(config.models, config.datasets, dataset, model)
 
 
-def studies(config: Config, dataset: str, model: str) -> dict[str, Any]:
+def studies(config: Config, dataset: str, model: str) -> StudiesSettings:
     """Return the metadata column of the studies and those that a model is pretrained on."""
-    return {
-        "column": config.datasets[dataset].study,
-        "pretrained_on": sorted(config.models[model].pretrained_on),
-    }
+    column = config.datasets[dataset].study
+    assert column is not None, "loading requires it of models that name studies"
+    return StudiesSettings(
+        column=column,
+        pretrained_on=sorted(config.models[model].pretrained_on),
+    )
 
 
 def folds(config: Config, task: str) -> tasks.FoldsSettings:
@@ -292,26 +290,26 @@ def _first_alike(
     return next(name for name in config.tasks if compared(name) == compared(task))
 
 
-def finetune(config: Config, dataset: str, model: str, task: str) -> Slice:
+def finetune(config: Config, dataset: str, model: str, task: str) -> FinetuneSettings:
     """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
-    section = config.tasks[task].plain()
+    section = config.tasks[task]
     training = resolved(config, "finetuning", task=task)
-    keys = ("kind", "classes", "transform", "transform_by", "bounds", "condition")
-    finetuning = training.plain()
-    if not training.has_budget:
-        del finetuning["budget_minutes"]
-    settings = {
-        "names": {"dataset": dataset, "model": model, "task": task},
-        "columns": config.tasks[task].columns,
-        **{key: section[key] for key in keys},
-        "is_mixed": mixes(config, task),
-        "finetuning": finetuning,
-        "optimization": resolved(config, "optimization", model=model).plain(),
-        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
-    }
-    if training.start == "scratch":
-        settings["model"] = architecture(config, dataset, model)
-    return settings
+    from_scratch = training.start == "scratch"
+    return FinetuneSettings(
+        kind=section.kind,
+        columns=section.columns,
+        classes=section.classes,
+        transform=section.transform,
+        transform_by=section.transform_by,
+        bounds=section.bounds,
+        condition=section.condition,
+        names={"dataset": dataset, "model": model, "task": task},
+        is_mixed=mixes(config, task),
+        finetuning=training,
+        optimization=resolved(config, "optimization", model=model),
+        rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
+        model=architecture(config, dataset, model) if from_scratch else None,
+    )
 
 
 def score(config: Config, dataset: str, model: str, task: str) -> Slice:
@@ -424,7 +422,9 @@ def summary(config: Config, dataset: str) -> Slice:
     models = {}
     for name, section in config.models.items():
         shape = architecture(config, dataset, name)
-        shown = {key: shape[key] for key in ("encoder", "width", "asv_layers", "sample_layers")}
+        shown = {
+            key: getattr(shape, key) for key in ("encoder", "width", "asv_layers", "sample_layers")
+        }
         models[name] = {**shown, "start": section.start}
     return {
         **networks,
@@ -481,7 +481,7 @@ def describe(config: Config, dataset: str) -> Slice:
             name: {key: str(path) for key, path in files.items()}
             for name, files in predicted_files(config, dataset).items()
         },
-        "models": {model: pretrain(config, dataset, model) for model in config.models},
+        "models": {model: pretrain(config, dataset, model).plain() for model in config.models},
         "tasks": {
             name: {
                 **folds(config, name).plain(),
@@ -504,6 +504,7 @@ def _owner_of_encoders(config: Config, task: str) -> str | None:
     return inductive_owner(config, task)
 
 
-def benchmark(config: Config, dataset: str, model: str) -> Slice:
+def benchmark(config: Config, dataset: str, model: str) -> SpeedSettings:
     """Return the settings of the speed table and of the model it times, with whole rows."""
-    return {**config.benchmark.plain(), **_pretrain(config, dataset, model, subsampled=0.0)}
+    timed = _pretrain(config, dataset, model, subsampled=0.0)
+    return SpeedSettings(**config.benchmark.plain(), training=timed)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aam.config.references import REFERENCES
 from aam.config.sections.dataset import Dataset
-from aam.config.sections.model import ARCHITECTURE, ModelSettings
+from aam.config.sections.model import EncoderShape, ModelSettings
 from aam.util.atomic import read_json
 from aam.util.errors import problem
 from aam.util.manifest import fitting
@@ -104,7 +103,7 @@ def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> li
     return chain
 
 
-def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> dict[str, Any]:
+def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str) -> EncoderShape:
     """Return what an encoder is built from: that of its first start, where it has one.
 
     Parameters
@@ -121,14 +120,14 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
     """
     chain = chain_of(models, datasets, dataset, model)
     if not chain:
-        return models[model].architecture
+        return models[model].shape
     first = chain[-1]
     if first.directory is None:
-        return models[first.model].architecture
+        return models[first.model].shape
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
         architecture = dict(read_json(path)["architecture"])
-        differing = architecture.keys() ^ {*ARCHITECTURE, "max_length_bp"}
+        differing = architecture.keys() ^ {*EncoderShape.model_fields, "max_length_bp"}
         if differing:
             raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")
-        return ModelSettings(**{key: architecture[key] for key in ARCHITECTURE}).architecture
+        return EncoderShape(**{key: architecture[key] for key in EncoderShape.model_fields})

@@ -29,9 +29,6 @@ SCORES = {
 }
 """Labels of all scores, which `aam.evaluate.scores` lists by kind of task."""
 
-KERNEL_MACHINE = "kernel machine"
-"""The SVM on CLR where it stands in for a model."""
-
 TESTS = {
     "corrected_t_p": "corrected t-test over folds",
     "holm_p": "corrected for all baselines (Holm)",
@@ -39,7 +36,7 @@ TESTS = {
     "wilcoxon_samples_p": "Wilcoxon over samples",
     "mcnemar_p": "McNemar over samples",
 }
-"""Paired tests, in the order in which they are shown."""
+"""What people read instead of the names of paired tests."""
 
 DASH = "–"
 """A value that there is not."""

@@ -9,11 +9,11 @@ import pandas as pd
 import pyarrow as pa
 
 from aam.config.digest import code_digest
+from aam.config.settings.finetuning import FinetuneSettings
 from aam.data.predictions import write_predictions
 from aam.data.table import read_biom
 from aam.inference.bundle import SHARED, write_bundle
 from aam.tasks.finetune.cross_validation import CrossValidation, Finished
-from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import Models, divide_models, processes, train_in_processes
 from aam.tasks.finetune.prediction_tables import (
     nested_table,
@@ -21,7 +21,6 @@ from aam.tasks.finetune.prediction_tables import (
     predictions_for_scores,
     recipe_table,
 )
-from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.progress import write_history
 from aam.util.atomic import write_json
@@ -35,7 +34,12 @@ WHICH_MODEL = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64
 
 def finetune_task(
     *,
-    inputs: FinetuneInputs,
+    tokens: Path,
+    samples: Path,
+    folds: Path,
+    table: Path,
+    model: Path | None = None,
+    asvs: Path | None = None,
     settings: FinetuneSettings,
     runtime: RunOptions,
     model_out: Path,
@@ -50,8 +54,17 @@ def finetune_task(
 
     Parameters
     ----------
-    inputs
-        Files that are read: tokens, samples, folds and reads, and the pretrained model.
+    tokens, samples
+        Arrow files of the tokens of all ASVs, and of the samples.
+    folds
+        TSV file of the folds of the task.
+    table
+        BIOM file of the reads before rarefaction, by which training samples are recognized later.
+    model
+        Folder of a pretrained model, or of one per fold where the evaluation is inductive. None:
+        encoders start from scratch.
+    asvs
+        File of ASV embeddings, for an encoder that pretraining left as it is.
     settings
         Target, training and optimization.
     runtime
@@ -78,12 +91,24 @@ def finetune_task(
     InputError
         The target cannot be learned from these samples.
     """
-    setup = FinetuneSetup.open(settings, inputs, runtime, code_digest(__name__), provenance)
-    finished = _cross_validate(setup, partial(_train, settings, inputs, provenance))
+    # Processes that train some of the models each open the files for themselves.
+    open_setup = partial(
+        FinetuneSetup.open,
+        settings,
+        tokens=tokens,
+        samples=samples,
+        folds=folds,
+        model=model,
+        asvs=asvs,
+        code=code_digest(__name__),
+        origin=provenance,
+    )
+    setup = open_setup(runtime)
+    finished = _cross_validate(setup, partial(_train, open_setup))
     write_predictions(predictions_out, predictions_for_scores(setup, finished.mixed))
     write_table(nested_out, nested_table(setup, finished.mixed), provenance)
     write_history(history_out, finished.history, provenance, extra=WHICH_MODEL)
-    _write_models(model_out, setup, finished, inputs.table)
+    _write_models(model_out, setup, finished, table)
     write_predictions(recipes_out, recipe_table(setup, finished.mixed))
     # What stands for the model directory: no fact that leaves predictions as they are.
     digests = {
@@ -107,15 +132,10 @@ def _cross_validate(setup: FinetuneSetup, train: Callable[[Models, RunOptions], 
 
 
 def _train(
-    settings: FinetuneSettings,
-    inputs: FinetuneInputs,
-    provenance: Mapping[str, str],
-    models: Models,
-    runtime: RunOptions,
+    open_setup: Callable[[RunOptions], FinetuneSetup], models: Models, runtime: RunOptions
 ) -> None:
     """Train some of the models, in a process of their own."""
-    setup = FinetuneSetup.open(settings, inputs, runtime, code_digest(__name__), provenance)
-    CrossValidation(setup).train(models)
+    CrossValidation(open_setup(runtime)).train(models)
 
 
 def _write_models(directory: Path, setup: FinetuneSetup, finished: Finished, table: Path) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aam.config.digest import code_digest
+from aam.config.settings.training import PretrainSettings
 from aam.distributed import launch
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
 from aam.tasks.pretrain.run import pretraining_devices, train
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.progress import write_history
 from aam.util.atomic import write_json

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from aam.config.digest import code_digest
+from aam.config.settings.training import PretrainSettings
 from aam.data.folds import TEST, read_folds
 from aam.tasks.pretrain.inductive import pretrain_without
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.run import pretraining_devices
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import atomic_path, write_json
 from aam.util.provenance import settings_digest
 from aam.util.run_options import RunOptions

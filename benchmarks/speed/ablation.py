@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from aam.config.sections.training import Pretraining
+from aam.config.settings.training import PretrainSettings
 from aam.report.labels import format_quantity
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import CACHE
 from aam.train.monitoring import roofline
 from aam.util.atomic import write_json, write_text, write_tsv
@@ -166,7 +166,7 @@ def measure_speed(
     roofline_out
         JSON file to write: what the machine can do at best.
     """
-    files = inputs.named()
+    files = inputs.model_dump(exclude_none=True)
     with SubprocessRunner() as measure:
         ablation = run_ablation(measure, settings, files, runtime)
     about = about_run(settings.plain(), files, ablation.device, runtime.threads)
@@ -222,8 +222,8 @@ def run_ablation(
         measure,
         "roofline",
         runtime,
-        width=training.architecture["width"],
-        ffn_ratio=training.architecture["ffn_ratio"],
+        width=training.model.width,
+        ffn_ratio=training.model.ffn_ratio,
         precisions=sorted({variant.mode.precision for variant in chosen}),
     )
     results = measure_in_turns(measure, requests, settings.repeats)
@@ -346,11 +346,12 @@ def steps_request(
     if settings.pretraining.epochs == 0:
         training["epochs"] = Pretraining.model_fields["epochs"].default
     optimization = {key: getattr(mode, key) for key in STEP_OPTIONS}
-    timed = replace(
-        settings.from_scratch(),
-        architecture={**settings.architecture, "patch_bp": mode.patch_bp},
-        pretraining=settings.pretraining.model_copy(update=training),
-        optimization=settings.optimization.model_copy(update=optimization),
+    timed = settings.from_scratch().model_copy(
+        update={
+            "model": settings.model.model_copy(update={"patch_bp": mode.patch_bp}),
+            "pretraining": settings.pretraining.model_copy(update=training),
+            "optimization": settings.optimization.model_copy(update=optimization),
+        }
     )
     return {
         "kind": "steps",

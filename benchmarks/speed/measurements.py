@@ -14,16 +14,16 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from aam.batches.dataset import BatchDataset
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import Devices, has_fast_bf16
 from aam.model.batch import Batch
 from aam.model.flops import step_flops
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import Prepared, prepare
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.compilation import compile_blocks, graphs_compiled, is_compiled
 from aam.train.memory.meter import peak_mb
 from aam.train.monitoring import roofline
-from aam.train.options import StepOptions, set_up
+from aam.train.options import StepOptions, set_up, step_options
 from aam.train.step import learning_rate, load_batches, train_step
 from aam.util.errors import problem
 from benchmarks.speed.batches import NaiveDataset
@@ -83,11 +83,11 @@ def _run_steps(request: Mapping[str, Any]) -> dict[str, Any]:
     InputError
         Compilation is asked for, and there is no compiler, or it fails.
     """
-    settings = PretrainSettings.read(request["settings"])
+    settings = PretrainSettings.model_validate(request["settings"])
     training = settings.pretraining
-    options = settings.step_options
+    options = step_options(settings.optimization)
     devices = Devices(options.precision, request["threads"], deterministic=options.deterministic)
-    prepared = prepare(settings, PretrainInputs.read(request["inputs"]))
+    prepared = prepare(settings, PretrainInputs.model_validate(request["inputs"]))
     model = prepared.model
     dataset = _dataset(prepared, request["batch"], devices)
     if request["recompute"]:

@@ -1,11 +1,11 @@
 """The modes of training that are timed: added up, each alone, and at larger batches."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from aam.config.settings.training import PretrainSettings, SpeedSettings
 from aam.distributed.devices import AUTO
-from aam.tasks.pretrain.settings import PretrainSettings
+from aam.train.options import step_options
 
 ORDER = "order"
 """Group in which each mode adds a change to the one before it."""
@@ -34,64 +34,6 @@ SAVINGS: dict[str, dict[str, Any]] = {
     "samples in groups": {"asvs_per_sample": None},
 }
 """What every batch of a training has and the naive one has not, in the order of adding up."""
-
-
-@dataclass(frozen=True)
-class SpeedSettings:
-    """What is timed, and how: the section `benchmark`, and the settings of a pretraining."""
-
-    training: PretrainSettings
-    """The model that is timed, and its training."""
-    batch_sizes: Sequence[int]
-    """Samples in a batch; the last modes are timed at all of them, the others at the first."""
-    alone_batch_size: int | None
-    """Batch size at which each change is timed alone. None: none is."""
-    seconds: float
-    """How long a mode is timed in each repeat."""
-    repeats: int
-    """How often each mode is timed, in a process of its own."""
-    naive_asvs: int
-    """ASVs that every sample of the naive step is padded to."""
-
-    @classmethod
-    def read(cls, settings: Mapping[str, Any]) -> "SpeedSettings":
-        """Return the settings of a slice of the configuration.
-
-        Parameters
-        ----------
-        settings
-            What `aam.config.slices.benchmark` returns; further keys are not read.
-
-        Returns
-        -------
-        SpeedSettings
-            Checked against their sections.
-        """
-        return cls(
-            training=PretrainSettings.read(settings),
-            batch_sizes=settings["batch_sizes"],
-            alone_batch_size=settings["alone_batch_size"],
-            seconds=settings["seconds"],
-            repeats=settings["repeats"],
-            naive_asvs=settings["naive_asvs"],
-        )
-
-    def plain(self) -> dict[str, Any]:
-        """Return the slice as plain types, by whose digest a table is known.
-
-        Returns
-        -------
-        dict
-            What `read` takes, equal to the slice: JSON can hold it.
-        """
-        return {
-            "batch_sizes": list(self.batch_sizes),
-            "alone_batch_size": self.alone_batch_size,
-            "seconds": self.seconds,
-            "repeats": self.repeats,
-            "naive_asvs": self.naive_asvs,
-            **self.training.plain(),
-        }
 
 
 @dataclass(frozen=True)
@@ -242,7 +184,7 @@ def usual(settings: PretrainSettings, hardware: Hardware) -> Mode:
     Mode
         With all savings, and the options as the machine carries them out.
     """
-    options = settings.step_options
+    options = step_options(settings.optimization)
     chosen = {key: getattr(options, key) for key in STEP_OPTIONS}
     if chosen["precision"] == AUTO:
         # What `auto` chooses is known only in a run; the larger batches are timed in fp32, too.
@@ -256,7 +198,7 @@ def usual(settings: PretrainSettings, hardware: Hardware) -> Mode:
     chosen["workers"] = hardware.workers if hardware.accelerator else 0
     chosen["pinned"] = hardware.accelerator
     return Mode(
-        patch_bp=settings.architecture["patch_bp"],
+        patch_bp=settings.model.patch_bp,
         optimizer=settings.pretraining.optimizer,
         **chosen,
     )

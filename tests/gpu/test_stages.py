@@ -43,7 +43,7 @@ def same_frames(one: pd.DataFrame, other: pd.DataFrame) -> None:
 def test_pretraining_uses_the_device_and_embeds_as_a_cpu_does(
     pretrained_here, device, on_cpu, study, sequences
 ):
-    metrics = read_json(pretrained_here["metrics"])
+    metrics = read_json(pretrained_here["scores"])
     assert metrics["device"].startswith("cpu") == (device.type == "cpu")
     assert np.isfinite(metrics["unifrac_pearson"])
     assert metrics["steps"] == 6
@@ -142,6 +142,6 @@ def test_a_run_that_chooses_its_precision_is_that_of_the_precision(device, train
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_two_processes_train_through_nccl(strategy, device, study, tmp_path):
     outputs = study.pretrain(tmp_path, devices=2, strategy=strategy)
-    metrics = read_json(outputs["metrics"])
+    metrics = read_json(outputs["scores"])
     assert metrics["device"].startswith("2 x ")
     assert np.isfinite(metrics["unifrac_pearson"])

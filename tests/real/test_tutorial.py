@@ -1,4 +1,4 @@
-"""`docs/tutorial.md`, command by command, on the study that it is about."""
+"""`docs/tutorial.md`, command by command, on the studies that it is about."""
 
 import hashlib
 import os
@@ -28,8 +28,6 @@ NOT_RUN = {
     "git clone ADDRESS aam && cd aam": "a copy of this checkout stands for it",
     "make env": "the environment of the tests stands for it",
     "source .venv/bin/activate": "likewise",
-    "make demo": "minutes, on data that tests/workflow have a smaller one of",
-    "aam run config/ecam.yaml": "half an hour; the dry run stands for it",
     **{line: "files are made below" for line in PAGE.splitlines() if line.startswith("wget ")},
 }
 """Lines of the page that are not run, and why."""
@@ -64,10 +62,10 @@ def write_study(folder: Path) -> None:
 
 def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> None:
     root = copy_of_the_workflow(tmp_path / "aam").root
-    # Of one's own, where there is one.
-    (root / "config" / "mine.yaml").unlink(missing_ok=True)
+    # Of one's own, where there are some.
+    for name in ("first", "network", "mine"):
+        (root / "config" / f"{name}.yaml").unlink(missing_ok=True)
     (root / "data" / "moving-pictures").mkdir(parents=True)
-    (root / "data" / "ecam").symlink_to(DATA / "ecam")
     write_study(root / "data" / "moving-pictures")
     # The one that is installed would run the package of this checkout, not its copy.
     program = tmp_path / "bin" / "aam"
@@ -97,12 +95,15 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
             assert done.returncode == 0, done.stdout[-4000:]
             printed.append(done.stdout)
     assert left_out == NOT_RUN.keys()
-    april = root / "results/april/mine/predict/first/body-site/super_learner/april.tsv"
-    predicted = pd.read_csv(april, sep="\t", index_col="sample-id")
-    assert predicted.loc["L1S281", "prediction_set"] == "gut"
-    assert predicted.loc[["L5S222", "L6S93"], "predicted"].tolist() == ["tongue", "tongue"]
-    palms = ["L2S222", "L2S382", "L3S360", "L4S137"]
-    assert (predicted.loc[palms, "unseen_asvs"] > 0.2).all()
+    truth = pd.read_csv(
+        root / "results/hosts/simulated/new_metadata.tsv", sep="\t", index_col=0, comment="#"
+    )
+    newcomers = "results/hosts/predict/first/environment/super_learner/newcomers.tsv"
+    predicted = pd.read_csv(root / newcomers, sep="\t", index_col=0)
+    error = (predicted["predicted"] - truth["environment"]).abs()
+    assert error.mean() < 0.7
+    assert (error < (predicted["upper"] - predicted["lower"]) / 2).mean() > 0.7
+    assert round(predicted.loc["new-03", "predicted"], 1) == 7.2
     named = re.findall(r"`(results/[^`]+)`", PAGE)
     assert len(named) > 3
     assert [name for name in named if not (root / name).exists()] == []

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aam.report.page.verdicts import is_stopped
 
+from aam.evaluate.task_report import TaskReport
+from aam.report.page.answers import is_stopped
 from aam.report.page.details import trains_networks
 from aam.util.atomic import read_json
 
@@ -290,11 +291,12 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     assert "Download as TSV" in text
     assert text.count("environment is off by") == 2
     assert text.count("site is predicted right in") == 2
-    reports = [read_json(path) for path in page.parent.glob("finetune/*/*/scores.json")]
+    reports = [TaskReport.read(path) for path in page.parent.glob("finetune/*/*/scores.json")]
+    targets = [(report.kind, target) for report in reports for target in report.targets]
     encoders = [read_json(path) for path in page.parent.glob("pretrain/*/scores.json")]
     # Those of the first answers, the accuracy of all tasks, importances under a red light, and
     # curves without a training.
-    left_out = 2 + 1 + sum(map(is_stopped, reports))
-    left_out += sum(not trains_networks(report) for report in reports)
+    left_out = 2 + 1 + sum(is_stopped(kind, target) for kind, target in targets)
+    left_out += sum(not trains_networks(target) for _, target in targets)
     left_out += sum(encoder["steps"] == 0 for encoder in encoders)
     assert text.count("<svg") == len(list((page.parent / "figures").rglob("*.svg"))) - left_out

@@ -34,7 +34,7 @@ rule benchmark_speed:
     params:
         settings=lambda wildcards: slices.benchmark(
             CONFIG, wildcards.dataset, FIRST_MODEL
-        ),
+        ).plain(),
         code=script_digest("benchmark_speed"),
     message:
         "Timing {wildcards.dataset}"

@@ -97,7 +97,7 @@ rule finetune:
     params:
         settings=lambda wildcards: slices.finetune(
             CONFIG, wildcards.dataset, wildcards.model, wildcards.task
-        ),
+        ).plain(),
         code=script_digest("finetune"),
         work=result("finetune/{model}/{task}/work"),
     message:

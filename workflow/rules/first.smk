@@ -38,15 +38,11 @@ rule first_answer:
 
 rule first_page:
     input:
-        finetune=lambda wildcards: first_of(
-            wildcards.dataset, "first/{task}/scores.json"
-        ),
-        intervals=lambda wildcards: first_of(
-            wildcards.dataset, "first/{task}/intervals.tsv"
-        ),
+        scores=page_input(first_page_files, "scores"),
+        intervals=page_input(first_page_files, "intervals"),
+        figures=page_input(first_page_files, "figures"),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         notes=lambda wildcards: notes_of(wildcards.dataset),
-        figures=lambda wildcards: first_figures_of(wildcards.dataset),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
     output:
@@ -67,6 +63,7 @@ rule first_page:
         settings=lambda wildcards: {
             **slices.first_page(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
+            "files": page_facts(first_page_files, wildcards.dataset),
         },
         code=script_digest("summary"),
     message:

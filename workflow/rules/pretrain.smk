@@ -37,7 +37,7 @@ rule pretrain:
     params:
         settings=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
-        ),
+        ).plain(),
         code=script_digest("pretrain"),
         content=content_of(starting_files),
         work=result("pretrain/{model}/work"),
@@ -72,7 +72,7 @@ rule pretrain_inductive:
     params:
         settings=lambda wildcards: slices.pretrain(
             CONFIG, wildcards.dataset, wildcards.model
-        ),
+        ).plain(),
         code=script_digest("pretrain_inductive"),
         content=content_of(starting_files),
         work=result("pretrain/{model}/inductive/{task}/work"),

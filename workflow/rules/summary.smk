@@ -8,21 +8,17 @@ Outputs: `summary.md`, `report.html`.
 rule summary:
     input:
         unpack(accuracy_file),
-        pretrain=lambda wildcards: pretraining_of(wildcards.dataset),
-        finetune=lambda wildcards: answers_of(wildcards.dataset, "scores.json"),
-        intervals=lambda wildcards: answers_of(wildcards.dataset, "intervals.tsv"),
-        importance=lambda wildcards: result_files(
-            wildcards.dataset,
-            "finetune/{model}/{task}/importance.tsv",
-            tasks=explained_tasks_of(wildcards.dataset),
-        ),
-        predictions=lambda wildcards: predictions_of(wildcards.dataset),
+        scores=page_input(page_files, "scores"),
+        intervals=page_input(page_files, "intervals"),
+        importance=page_input(page_files, "importance"),
+        encoders=page_input(page_files, "encoders"),
+        predictions=page_input(page_files, "predictions"),
+        figures=page_input(page_files, "figures"),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         notes=lambda wildcards: [
             *notes_of(wildcards.dataset),
             *prediction_notes_of(wildcards.dataset),
         ],
-        figures=lambda wildcards: figures_of(wildcards.dataset),
         table=result("inputs/table.biom"),
     output:
         summary=result("summary.md"),
@@ -41,6 +37,7 @@ rule summary:
         settings=lambda wildcards: {
             **slices.summary(CONFIG, wildcards.dataset),
             "captions": CAPTIONS,
+            "files": page_facts(page_files, wildcards.dataset),
         },
         code=script_digest("summary"),
     message:

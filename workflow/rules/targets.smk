@@ -46,38 +46,37 @@ def explained_tasks_of(dataset):
 def result_files(dataset, path, tasks=None):
     """Return a file of a dataset for each of the tasks and models that its path names.
 
-    Without `tasks` they are all of the dataset.
+    By file the `model` and the `task`, as far as they are named. Without `tasks` they are all of
+    the dataset.
     """
     tasks = tasks_of(dataset) if tasks is None else tasks
-    return [
-        result(path, dataset=dataset, model=model, task=task)
+    return {
+        result(path, dataset=dataset, model=model, task=task): {
+            "model": model,
+            "task": task,
+        }
         for task in (tasks if "{task}" in path else [""])
         for model in (CONFIG.models if "{model}" in path else [""])
-    ]
+    }
 
 
 def pretraining_of(dataset):
-    """Return the scores of every encoder on a dataset."""
+    """Return the scores of every encoder on a dataset, with its model."""
     return result_files(dataset, "pretrain/{model}/scores.json")
 
 
 def finetuning_of(dataset):
     """Return the scores of every model and task of a dataset."""
-    return result_files(dataset, "finetune/{model}/{task}/scores.json")
+    return list(result_files(dataset, "finetune/{model}/{task}/scores.json"))
 
 
 def first_of(dataset, path):
-    """Return a file of a dataset for each of the tasks that have a first answer."""
-    return [
-        result(path, dataset=dataset, task=task)
+    """Return a file of a dataset for each of the tasks that have a first answer, with the task."""
+    return {
+        result(path, dataset=dataset, task=task): {"model": "first", "task": task}
         for task in tasks_of(dataset)
         if slices.has_first(CONFIG, task)
-    ]
-
-
-def first_figures_of(dataset):
-    """Return the figures of the first answers."""
-    return first_of(dataset, "figures/first/{task}/predictions.svg")
+    }
 
 
 def first_page_of(dataset):
@@ -93,14 +92,18 @@ def answers_of(dataset, file):
 
 
 def predictions_of(dataset):
-    """Return the predictions of a dataset's tasks for other tables."""
-    return [
-        result(path, dataset=dataset, task=task, table=table)
+    """Return the predictions of a dataset's tasks for other tables, with what each is of."""
+    return {
+        result(path, dataset=dataset, task=task, table=table): {
+            **predicted_by,
+            "task": task,
+            "table": table,
+        }
         for table, section in CONFIG.predictions.items()
         for task in section.tasks
         if CONFIG.tasks[task].dataset == dataset
-        for path in result_paths.predictions(CONFIG, task)
-    ]
+        for path, predicted_by in result_paths.predictions(CONFIG, task).items()
+    }
 
 
 def prediction_notes_of(dataset):
@@ -125,22 +128,65 @@ def accuracy_file(wildcards):
     return {"accuracy": path} if finetuning_of(wildcards.dataset) else {}
 
 
+def drawn_files(dataset, figure, files):
+    """Return figures of a dataset with the path that `aam.config.figures` has for them."""
+    return {path: {**of, "figure": figure} for path, of in files.items()}
+
+
+def first_figures_of(dataset):
+    """Return the figures of the first answers, with what each is of."""
+    figure = PLOTS["first"].figures[0].path_stem
+    return drawn_files(
+        dataset, figure, first_of(dataset, f"figures/{figure}.svg")
+    )
+
+
 def figures_of(dataset):
-    """Return the figures of a dataset's summary."""
+    """Return the figures of a dataset's summary, with what each is of."""
     shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
-    explained = explained_tasks_of(dataset)
-    first = [] if CONFIG.models else first_figures_of(dataset)
-    return first + [
-        path
-        for plot in PLOTS.values()
-        if plot.shown in shown
-        for figure in plot.figures
-        for path in result_files(
+    files = {} if CONFIG.models else first_figures_of(dataset)
+    for plot in PLOTS.values():
+        tasks = explained_tasks_of(dataset) if plot.shown == "explained" else None
+        for figure in plot.figures if plot.shown in shown else []:
+            path = f"figures/{figure.path_stem}.svg"
+            drawn = result_files(dataset, path, tasks)
+            files |= drawn_files(dataset, figure.path_stem, drawn)
+    return files
+
+
+def page_files(dataset):
+    """Return the files that the page of a dataset shows, with what each is of, by their kind."""
+    return {
+        "scores": answers_of(dataset, "scores.json"),
+        "intervals": answers_of(dataset, "intervals.tsv"),
+        "importance": result_files(
             dataset,
-            f"figures/{figure.path_stem}.svg",
-            tasks=explained if plot.shown == "explained" else None,
-        )
-    ]
+            "finetune/{model}/{task}/importance.tsv",
+            explained_tasks_of(dataset),
+        ),
+        "encoders": pretraining_of(dataset),
+        "predictions": predictions_of(dataset),
+        "figures": figures_of(dataset),
+    }
+
+
+def first_page_files(dataset):
+    """Return the files that the page of first answers shows, as `page_files` does."""
+    return {
+        "scores": first_of(dataset, "first/{task}/scores.json"),
+        "intervals": first_of(dataset, "first/{task}/intervals.tsv"),
+        "figures": first_figures_of(dataset),
+    }
+
+
+def page_input(files, kind):
+    """Return the input function of the files of a kind that a page shows."""
+    return lambda wildcards: list(files(wildcards.dataset)[kind])
+
+
+def page_facts(files, dataset):
+    """Return what the files of a page are of, in the order of the inputs of each kind."""
+    return {kind: list(of.values()) for kind, of in files(dataset).items()}
 
 
 def bench_of(dataset):

@@ -2,16 +2,20 @@
 
 from stage_job import run_job
 
+from aam.config.settings.finetuning import FinetuneSettings
 from aam.stages.finetune import finetune_task
-from aam.tasks.finetune.inputs import FinetuneInputs
-from aam.tasks.finetune.settings import FinetuneSettings
 from aam.util.provenance import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, FinetuneSettings) as job:
         finetune_task(
-            inputs=FinetuneInputs.read(job.inputs),
-            settings=FinetuneSettings.read(job.settings),
+            tokens=job.inputs["tokens"],
+            samples=job.inputs["samples"],
+            folds=job.inputs["folds"],
+            table=job.inputs["table"],
+            model=job.inputs.get("model"),
+            asvs=job.inputs.get("asvs"),
+            settings=job.settings,
             runtime=job.runtime,
             model_out=job.outputs["model"],
             predictions_out=job.outputs["predictions"],
@@ -19,5 +23,5 @@ if __name__ == "__main__":
             history_out=job.outputs["history"],
             recipes_out=job.outputs["recipes"],
             nested_out=job.outputs["nested"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 
 class Section(BaseModel):
@@ -24,12 +24,13 @@ class StageSettings(Section):
     there, so that a new one of these leaves the results of old configurations fresh.
     """
 
-    def plain(self) -> dict[str, Any]:
-        """Return the slice as plain built-in types, in a fixed order."""
+    @model_serializer(mode="wrap")
+    def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields = type(self).model_fields
+        given: dict[str, Any] = handler(self)
         return {
             key: value
-            for key, value in super().plain().items()
+            for key, value in given.items()
             if value is not None or fields[key].is_required()
         }
 

@@ -1,17 +1,14 @@
 """The architecture of an encoder."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from aam.config.sections.base import FilePath, Override, Section
 
-ARCHITECTURE = tuple("encoder width heads asv_layers sample_layers patch_bp ffn_ratio".split())
-"""The keys that an encoder is built from."""
 
-
-class ModelSettings(Section):
-    """A hierarchical encoder: nucleotides to ASV to sample."""
+class EncoderShape(Section):
+    """What a hierarchical encoder is built from: nucleotides to ASV to sample."""
 
     encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
     """Kind of the ASV encoder. bilstm: bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer
@@ -28,6 +25,19 @@ class ModelSettings(Section):
     """Nucleotides per token of the ASV encoder."""
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Width of the feed-forward layers, as a multiple of `width`."""
+
+    @model_validator(mode="after")
+    def _divides_among_heads(self) -> Self:
+        if self.width % (2 * self.heads):
+            raise ValueError(
+                f"width {self.width} is not a multiple of twice the {self.heads} heads"
+            )
+        return self
+
+
+class ModelSettings(EncoderShape):
+    """A hierarchical encoder: nucleotides to ASV to sample."""
+
     start: FilePath | None = None
     """Start of pretraining: the directory of a pretrained model, or another model as `<model>` or
     `<dataset>/<model>`, with its architecture. Null: random weights."""
@@ -39,21 +49,16 @@ class ModelSettings(Section):
     """Overrides `optimization` for this model."""
 
     @property
-    def architecture(self) -> dict[str, Any]:
-        """What an encoder without a `start` is built from, as plain types."""
-        plain = self.plain()
-        return {key: plain[key] for key in ARCHITECTURE}
+    def shape(self) -> EncoderShape:
+        """What an encoder without a `start` is built from."""
+        return EncoderShape(**{key: getattr(self, key) for key in EncoderShape.model_fields})
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        given = sorted(self.model_fields_set & set(ARCHITECTURE))
+    def _has_one_shape(self) -> Self:
+        given = sorted(self.model_fields_set & EncoderShape.model_fields.keys())
         if self.start is not None and given:
             raise ValueError(
                 f"got `start` with {', '.join(f'`{key}`' for key in given)}; expected none of "
                 "them: the architecture is that of the start"
-            )
-        if self.width % (2 * self.heads):
-            raise ValueError(
-                f"width {self.width} is not a multiple of twice the {self.heads} heads"
             )
         return self

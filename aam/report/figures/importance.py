@@ -30,7 +30,6 @@ from aam.report.figures.style import (
 from aam.report.labels import format_quantity, shorten, taxon_name, to_words
 from aam.report.page.answers import is_stopped
 from aam.report.page.details import HIDDEN_IMPORTANCES
-from aam.report.page.mappings import page_report, split_targets
 from aam.util.scikit_bio import TreeNode
 
 SENTENCE_IN = 0.8
@@ -63,7 +62,7 @@ def draw(
     path
         The figure to write.
     """
-    if all(is_stopped(one) for one in split_targets([page_report(report)])):
+    if all(is_stopped(report.kind, target) for target in report.targets):
         _write_sentence(path)
         return
     importance = importance.head(MOST_IMPORTANT)

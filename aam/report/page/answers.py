@@ -1,20 +1,12 @@
-"""The answer to a task: the verdict on it, its score, what guessing reaches, the best baseline.
+"""The answer to a task: the verdict on it, its score, what guessing reaches, the best baseline."""
 
-A report is the content of a `scores.json` of one target, as `label_reports` returns it.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from aam.config.names import name_models
-from aam.evaluate.scores import (
-    HEADLINE,
-    LEAST_UNITS,
-    SUPER_LEARNER,
-    correct_p_values,
-    is_better,
-)
+from aam.evaluate.scores import LEAST_UNITS, SUPER_LEARNER, correct_p_values, is_better
+from aam.evaluate.task_report import MethodReport, TargetKey, TargetReport, TaskReport
 from aam.report.labels import (
     choose_decimals,
     format_p_value,
@@ -22,7 +14,6 @@ from aam.report.labels import (
     name_and_unit,
     row_label,
 )
-from aam.report.page.mappings import split_targets
 
 Outcome = Literal["works", "doubtful", "does not work"]
 
@@ -32,7 +23,7 @@ CHANCE = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a task can be predicted better than by guessing, and the test that says so."""
+    """Whether a target can be predicted better than by guessing, and the test that says so."""
 
     outcome: Outcome
     p: float | None
@@ -43,82 +34,100 @@ class Verdict:
     """Tests of the page."""
 
 
-def label_reports(reports: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return one report per target, with what people read instead of the name of its model.
+@dataclass(frozen=True)
+class Answer:
+    """What a report says of one target, with the verdict on it and the names of its methods."""
+
+    report: TaskReport
+    target: TargetReport
+    key: TargetKey
+    networks: str
+    """What people read instead of the model's name: `AAM`, `AAM (NAME)`; empty: there is none."""
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        """What the page calls the target: `task`, or `task, column` where it is one of several."""
+        return ", ".join(name for name in self.key if name)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the task."""
+        return self.report.kind
+
+    @property
+    def best(self) -> MethodReport:
+        """The leading method, whose score and predictions come first."""
+        return self.target.best
+
+    @property
+    def owner(self) -> str:
+        """What sentences call the leading method."""
+        name = self.label(self.best)
+        return name if self.best.role == "network" else f"the {name}"
+
+    @property
+    def what(self) -> str:
+        """What is predicted, in words."""
+        return name_and_unit(self.target.column)[0]
+
+    @property
+    def unit(self) -> str | None:
+        """The unit in which the name of the column ends; None: it ends in none."""
+        return name_and_unit(self.target.column)[1]
+
+    def label(self, method: MethodReport) -> str:
+        """Return what lists and tables call a method."""
+        if method.role == "network":
+            return self.networks
+        return (
+            SUPER_LEARNER if method.role == "super learner" else row_label(method.name, "baseline")
+        )
+
+    def score(self, method: MethodReport) -> float:
+        """Return the headline score of a method."""
+        score = method.scores[self.report.headline]
+        assert score is not None, "a headline score is defined for any sample"
+        return score
+
+    @property
+    def rival(self) -> MethodReport | None:
+        """The baseline with the best headline score; None: there is none to compare with.
+
+        Constants are no candidates: what guessing reaches is compared separately.
+        """
+        compared = self.best.comparisons
+        rivals = [method for method in self.target.baselines if method.name in compared]
+        sign = 1 if self.kind == "regression" else -1
+        return min(rivals, key=lambda one: (sign * self.score(one), one.name), default=None)
+
+
+def list_answers(reports: Sequence[TaskReport]) -> list[Answer]:
+    """Return the answers of a page, one per report and target.
 
     Parameters
     ----------
     reports
-        Contents of `scores.json`: all that a page shows, since the names of models depend on how
-        many there are.
-
-    Returns
-    -------
-    list of dict
-        What `split_targets` returns, with the key `display_name`: "AAM",
-        "AAM (NAME)", or the baseline that stands in for a model.
+        All that the page shows: p-values are corrected for their number, and the names of models
+        depend on how many there are.
     """
-    networks = name_models(report["model"] for report in reports if not is_baseline(report))
-    labelled = []
-    for report in reports:
-        model = report["model"]
-        display_name = model if is_baseline(report) else networks[model]
-        labelled.append({**report, "display_name": display_name})
-    return split_targets(labelled)
+    labels = name_models(report.answer for report in reports if _has_networks(report))
+    targets = [(report, *one) for report in reports for one in report.by_key()]
+    guesses = [target.best.guessing for _, _, target in targets]
+    corrected = correct_p_values([guess.corrected_t_p for guess in guesses])
+    tests = sum(p is not None for p in corrected)
+    answers = []
+    for (report, key, target), guess, corrected_p in zip(targets, guesses, corrected, strict=True):
+        p = guess.corrected_t_p
+        outcome = judge(report.kind, guess.difference, p, corrected_p)
+        verdict = Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests)
+        networks = labels[report.answer] if _has_networks(report) else ""
+        answers.append(Answer(report, target, key, networks, verdict))
+    return answers
 
 
-def leading_scores(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the scores that the page shows first: those of the super learner, if there is one.
-
-    They need not be the best ones. Without a super learner they are the model's.
-    """
-    return report.get("super_learner", report)
-
-
-def leading_name(report: Mapping[str, Any]) -> str:
-    """Return what sentences call the method whose scores come first."""
-    return f"the {SUPER_LEARNER}" if "super_learner" in report else model_name(report)
-
-
-def is_baseline(report: Mapping[str, Any]) -> bool:
-    """Return whether a baseline stands in for the model: no network was trained."""
-    return bool(report.get("is_baseline", False))
-
-
-def model_name(report: Mapping[str, Any]) -> str:
-    """Return what sentences call the model, or the baseline in its stead: `the kernel machine`."""
-    label = model_label(report)
-    return f"the {label}" if is_baseline(report) else label
-
-
-def model_label(report: Mapping[str, Any]) -> str:
-    """Return what lists and tables call the model: `AAM`, `AAM (NAME)`, or the baseline."""
-    return str(report["display_name"])
-
-
-def target_and_unit(report: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return what is predicted, in words, and its unit where the name of its column ends in one.
-
-    The report of one of several targets has a name that ends in its column.
-    """
-    column = report["column"]
-    name = column if isinstance(column, str) else report["task"].partition(", ")[2]
-    return name_and_unit(name)
-
-
-def best_baseline(report: Mapping[str, Any]) -> str | None:
-    """Return the baseline with the best headline score, or None where there is none.
-
-    Constants are no candidates: what guessing reaches is compared separately, so that
-    `comparisons` lacks them.
-    """
-    name = HEADLINE[report["kind"]]
-    rivals = list(leading_scores(report)["comparisons"])
-    if not rivals:
-        return None
-    scores = [report["baselines"][rival][name] for rival in rivals]
-    best = min(scores) if report["kind"] == "regression" else max(scores)
-    return rivals[scores.index(best)]
+def _has_networks(report: TaskReport) -> bool:
+    return any(target.networks is not None for target in report.targets)
 
 
 def judge(kind: str, difference: float, p: float | None, corrected_p: float | None) -> Outcome:
@@ -134,9 +143,9 @@ def judge(kind: str, difference: float, p: float | None, corrected_p: float | No
     kind
         Kind of the task.
     difference
-        Mean over folds of the headline score minus that of guessing: `guessing.difference`.
+        Mean over folds of the headline score minus that of guessing.
     p
-        Its p-value, two-sided, or None where no test is possible: `guessing.corrected_t_p`.
+        Its p-value, two-sided, or None where no test is possible.
     corrected_p
         The p-value after the correction, or None.
     """
@@ -149,38 +158,21 @@ def judge(kind: str, difference: float, p: float | None, corrected_p: float | No
     return "works" if corrected_p < CHANCE else "doubtful"
 
 
-def judge_all(reports: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-    """Return the verdict on every report of a page, in their order.
+def is_stopped(kind: str, target: TargetReport) -> bool:
+    """Return whether a target has a red light, for which no other task of the page matters.
 
     Parameters
     ----------
-    reports
-        All that the page shows, one per model and target: p-values are corrected for their number.
+    kind
+        Kind of the task.
+    target
+        The report of one of its targets.
     """
-    guesses = [leading_scores(report)["guessing"] for report in reports]
-    corrected = correct_p_values([guess["corrected_t_p"] for guess in guesses])
-    tests = sum(guess["corrected_t_p"] is not None for guess in guesses)
-    result = []
-    for report, guess, corrected_p in zip(reports, guesses, corrected, strict=True):
-        p = guess["corrected_t_p"]
-        outcome = judge(report["kind"], guess["difference"], p, corrected_p)
-        result.append(Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests))
-    return result
-
-
-def is_stopped(report: Mapping[str, Any]) -> bool:
-    """Return whether a task has a red light, for which no other task of the page matters.
-
-    Parameters
-    ----------
-    report
-        The content of a `scores.json`, of one target.
-    """
-    guess = leading_scores(report)["guessing"]
-    p = guess["corrected_t_p"]
+    guess = target.best.guessing
+    p = guess.corrected_t_p
     # The correction only decides between "works" and "doubtful", so that any value serves here.
-    outcome = judge(report["kind"], guess["difference"], p, corrected_p=p)
-    return outcome == "does not work" or bool(report["confounders"])
+    outcome = judge(kind, guess.difference, p, corrected_p=p)
+    return outcome == "does not work" or bool(target.confounders)
 
 
 def name_difference(kind: str, difference: float, p: float | None) -> str | None:
@@ -195,58 +187,50 @@ def mention_correction(tests: int) -> str:
     return f"when corrected for the {tests} tests of this page"
 
 
-def write_short_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
+def write_short_answer(answer: Answer) -> str:
     """Return the verdict, the score with its interval, what guessing reaches, and p.
 
     Parameters
     ----------
-    report
-        One of `label_reports`.
-    verdict
-        The verdict on it, by `judge_all`.
+    answer
+        One of `list_answers`.
     """
+    outcome = answer.verdict.outcome
     # A score that another column explains shows nothing, however good it is.
-    is_confounded = bool(report["confounders"]) and verdict.outcome != "does not work"
-    opening = "Confounded" if is_confounded else verdict.outcome.capitalize()
-    return f"{opening}: {_describe_score(report)} {_compare_with_guessing(report, verdict)}"
+    is_confounded = bool(answer.target.confounders) and outcome != "does not work"
+    opening = "Confounded" if is_confounded else outcome.capitalize()
+    return f"{opening}: {_describe_score(answer)} {_compare_with_guessing(answer)}"
 
 
-def write_answer(report: Mapping[str, Any], verdict: Verdict) -> str:
+def write_answer(answer: Answer) -> str:
     """Return the short answer, why it has no interval where it has none, and the best baseline."""
-    parts = [write_short_answer(report, verdict)]
-    if leading_scores(report)["bootstrap"][HEADLINE[report["kind"]]] is None:
-        parts.append(_explain_missing_interval(report))
-    baseline = best_baseline(report)
-    if baseline is not None:
-        parts.append(_compare_with_baseline(report, baseline))
+    parts = [write_short_answer(answer)]
+    if answer.best.interval is None:
+        parts.append(_explain_missing_interval(answer))
+    if answer.rival is not None:
+        parts.append(_compare_with_rival(answer, answer.rival))
     return " ".join(parts)
 
 
-def _describe_score(report: Mapping[str, Any]) -> str:
+def _describe_score(answer: Answer) -> str:
     """Say how well the target is predicted, and what guessing reaches."""
-    kind = report["kind"]
-    best = leading_scores(report)
-    what, unit = target_and_unit(report)
-    decimals = _decimals(report)
-    score = _format_headline(kind, best[HEADLINE[kind]], unit, decimals=decimals)
+    score = _format_headline(answer, answer.score(answer.best), unit=answer.unit)
     brackets = ""
-    if best["bootstrap"][HEADLINE[kind]] is not None:
-        low, high = (
-            _format_headline(kind, end, decimals=decimals)
-            for end in best["bootstrap"][HEADLINE[kind]]
-        )
+    if answer.best.interval is not None:
+        low, high = (_format_headline(answer, end) for end in answer.best.interval)
         brackets = f" (95 % interval {low} to {high})"
-    guess = _format_headline(kind, best["guessing"]["score"], decimals=decimals)
-    if kind == "regression":
-        return f"{what} is off by {score} on average{brackets}; guessing: {guess}."
+    guess = _format_headline(answer, answer.best.guessing.score)
+    if answer.kind == "regression":
+        return f"{answer.what} is off by {score} on average{brackets}; guessing: {guess}."
     return (
-        f"{what} is predicted right in {score} of the samples of a class, averaged over the "
+        f"{answer.what} is predicted right in {score} of the samples of a class, averaged over the "
         f"classes{brackets}; guessing: {guess}."
     )
 
 
-def _compare_with_guessing(report: Mapping[str, Any], verdict: Verdict) -> str:
+def _compare_with_guessing(answer: Answer) -> str:
     """Say whether predictions are better than guessing, or whether that could be chance."""
+    verdict = answer.verdict
     if verdict.p is None or verdict.corrected_p is None:
         return "The difference to guessing cannot be tested with these folds."
     values = format_p_value(verdict.p)
@@ -255,56 +239,47 @@ def _compare_with_guessing(report: Mapping[str, Any], verdict: Verdict) -> str:
         corrected = format_p_value(verdict.corrected_p)
         when = mention_correction(verdict.tests)
         values += f", also {when}" if corrected == values else f"; {corrected} {when}"
-    difference = leading_scores(report)["guessing"]["difference"]
-    word = name_difference(report["kind"], difference, verdict.corrected_p)
+    difference = answer.best.guessing.difference
+    word = name_difference(answer.kind, difference, verdict.corrected_p)
     if word is None:
         return f"The difference to guessing could be chance ({values})."
     return f"{word.capitalize()} than guessing ({values})."
 
 
-def _compare_with_baseline(report: Mapping[str, Any], baseline: str) -> str:
+def _compare_with_rival(answer: Answer, rival: MethodReport) -> str:
     """Say how the leading method does against the best baseline."""
-    kind = report["kind"]
-    comparison = leading_scores(report)["comparisons"][baseline]
-    p = comparison["holm_p"]
-    _, unit = target_and_unit(report)
-    score = report["baselines"][baseline][HEADLINE[kind]]
-    shown = _format_headline(kind, score, unit, decimals=_decimals(report))
-    rival = f"the best baseline, {row_label(baseline, 'baseline')}"
+    comparison = answer.best.comparisons[rival.name]
+    p = comparison.holm_p
+    shown = _format_headline(answer, answer.score(rival), unit=answer.unit)
+    name = f"the best baseline, {answer.label(rival)}"
     if p is None:
-        return f"The difference to {rival} ({shown}), cannot be tested with these folds."
-    word = name_difference(kind, comparison["difference"], p)
+        return f"The difference to {name} ({shown}), cannot be tested with these folds."
+    word = name_difference(answer.kind, comparison.difference, p)
     if word is None:
-        return f"The difference to {rival} ({shown}), could be chance ({format_p_value(p)})."
-    return f"{word.capitalize()} than {rival} ({shown}; {format_p_value(p)})."
+        return f"The difference to {name} ({shown}), could be chance ({format_p_value(p)})."
+    return f"{word.capitalize()} than {name} ({shown}; {format_p_value(p)})."
 
 
-def _explain_missing_interval(report: Mapping[str, Any]) -> str:
+def _explain_missing_interval(answer: Answer) -> str:
     """Say why a headline score has no interval."""
-    structure = report["structure"]
-    is_by_sample = structure["independent"] or structure["groups"] is None
-    units = report["n"] if is_by_sample else structure["groups"]
+    structure = answer.target.structure
+    units = answer.best.n
+    what = "samples"
+    if not structure.independent and structure.groups is not None:
+        units = structure.groups
+        what = "groups"
     if units < LEAST_UNITS:
-        what = "samples" if is_by_sample else "groups"
         return f"There is no interval, because {units} {what} are too few."
     # A perfect score has none, nor one that a single group decides.
     return "There is no interval: it cannot be estimated for this score."
 
 
-def _format_headline(kind: str, value: float, unit: str | None = None, *, decimals: int) -> str:
-    """Return a headline score: an error with its unit, or a balanced accuracy in percent."""
-    if kind != "regression":
+def _format_headline(answer: Answer, value: float, unit: str | None = None) -> str:
+    """Return an error with decimals by which it differs from its rivals, or a percentage."""
+    if answer.kind != "regression":
         return format_percent(value, 1)
+    rival = answer.rival
+    others = [answer.best.guessing.score, *([] if rival is None else [answer.score(rival)])]
+    decimals = choose_decimals(answer.score(answer.best), others)
     number = f"{value:,.{decimals}f}"
     return number if unit is None else f"{number} {unit}"
-
-
-def _decimals(report: Mapping[str, Any]) -> int:
-    """Return the decimals of the errors in an answer, by which a score differs from its rivals."""
-    best = leading_scores(report)
-    name = HEADLINE[report["kind"]]
-    others = [best["guessing"]["score"]]
-    baseline = best_baseline(report)
-    if baseline is not None:
-        others.append(report["baselines"][baseline][name])
-    return choose_decimals(best[name], others)

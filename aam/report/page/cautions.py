@@ -2,21 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.evaluate.scores import is_better
-from aam.report.labels import format_percent, format_score, row_label, shorten, to_words
-from aam.report.page.answers import (
-    Outcome,
-    Verdict,
-    best_baseline,
-    leading_name,
-    leading_scores,
-    mention_correction,
-    name_difference,
-    target_and_unit,
-)
+from aam.evaluate.task_report import CalibratedScores, FarValues
+from aam.report.labels import format_percent, format_score, shorten, to_words
+from aam.report.page.answers import Answer, Outcome, mention_correction, name_difference
+from aam.report.page.encoders import EncoderReport
 from aam.util.errors import first_names
 
 Light = Literal["stop", "caution", "good"]
@@ -36,9 +29,6 @@ WEAK_ENCODER = 0.8
 UNSEEN_READS = 0.2
 """Mean share of reads of ASVs never seen in training, from which on a prediction is doubtful."""
 
-PROBABILITY_LOSSES = {"brier": "Brier score", "log_loss": "log loss"}
-"""What the page calls the losses of probabilities of classes, by the ends of their keys."""
-
 
 @dataclass(frozen=True)
 class Caution:
@@ -48,7 +38,7 @@ class Caution:
     text: str
 
 
-def list_cautions(report: Mapping[str, Any], verdict: Verdict) -> list[Caution]:
+def list_cautions(answer: Answer) -> list[Caution]:
     """Return the lights of a task: red ones, that of the verdict, and the cautions.
 
     A difference to the best baseline that could be chance is part of the answer and no caution: it
@@ -56,22 +46,20 @@ def list_cautions(report: Mapping[str, Any], verdict: Verdict) -> list[Caution]:
 
     Parameters
     ----------
-    report
-        One of `aam.report.page.answers.label_reports`.
-    verdict
-        The verdict on it, by `aam.report.page.answers.judge_all`.
+    answer
+        One of `aam.report.page.answers.list_answers`.
     """
-    stops = [Caution("stop", text) for text in _name_confounders(report)]
-    light = LIGHTS[verdict.outcome]
+    stops = [Caution("stop", text) for text in _name_confounders(answer)]
+    light = LIGHTS[answer.verdict.outcome]
     # Green next to red would be read as permission.
-    shown = [] if stops and light == "good" else [Caution(light, _explain(report, verdict))]
-    limits = [Caution("caution", text) for text in _name_limits(report)]
+    shown = [] if stops and light == "good" else [Caution(light, _explain(answer))]
+    limits = [Caution("caution", text) for text in _name_limits(answer)]
     lights = [*stops, *shown, *limits]
     red = [caution for caution in lights if caution.light == "stop"]
     return red + [caution for caution in lights if caution.light != "stop"]
 
 
-def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution]:
+def list_encoder_cautions(model: str, report: EncoderReport) -> list[Caution]:
     """Return what limits the trust in an encoder.
 
     Parameters
@@ -79,9 +67,9 @@ def list_encoder_cautions(model: str, report: Mapping[str, Any]) -> list[Caution
     model
         What sentences call its model.
     report
-        The metrics of its pretraining.
+        What its pretraining wrote.
     """
-    correlation = report.get("unifrac_pearson")
+    correlation = report.unifrac_pearson
     if correlation is None or correlation >= WEAK_ENCODER:
         return []
     text = (
@@ -159,8 +147,9 @@ def list_prediction_cautions(
     return lights
 
 
-def _explain(report: Mapping[str, Any], verdict: Verdict) -> str:
+def _explain(answer: Answer) -> str:
     """Say what a verdict rests on."""
+    verdict = answer.verdict
     better = "Better than guessing"
     if verdict.outcome == "works":
         also = f", also {mention_correction(verdict.tests)}" if verdict.tests > 1 else ""
@@ -172,83 +161,76 @@ def _explain(report: Mapping[str, Any], verdict: Verdict) -> str:
             f"{better} before correction for the {verdict.tests} tests of this page, but not after "
             "it."
         )
-    difference = leading_scores(report)["guessing"]["difference"]
-    if is_better(report["kind"], difference):
-        return f"With {len(report['folds'])} folds, the difference to guessing could be chance."
-    if name_difference(report["kind"], difference, verdict.p) == "worse":
+    difference = answer.best.guessing.difference
+    if is_better(answer.kind, difference):
+        return f"With {len(answer.best.folds)} folds, the difference to guessing could be chance."
+    if name_difference(answer.kind, difference, verdict.p) == "worse":
         return "Worse than guessing."
     return "Not better than guessing."
 
 
-def _name_confounders(report: Mapping[str, Any]) -> Iterator[str]:
+def _name_confounders(answer: Answer) -> Iterator[str]:
     """Name the columns that predict the target without any reads, the exact ones first."""
-    what, _ = target_and_unit(report)
     for kind, how in (("exact", "exactly"), ("nearly", "nearly exactly")):
-        columns = []
-        for confounder in report["confounders"]:
-            if confounder["kind"] == kind:
-                columns.append(confounder["column"])
+        columns = [one.column for one in answer.target.confounders if one.kind == kind]
         if len(columns) == 1:
             yield (
-                f"The column {columns[0]} predicts {what} {how}, without any reads: models may "
-                "have learned that column instead, and no score can show the difference."
+                f"The column {columns[0]} predicts {answer.what} {how}, without any reads: models "
+                "may have learned that column instead, and no score can show the difference."
             )
         elif columns:
             yield (
-                f"The columns {', '.join(columns)} each predict {what} {how}, without any reads: "
-                "models may have learned one of those instead, and no score can show the "
+                f"The columns {', '.join(columns)} each predict {answer.what} {how}, without any "
+                "reads: models may have learned one of those instead, and no score can show the "
                 "difference."
             )
 
 
-def _name_limits(report: Mapping[str, Any]) -> Iterator[str]:
+def _name_limits(answer: Answer) -> Iterator[str]:
     """Say what limits the trust in a score, whatever the verdict is."""
-    kind = report["kind"]
-    best = leading_scores(report)
-    baseline = best_baseline(report)
-    if baseline is not None:
-        comparison = best["comparisons"][baseline]
-        if name_difference(kind, comparison["difference"], comparison["holm_p"]) == "worse":
-            label = row_label(baseline, "baseline")
-            yield f"Worse than the best baseline, {label}: use that one."
-    if report["far_values"] is not None:
-        yield _describe_range(report["far_values"])
-    yield from _name_small_samples(report)
-    coverage = best["intervals"]["coverage"]
-    level = best["intervals"]["level"]
-    if coverage < level - OFF_COVERAGE:
-        size = "narrow" if kind == "regression" else "small"
+    rival = answer.rival
+    if rival is not None:
+        comparison = answer.best.comparisons[rival.name]
+        if name_difference(answer.kind, comparison.difference, comparison.holm_p) == "worse":
+            yield f"Worse than the best baseline, {answer.label(rival)}: use that one."
+    if answer.target.far_values is not None:
+        yield _describe_range(answer.target.far_values)
+    yield from _name_small_samples(answer)
+    coverage = answer.target.coverage
+    if coverage.coverage < coverage.level - OFF_COVERAGE:
+        size = "narrow" if answer.kind == "regression" else "small"
         yield (
-            f"{open_coverage(kind, level, leading_name(report))} in only "
-            f"{format_percent(coverage, 1)} of samples: they are too {size}."
+            f"{open_coverage(answer)} in only {format_percent(coverage.coverage, 1)} of samples: "
+            f"they are too {size}."
         )
-    if kind != "regression":
-        yield from _name_useless_probabilities(report)
+    if answer.best.calibrated is not None:
+        yield from _name_useless_probabilities(answer, answer.best.calibrated)
 
 
-def open_coverage(kind: str, level: float, owner: str) -> str:
-    """Return how a sentence begins on what the intervals or sets of a method contain."""
-    is_number = kind == "regression"
+def open_coverage(answer: Answer) -> str:
+    """Return how a sentence begins on what the intervals or sets of the leading method contain."""
+    is_number = answer.kind == "regression"
     what = "intervals" if is_number else "sets"
     truth = "observed value" if is_number else "true class"
-    return f"{format_percent(level)} prediction {what} of {owner} contain the {truth}"
+    level = format_percent(answer.target.coverage.level)
+    return f"{level} prediction {what} of {answer.owner} contain the {truth}"
 
 
-def _describe_range(far: Mapping[str, Any]) -> str:
+def _describe_range(far: FarValues) -> str:
     """Say which numbers lie far from all others, or over so many powers of ten, as to decide."""
-    low = f"{far['low']:.5g}"
-    high = f"{far['high']:.5g}"
-    if not far["values"]:
-        largest = _list_samples(far["samples"], len(far["samples"]))
+    low = f"{far.low:.5g}"
+    high = f"{far.high:.5g}"
+    if not far.values:
+        largest = _list_samples(far.samples, len(far.samples))
         return (
             f"Values lie between {low} and {high}: the largest, such as those of {largest}, decide "
             "errors, R² and intervals alone. If small values count as much, predict a column of "
             "their logarithms; networks can also learn them with transform: log_zscore."
         )
-    shown = " and ".join(f"{value:.10g}" for value in far["values"])
-    lies = "lies" if far["count"] == 1 else "lie"
-    cells = "the cell" if far["count"] == 1 else "the cells"
-    samples = _list_samples(far["samples"], far["count"])
+    shown = " and ".join(f"{value:.10g}" for value in far.values)
+    lies = "lies" if far.count == 1 else "lie"
+    cells = "the cell" if far.count == 1 else "the cells"
+    samples = _list_samples(far.samples, far.count)
     return (
         f"{shown} in {samples} {lies} far from all other values, which are between {low} and "
         f"{high}: errors, R² and intervals rest on it. If it is a slip or stands for a missing "
@@ -263,38 +245,40 @@ def _list_samples(samples: Sequence[str], count: int) -> str:
     return f"sample{'s' if count > 1 else ''} {names}{more}"
 
 
-def _name_small_samples(report: Mapping[str, Any]) -> Iterator[str]:
+def _name_small_samples(answer: Answer) -> Iterator[str]:
     """Say where the groups of samples are not known, and where groups or samples are few."""
-    structure = report["structure"]
-    if not structure["stated"]:
+    structure = answer.target.structure
+    if not structure.stated:
         yield (
             "No column of groups is set (folds.groups): where one person or site gave several "
             "samples, the scores are too good. If every sample is from another one, set "
             "folds.groups: false."
         )
-    groups = None if structure["independent"] else structure["groups"]
+    groups = None if structure.independent else structure.groups
     if groups is not None and groups < FEW_GROUPS:
         yield (
-            f"Only {groups} groups (values of {to_words(structure['column'])}): with other groups "
-            "the score could be clearly different."
+            f"Only {groups} groups (values of {to_words(structure.column or '')}): with other "
+            "groups the score could be clearly different."
         )
-    elif report["n"] < FEW_SAMPLES:
+    elif answer.best.n < FEW_SAMPLES:
         yield (
-            f"Only {report['n']} samples: with other samples the score could be clearly different."
+            f"Only {answer.best.n} samples: with other samples the score could be clearly "
+            "different."
         )
 
 
-def _name_useless_probabilities(report: Mapping[str, Any]) -> Iterator[str]:
+def _name_useless_probabilities(answer: Answer, calibrated: CalibratedScores) -> Iterator[str]:
     """Say which losses of calibrated probabilities exceed those of the class frequencies."""
-    scores = leading_scores(report)
+    losses = {
+        "Brier score": (calibrated.brier, calibrated.constant_brier),
+        "log loss": (calibrated.log_loss, calibrated.constant_log_loss),
+    }
     shown = []
-    for key, label in PROBABILITY_LOSSES.items():
-        value = scores[f"calibrated_{key}"]
-        constant = scores[f"constant_{key}"]
+    for name, (value, constant) in losses.items():
         if value > constant:
-            shown.append(f"{label} {format_score(value)} against {format_score(constant)}")
+            shown.append(f"{name} {format_score(value)} against {format_score(constant)}")
     if shown:
         yield (
-            f"Calibrated probabilities of {leading_name(report)} are worse than the frequencies of "
-            f"the classes, given to every sample alike: {', '.join(shown)}."
+            f"Calibrated probabilities of {answer.owner} are worse than the frequencies of the "
+            f"classes, given to every sample alike: {', '.join(shown)}."
         )

@@ -12,9 +12,10 @@ from typing import Any
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
 from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
-from aam.evaluate.scores import HEADLINE
-from aam.report.labels import KERNEL_MACHINE, to_words
-from aam.report.page.answers import is_baseline, is_stopped, leading_scores
+from aam.evaluate.task_report import NetworkTraining
+from aam.report.labels import to_words
+from aam.report.page.answers import Answer, is_stopped
+from aam.report.page.encoders import EncoderReport
 
 REFERENCES = {
     "unifrac": "Lozupone C, Knight R. UniFrac: a new phylogenetic method for comparing microbial "
@@ -52,10 +53,6 @@ RECIPES = {
     "scratch": "a network like the encoder, trained from scratch",
 }
 """What each recipe of a task is."""
-STAND_INS = {
-    KERNEL_MACHINE: "a kernel machine (support vectors [svm] on centred log-ratios of the reads)",
-}
-"""What the baselines are that stand in for a model, where their name does not say it."""
 KINDS = {
     "classification": "a classification",
     "ordinal": "an ordinal classification",
@@ -74,8 +71,8 @@ class MethodsText:
 
 def methods_text(
     settings: Mapping[str, Any],
-    encoders: Mapping[str, Mapping[str, Any]],
-    reports: Sequence[Mapping[str, Any]],
+    encoders: Mapping[str, EncoderReport],
+    answers: Sequence[Answer],
     versions: Mapping[str, str],
 ) -> MethodsText:
     """Return what was done to a dataset.
@@ -85,18 +82,18 @@ def methods_text(
     settings
         The slice `aam.config.slices.summary`.
     encoders
-        Metrics of pretraining by the name of the encoder.
-    reports
-        Reports of the page, one per model and target.
+        What pretraining wrote, by the name of the model.
+    answers
+        Those of the page, by `aam.report.page.answers.list_answers`.
     versions
         Versions of packages by name.
     """
     sentences = [
         *_describe_data(settings),
         *_describe_encoders(settings["models"], encoders),
-        *_describe_tasks(settings["tasks"], reports),
-        *(_describe_learners(reports) if reports else ()),
-        *(_describe_statistics(settings["tasks"], reports) if reports else ()),
+        *_describe_tasks(settings["tasks"], answers),
+        *(_describe_learners(answers) if answers else ()),
+        *(_describe_statistics(settings["tasks"], answers) if answers else ()),
         "The analysis ran as a Snakemake workflow [snakemake]; study files were those of QIIME 2 "
         "[qiime2].",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
@@ -125,58 +122,53 @@ def _describe_data(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_encoders(
-    models: Mapping[str, Mapping[str, Any]], encoders: Mapping[str, Mapping[str, Any]]
+    models: Mapping[str, Mapping[str, Any]], encoders: Mapping[str, EncoderReport]
 ) -> Iterator[str]:
     """Yield what each encoder is, what it began with, and how it was trained."""
     labels = name_models(models)
-    for name, metrics in encoders.items():
+    for name, report in encoders.items():
         model = models[name]
         yield (
             f"The encoder of {labels[name]} is a hierarchical attention model (nucleotides to ASV "
             f"to sample; {model['encoder']}, width {model['width']}, {model['asv_layers']} and "
-            f"{model['sample_layers']} layers, {metrics['parameters']:,} parameters) [attention]."
+            f"{model['sample_layers']} layers, {report.parameters:,} parameters) [attention]."
         )
         if model["start"]:
             yield f"It began with the weights of {model['start']}."
-        if metrics["steps"] == 0:
+        if report.steps == 0:
             yield "It was used as it came, without training on this study."
             continue
         learned = "distances between samples"
-        if "nucleotide_accuracy" in metrics:
+        if report.nucleotide_accuracy is not None:
             learned += " and masked nucleotides"
         yield (
-            f"It was trained on this study without labels for {metrics['steps']} steps to predict "
+            f"It was trained on this study without labels for {report.steps} steps to predict "
             f"{learned}."
         )
 
 
 def _describe_tasks(
-    settings: Mapping[str, Mapping[str, Any]], reports: Iterable[Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Any]], answers: Iterable[Answer]
 ) -> Iterator[str]:
     """Yield what was predicted, of which samples, and in which folds, for each scored task."""
-    scored = {_task_name(report): report for report in reports}
+    scored = {answer.key.task: answer for answer in answers}
     for name, task in settings.items():
         if name not in scored:
             continue
-        report = scored[name]
+        answer = scored[name]
         conditions = [f"{column} {' or '.join(values)}" for column, values in task["where"].items()]
-        samples = f"{report['n']} samples"
+        samples = f"{answer.best.n} samples"
         if conditions:
             samples += f" with {' and '.join(conditions)}"
         columns = task["columns"]
         verb = "was" if len(columns) == 1 else "were"
         yield (
-            f"{', '.join(columns)} ({KINDS[report['kind']]} of {samples}) {verb} predicted in "
-            f"{_describe_folds(task['folds'], len(report['folds']))}."
+            f"{', '.join(columns)} ({KINDS[answer.kind]} of {samples}) {verb} predicted in "
+            f"{_describe_folds(task['folds'], len(answer.best.folds))}."
         )
         if task["test_fraction"] > 0:
             share = f"{100 * task['test_fraction']:g} %"
             yield f"{share} of the samples had been set aside as a test set."
-
-
-def _task_name(report: Mapping[str, Any]) -> str:
-    """Return the name of a report's task; that of the report has the column of several, too."""
-    return report["task"].partition(", ")[0]
 
 
 def _describe_folds(folds: Mapping[str, Any], number: int) -> str:
@@ -191,43 +183,42 @@ def _describe_folds(folds: Mapping[str, Any], number: int) -> str:
     return text
 
 
-def _describe_learners(reports: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what predicted: AAM or what stood in for it, baselines, and their mixture."""
-    network_reports = [report for report in reports if not is_baseline(report)]
-    if network_reports:
-        yield _describe_recipes(network_reports)
+def _describe_learners(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield what predicted: AAM, baselines, and their mixture."""
+    trainings = []
+    for answer in answers:
+        if answer.target.networks is not None and answer.target.networks.training is not None:
+            trainings.append(answer.target.networks.training)
+    if trainings:
+        yield _describe_recipes(trainings)
     else:
-        names = dict.fromkeys(report["model"] for report in reports)
-        parts = "; ".join(STAND_INS.get(name, f"the {name}") for name in names)
-        yield (
-            f"No network was trained. The method that all others were compared with was {parts}."
-        )
-    if any(_is_pretrained_by_fold(report) for report in network_reports):
+        yield "No network was trained."
+    inductive = [training for training in trainings if training.evaluation == "inductive"]
+    if any(training.start != "scratch" for training in inductive):
         yield (
             "In inductive tasks an encoder was pretrained per fold, without the samples of the "
             "fold."
         )
-    if any(report["comparisons"] for report in reports):
+    if any(answer.best.comparisons for answer in answers):
         yield "Baselines on the same folds were tuned within the training folds [sklearn]."
-    mixtures = [report["super_learner"] for report in reports if "super_learner" in report]
-    if mixtures:
-        mixed = "AAM and all baselines" if network_reports else "all methods"
-        weights = ", with weights fitted to the predictions for the other folds"
-        if all("unnested" in mixture for mixture in mixtures):
-            weights = "; the weights for a fold rest on no model that saw the fold"
-        yield f"A super learner mixes {mixed} but the constant [super_learner]{weights}."
+    if any(answer.target.super_learner is not None for answer in answers):
+        mixed = "AAM and all baselines" if trainings else "all methods"
+        yield (
+            f"A super learner mixes {mixed} but the constant [super_learner]; the weights for a "
+            "fold rest on no model that saw the fold."
+        )
 
 
-def _describe_recipes(reports: Sequence[Mapping[str, Any]]) -> str:
+def _describe_recipes(trainings: Sequence[NetworkTraining]) -> str:
     """Say of what the models of AAM are made."""
     used: set[str] = set()
-    for report in reports:
-        used |= {"scratch"} if report["start"] == "scratch" else set(report["recipes"])
+    for training in trainings:
+        used |= {"scratch"} if training.start == "scratch" else set(training.recipes)
     # Recipes that have no description here are named last.
     names = [name for name in RECIPES if name in used]
     names += sorted(used - set(names))
     parts = "; ".join(RECIPES.get(name, name) for name in names)
-    if not any(len(report["recipes"]) > 1 for report in reports):
+    if not any(len(training.recipes) > 1 for training in trainings):
         return f"In this analysis, AAM was {parts}."
     return (
         f"AAM mixes {len(names)} recipes with weights fitted to predictions for other samples: "
@@ -235,31 +226,28 @@ def _describe_recipes(reports: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _is_pretrained_by_fold(report: Mapping[str, Any]) -> bool:
-    return report["evaluation"] == "inductive" and report["start"] != "scratch"
-
-
 def _describe_statistics(
-    settings: Mapping[str, Mapping[str, Any]], reports: Sequence[Mapping[str, Any]]
+    settings: Mapping[str, Mapping[str, Any]], answers: Sequence[Answer]
 ) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
-    kinds = {report["kind"] for report in reports}
+    kinds = {answer.kind for answer in answers}
     corrected = ""
-    if len(reports) > 1:
-        corrected = f" and, for differences to guessing, over the {len(reports)} tests of this page"
+    if len(answers) > 1:
+        corrected = f" and, for differences to guessing, over the {len(answers)} tests of this page"
     yield (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
         "training median for numbers) and to baselines were tested by the corrected resampled "
         "t-test over folds [t_test]. Holm's correction [holm] was applied over the baselines of a "
         f"task{corrected}."
     )
-    with_interval = [report for report in reports if _has_score_interval(report)]
+    with_interval = []
+    for answer in answers:
+        if any(method.interval is not None for method in answer.target.methods):
+            with_interval.append(answer.target.structure.independent)
     if with_interval:
         yield _describe_score_intervals(with_interval)
-    names = [
-        *(["intervals"] if "regression" in kinds else []),
-        *(["sets"] if kinds != {"regression"} else []),
-    ]
+    names = ["intervals"] if "regression" in kinds else []
+    names += ["sets"] if kinds != {"regression"} else []
     yield (
         f"Prediction {' and '.join(names)} are cross-conformal: calibrated on the other folds "
         "[conformal]."
@@ -269,7 +257,7 @@ def _describe_statistics(
             "Probabilities of classes were calibrated on the other folds to how frequent the "
             "classes are; the predicted class is chosen with all classes counting alike."
         )
-    if any(_is_explained(report, settings) for report in reports):
+    if any(_is_explained(answer, settings) for answer in answers):
         yield (
             "The importance of an ASV is the mean size of its integrated gradients [gradients] "
             "over held-out samples, along the path from a reference: the same sample with every "
@@ -278,15 +266,8 @@ def _describe_statistics(
         )
 
 
-def _has_score_interval(report: Mapping[str, Any]) -> bool:
-    """Return whether the page shows an interval of a headline score."""
-    name = HEADLINE[report["kind"]]
-    return any(part["bootstrap"][name] is not None for part in (report, leading_scores(report)))
-
-
-def _describe_score_intervals(reports: Sequence[Mapping[str, Any]]) -> str:
-    """Say what the intervals of scores are draws of."""
-    is_independent = [report["structure"]["independent"] for report in reports]
+def _describe_score_intervals(is_independent: Sequence[bool]) -> str:
+    """Say what the intervals of scores are draws of; a value per task."""
     units = "samples, or of whole groups in tasks whose samples belong together"
     if all(is_independent):
         units = "samples"
@@ -298,10 +279,10 @@ def _describe_score_intervals(reports: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _is_explained(report: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether the page shows which ASVs matter most to the model of a report."""
-    is_asked_for = settings[_task_name(report)]["importance"]
-    return is_asked_for and not is_baseline(report) and not is_stopped(report)
+def _is_explained(answer: Answer, settings: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether the page shows which ASVs matter most to networks."""
+    is_asked_for = bool(settings[answer.key.task]["importance"])
+    return is_asked_for and bool(answer.networks) and not is_stopped(answer.kind, answer.target)
 
 
 def _number_citations(text: str) -> MethodsText:

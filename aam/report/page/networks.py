@@ -4,15 +4,15 @@
 the means of `docs/leaderboard.tsv`, task by task, with nested weights.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from aam.config.names import name_models
+from aam.evaluate.task_report import TaskReport
 from aam.report.labels import capitalize, format_amount, format_percent
 from aam.util.log import format_duration
 
@@ -42,7 +42,7 @@ class Gain:
 
 
 def network_sentences(
-    reports: Sequence[Mapping[str, Any]],
+    reports: Sequence[TaskReport],
     *,
     models: Sequence[str],
     tasks: Sequence[str],
@@ -53,7 +53,7 @@ def network_sentences(
     Parameters
     ----------
     reports
-        Contents of the `scores.json` of all first answers.
+        Those of all first answers.
     models
         Names of the models of the configuration; none: no network is asked for.
     tasks
@@ -69,13 +69,14 @@ def network_sentences(
             "models: {}. With models: {base: {}} it is pretrained and fine-tuned to each task, "
             "which takes minutes to hours; the results on this page stay as they are."
         )
-    answered = {report["task"] for report in reports}
+    answered = {report.task for report in reports}
     missing = [task for task in tasks if task not in answered]
     if len(missing) == 1:
         yield f"Task {missing[0]} has no baselines: only networks answer it."
     elif missing:
         yield f"Tasks {', '.join(missing)} have no baselines: only networks answer them."
-    yield from gain_sentences(sorted({report["n"] for report in reports}), measured_gains())
+    sizes = {target.best.n for report in reports for target in report.targets}
+    yield from gain_sentences(sorted(sizes), measured_gains())
 
 
 @cache

@@ -3,25 +3,15 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
-from aam.report.labels import capitalize
-from aam.report.page.answers import (
-    is_stopped,
-    judge_all,
-    label_reports,
-    leading_name,
-    model_label,
-    target_and_unit,
-    write_answer,
-)
+from aam.evaluate.task_report import TargetKey, TaskReport
+from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
-from aam.report.page.mappings import accuracy_rows
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -41,97 +31,84 @@ MOST_ASVS = 100
 
 
 @dataclass(frozen=True)
-class TaskFiles:
-    """What was written of one model's fine-tuning to one task."""
+class AnswerFiles:
+    """What was written of one answer to a task."""
 
-    report: Mapping[str, Any]
-    """Content of `scores.json`."""
+    report: TaskReport
     intervals: pd.DataFrame
-    importance: pd.DataFrame | None
-    """None: the configuration does not ask for it, or a baseline stands in for a model."""
+    importance: pd.DataFrame | None = None
+    """None: the configuration does not ask for it, or there are no networks."""
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
 
 
-def task_sections(all_files: Iterable[TaskFiles]) -> Iterator[TaskSection]:
-    """Yield a section per model and target, the tasks in the order of the files.
+def task_sections(all_files: Iterable[AnswerFiles]) -> Iterator[TaskSection]:
+    """Yield a section per answer and target, those of a target one after the other.
 
     Parameters
     ----------
     all_files
-        What was written of each task and model of the page: verdicts are corrected for their
-        number, and the names of models depend on how many there are.
+        What was written of each answer of the page, in the order of tasks.
     """
-    files = {}
-    for task_files in all_files:
-        files[task_files.report["model"], task_files.report["task"]] = task_files
-    reports = [task_files.report for task_files in files.values()]
-    labelled = label_reports(reports)
-    judged = list(zip(labelled, judge_all(labelled), strict=True))
-    # A task of several targets has a section for each, named `task, column`.
-    for name, scores in accuracy_rows(reports).groupby("task", sort=False):
-        members = [(report, verdict) for report, verdict in judged if report["task"] == name]
-        of_task = [report for report, _ in members]
-        shared = [score_table(scores, of_task[0]["kind"], of_task), *subset_tables(of_task)]
-        for report, verdict in members:
-            task, _, column = report["task"].partition(", ")
-            model_files = files[report["model"], task]
+    files = {(one.report.task, one.report.answer): one for one in all_files}
+    answers = list_answers([one.report for one in files.values()])
+    of_target: dict[TargetKey, list[Answer]] = {}
+    for answer in answers:
+        of_target.setdefault(answer.key, []).append(answer)
+    for members in of_target.values():
+        shared = [score_table(members), *subset_tables(members)]
+        for answer in members:
+            written = files[answer.report.task, answer.report.answer]
+            is_explained = written.importance is not None
             yield TaskSection(
-                name=str(name),
-                model=model_label(report) if len(members) > 1 else "",
-                answer=write_answer(report, verdict),
-                cautions=list_cautions(report, verdict),
-                sentences=list(
-                    task_sentences(report, is_explained=model_files.importance is not None)
-                ),
-                figures=[figure for figure in model_files.figures if _is_shown(figure, report)],
-                training=_training_curves(report, model_files.figures),
-                tables=[*shared, *_make_tables(report, model_files, column)],
-                commands=list(_write_commands(report, model_files.importance)),
+                name=answer.name,
+                model=answer.networks if len(members) > 1 else "",
+                answer=write_answer(answer),
+                cautions=list_cautions(answer),
+                sentences=list(task_sentences(answer, is_explained=is_explained)),
+                figures=[figure for figure in written.figures if _is_shown(figure, answer)],
+                training=_training_curves(answer, written.figures),
+                tables=[*shared, *_make_tables(answer, written)],
+                commands=list(_write_commands(answer, written.importance)),
             )
 
 
-def _training_curves(report: Mapping[str, Any], figures: Iterable[PageFigure]) -> list[PageFigure]:
-    """Return the training curves of a task in which a network was trained."""
-    if not trains_networks(report):
+def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[PageFigure]:
+    """Return the training curves of a target for which a network was trained."""
+    if not trains_networks(answer.target):
         return []
     return [figure for figure in figures if figure.title == TRAINING]
 
 
-def _is_shown(figure: PageFigure, report: Mapping[str, Any]) -> bool:
+def _is_shown(figure: PageFigure, answer: Answer) -> bool:
     """Return whether a figure stands open on the page."""
     if figure.title == IMPORTANCE:
-        return not is_stopped(report)
+        return not is_stopped(answer.kind, answer.target)
     return figure.title != TRAINING
 
 
-def _make_tables(report: Mapping[str, Any], files: TaskFiles, column: str) -> Iterator[Table]:
-    """Yield the tables of one model and target: comparisons, predictions, important ASVs."""
-    if report["comparisons"]:
-        if "super_learner" in report:
-            yield comparison_table("Super learner", report["super_learner"], report["kind"])
-        label = capitalize(model_label(report))
-        yield comparison_table(label, report, report["kind"])
-    intervals = by_target(files.intervals)[column]
-    title = f"Cross-validated predictions of {leading_name(report)}"
+def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
+    """Yield the tables of one answer: comparisons, predictions, important ASVs."""
+    for method in (answer.target.super_learner, answer.target.networks):
+        if method is not None and method.comparisons:
+            yield comparison_table(answer, method)
+    intervals = by_target(files.intervals)[answer.key.column]
+    title = f"Cross-validated predictions of {answer.owner}"
     yield from_frame(title, intervals, "intervals.tsv")
-    if files.importance is not None and not is_stopped(report):
+    if files.importance is not None and not is_stopped(answer.kind, answer.target):
         most = files.importance.head(MOST_ASVS)
-        what, _ = target_and_unit(report)
-        title = f"The ASVs that matter most to the {model_label(report)} model for {what}"
+        title = f"The ASVs that matter most to the {answer.networks} model for {answer.what}"
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
 
 
-def _write_commands(
-    report: Mapping[str, Any], importance: pd.DataFrame | None
-) -> Iterator[Commands]:
+def _write_commands(answer: Answer, importance: pd.DataFrame | None) -> Iterator[Commands]:
     """Yield what names the most important ASVs, where they are shown without taxa."""
-    if importance is None or TAXON in importance or is_stopped(report):
+    if importance is None or TAXON in importance or is_stopped(answer.kind, answer.target):
         return
-    fasta = f"finetune/{report['model']}/{report['task'].partition(', ')[0]}/{TOP_ASVS}"
+    fasta = f"finetune/{answer.report.answer}/{answer.report.task}/{TOP_ASVS}"
     yield Commands(
         "Names for the most important ASVs",
         "This study has no taxonomy. In QIIME 2 these commands name the most important ASVs; "

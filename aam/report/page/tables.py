@@ -1,24 +1,24 @@
 """The tables of the page."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
 from aam.data.predictions import FEW_NEAR, NEAR_READS
-from aam.evaluate.scores import HEADLINE, MAIN
+from aam.evaluate.scores import HEADLINE, MAIN, SUPER_LEARNER
+from aam.evaluate.task_report import MethodReport
 from aam.report.labels import (
     DASH,
     SCORES,
     TESTS,
+    capitalize,
     format_interval,
     format_p_value,
     format_score,
-    label_models,
     row_label,
 )
-from aam.report.page.answers import is_baseline, model_label
+from aam.report.page.answers import Answer
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
@@ -45,67 +45,74 @@ class Table:
     """What a reader has to know about its cells."""
 
 
-def score_table(rows: pd.DataFrame, kind: str, reports: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the scores of the models and baselines of a task.
+def score_table(answers: Sequence[Answer]) -> Table:
+    """Return the scores of all methods of a target, the best first.
 
     Parameters
     ----------
-    rows
-        Rows of an `accuracy_table`.
-    kind
-        Kind of the task.
-    reports
-        The reports of the task, one per model.
+    answers
+        All of the target, one per model.
     """
-    labels = _label_rows(reports)
+    kind = answers[0].kind
+    headline = HEADLINE[kind]
+    sign = 1 if kind == "regression" else -1
+    ranked = []
+    for name, label, method in _list_methods(answers):
+        score = method.scores[headline]
+        assert score is not None, "a headline score is defined for any sample"
+        ranked.append((sign * score, name, label, method))
     body = []
-    for row in rows.to_dict("records"):
+    for _, _, label, method in sorted(ranked, key=lambda row: row[:2]):
+        low, high = method.interval or (None, None)
         cells = []
         for name in MAIN[kind]:
-            if name == HEADLINE[kind]:
-                interval = format_interval(row[name], row["headline_low"], row["headline_high"])
-                cells.append(interval)
-            else:
-                cells.append(format_score(row[name]))
-        method = labels.get((row["role"], row["name"]), row["name"])
-        body.append([row_label(method, row["role"]), *cells])
+            score = method.scores[name]
+            is_headline = name == headline
+            cells.append(format_interval(score, low, high) if is_headline else format_score(score))
+        body.append([label, *cells])
     title = "Scores, the best first"
-    if rows["headline_low"].notna().any():
+    if any(method.interval is not None for *_, method in ranked):
         title += "; in brackets 95 % intervals"
     header = ["method", *(SCORES[name] for name in MAIN[kind])]
     return Table(title, header, body, note=_note_dashes(body, UNDEFINED))
 
 
-def subset_tables(reports: Sequence[Mapping[str, Any]]) -> Iterator[Table]:
-    """Yield a table per column of `report_by`: values down, models and baselines across.
+def _list_methods(answers: Sequence[Answer]) -> Iterator[tuple[str, str, MethodReport]]:
+    """Yield name, label and report of all methods of a target, a baseline once."""
+    is_single = len([answer for answer in answers if answer.networks]) < 2
+    for answer in answers:
+        for method in answer.target.methods:
+            if method.role == "network":
+                yield method.name, answer.networks, method
+            elif method.role == "super learner":
+                label = SUPER_LEARNER if is_single else f"{SUPER_LEARNER} with {answer.networks}"
+                yield answer.report.answer, label, method
+    for method in answers[-1].target.baselines:
+        yield method.name, answers[-1].label(method), method
+
+
+def subset_tables(answers: Sequence[Answer]) -> Iterator[Table]:
+    """Yield a table per column of `report_by`: values down, methods across.
 
     Parameters
     ----------
-    reports
-        The reports of a task, one per model.
+    answers
+        All of the target, one per model.
     """
-    is_regression = reports[0]["kind"] == "regression"
-    name = "mae" if is_regression else "accuracy"
-    label = "MAE" if is_regression else "Accuracy"
-    key = f"{name}_by"
-    for column, values in reports[0][key].items():
-        across = {model_label(report): report[key][column] for report in reports}
-        for baseline, scores in reports[0]["baselines"].items():
-            across[row_label(baseline, "baseline")] = scores[key][column]
+    label = "MAE" if answers[0].kind == "regression" else "Accuracy"
+    across: dict[str, MethodReport] = {}
+    for answer in answers:
+        method = answer.target.networks or answer.best
+        across[answer.label(method)] = method
+    for method in sorted(answers[0].target.baselines, key=lambda method: method.name):
+        across[answers[0].label(method)] = method
+    for column, values in answers[0].best.by.items():
         rows = []
-        for value, scores in values.items():
-            cells = [format_score(by_value[value][name]) for by_value in across.values()]
-            rows.append([value, str(scores["n"]), *cells])
+        for value, subset in values.items():
+            scores = [method.by[column][value].score for method in across.values()]
+            rows.append([value, str(subset.n), *map(format_score, scores)])
         title = f"{label} within each {column}"
-        header = [column, "n", *across]
-        yield Table(title, header, rows, note=_note_dashes(rows, UNDEFINED))
-
-
-def _label_rows(reports: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
-    """Return what people read instead of the names of models and their super learners."""
-    networks = [report for report in reports if not is_baseline(report)]
-    labels = label_models(report["model"] for report in networks)
-    return labels | {("network", report["model"]): model_label(report) for report in networks}
+        yield Table(title, [column, "n", *across], rows, note=_note_dashes(rows, UNDEFINED))
 
 
 def _note_dashes(rows: Iterable[Sequence[str]], note: str) -> str:
@@ -113,37 +120,38 @@ def _note_dashes(rows: Iterable[Sequence[str]], note: str) -> str:
     return note if any(DASH in row for row in rows) else ""
 
 
-def comparison_table(name: str, report: Mapping[str, Any], kind: str) -> Table:
+def comparison_table(answer: Answer, method: MethodReport) -> Table:
     """Return the difference of a method to every baseline, with the paired tests.
 
     Parameters
     ----------
-    name
-        What the page calls the method.
-    report
-        Its scores, with one comparison or more.
-    kind
-        Kind of the task.
+    answer
+        One of `aam.report.page.answers.list_answers`.
+    method
+        One of its methods, with one comparison or more.
     """
-    comparisons = report["comparisons"]
-    is_number = kind == "regression"
-    label = "MAE, mean of the folds" if is_number else "balanced accuracy"
+    is_number = answer.kind == "regression"
+    score = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
-    tests = [key for key in TESTS if key in next(iter(comparisons.values()))]
+    tests = ["corrected_t_p", "holm_p", "wilcoxon_folds_p"]
+    # Tests over samples would be wrong where some of them belong together.
+    if answer.target.structure.independent:
+        tests.append("wilcoxon_samples_p" if is_number else "mcnemar_p")
     rows = []
-    for baseline, comparison in comparisons.items():
-        folds_won = round(comparison["folds_won"] * comparison["folds"])
-        p_values = [_format_p_cell(comparison[key]) for key in tests]
+    for baseline, comparison in method.comparisons.items():
+        folds_won = round(comparison.folds_won * comparison.folds)
+        p_values = [_format_p_cell(getattr(comparison, test)) for test in tests]
         rows.append(
             [
                 row_label(baseline, "baseline"),
-                f"{comparison['difference']:+.3g}",
-                f"{folds_won} of {comparison['folds']}",
+                f"{comparison.difference:+.3g}",
+                f"{folds_won} of {comparison.folds}",
                 *p_values,
             ]
         )
-    title = f"{name} minus each baseline: {label} ({better} is better); p-values"
-    header = ["baseline", "difference", "better in folds", *(TESTS[key] for key in tests)]
+    name = capitalize(answer.label(method))
+    title = f"{name} minus each baseline: {score} ({better} is better); p-values"
+    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in tests)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
 
 
@@ -180,7 +188,7 @@ def in_training(frame: pd.DataFrame) -> list[bool]:
     """
     if IN_TRAINING not in frame:
         return [False] * len(frame)
-    return (frame[IN_TRAINING].fillna("") != "").tolist()
+    return (frame[IN_TRAINING].notna() & (frame[IN_TRAINING] != "")).tolist()
 
 
 def with_few_near(frame: pd.DataFrame) -> list[bool]:

@@ -3,7 +3,7 @@
 Shape suffixes: L labelled samples, C columns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,24 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.finetuning import Finetuning
+from aam.config.settings.finetuning import FinetuneSettings, TargetSettings
 from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
 from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.devices import AUTO, Devices
+from aam.inference.embed import load_encoder
+from aam.model.asv_encoders import Architecture
+from aam.model.encoder import Encoder, build_encoder
+from aam.model.layers.attention import AttentionBackend
 from aam.model.store import load_config
-from aam.tasks.finetune.encoders import MakeEncoder, encoder_maker
-from aam.tasks.finetune.inputs import FinetuneInputs
 from aam.tasks.finetune.parallel import threads_of_a_model
-from aam.tasks.finetune.settings import FinetuneSettings, TargetColumns
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
 from aam.util.provenance import settings_digest
 from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 
+MakeEncoder = Callable[[int, int], Encoder]
+"""Returns a new encoder for a fold and the number of a model in it."""
 Part = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Positions in the training samples: those to train on, those left out."""
 PARTS = 5
@@ -142,6 +146,48 @@ class Labelled:
         return [split for split in splits if len(split[0]) > 1]
 
 
+def encoder_maker(
+    settings: FinetuneSettings,
+    model: Path | None,
+    max_length_bp: int,
+    backend: AttentionBackend,
+) -> MakeEncoder:
+    """Return what makes the encoders of the models of a task.
+
+    Parameters
+    ----------
+    settings
+        Whether models start from scratch or pretrained, and whether folds are inductive; what an
+        encoder from scratch is built from.
+    model
+        Folder of the pretrained model, or that of one per fold; None: encoders start from scratch.
+    max_length_bp
+        Nucleotides of a sequence that an encoder from scratch reads.
+    backend
+        Kernel of attention.
+
+    Returns
+    -------
+    Callable
+        Takes the fold and the number of a model. A pretrained encoder has the pretrained weights,
+        one from scratch has weights of the seed and the number.
+    """
+    training = settings.finetuning
+
+    def from_scratch(fold: int, number: int) -> Encoder:
+        assert settings.model is not None, "an encoder from scratch has a shape"
+        seed = seed_of("scratch", training.seed, *((number,) if number else ()))
+        shape = Architecture(**settings.model.plain(), max_length_bp=max_length_bp)
+        return build_encoder(shape, seed=seed, backend=backend)
+
+    def pretrained(fold: int, number: int) -> Encoder:
+        assert model is not None, "there is a pretrained model"
+        directory = model / f"fold{fold}" if training.inductive else model
+        return load_encoder(directory, backend)
+
+    return from_scratch if training.start == "scratch" else pretrained
+
+
 @dataclass(frozen=True, eq=False)
 class FinetuneSetup:
     """What all models of a task share: the data, what is predicted, how and where.
@@ -155,7 +201,7 @@ class FinetuneSetup:
     task
         What is predicted.
     settings
-        The section `finetuning`.
+        The section `finetuning`; of a model, as its recipe changes it.
     make_encoder
         Returns the encoder that a model starts from.
     devices
@@ -179,7 +225,7 @@ class FinetuneSetup:
     store: SampleStore
     tokens: TokenStore
     labelled: Labelled
-    task: TargetColumns
+    task: TargetSettings
     settings: Finetuning
     make_encoder: MakeEncoder
     devices: Devices
@@ -195,8 +241,13 @@ class FinetuneSetup:
     def open(
         cls,
         settings: FinetuneSettings,
-        inputs: FinetuneInputs,
         runtime: RunOptions,
+        *,
+        tokens: Path,
+        samples: Path,
+        folds: Path,
+        model: Path | None = None,
+        asvs: Path | None = None,
         code: str,
         origin: Mapping[str, str] = {},
     ) -> "FinetuneSetup":
@@ -206,10 +257,17 @@ class FinetuneSetup:
         ----------
         settings
             Target, training and optimization.
-        inputs
-            Files that are read.
         runtime
             Threads, memory and a work folder. It never changes a result.
+        tokens, samples
+            Arrow files of the tokens of all ASVs, and of the samples.
+        folds
+            TSV file of the folds of the task.
+        model
+            Folder of a pretrained model, or of one per fold where the evaluation is inductive;
+            None: encoders start from scratch.
+        asvs
+            File of ASV embeddings, for an encoder that pretraining left as it is.
         code
             Digest of the code of the stage. Checkpoints of other code are not continued.
         origin
@@ -229,26 +287,26 @@ class FinetuneSetup:
         training = settings.finetuning
         options = step_options(settings.optimization)
         threads = threads_of_a_model(runtime.threads)
-        store = SampleStore.open(inputs.samples)
-        tokens = TokenStore.open(inputs.tokens)
-        length_bp = tokens.tokens.shape[1]
+        store = SampleStore.open(samples)
+        token_store = TokenStore.open(tokens)
+        length_bp = token_store.tokens.shape[1]
         precision: str = options.precision
         if precision == AUTO and training.start == "pretrained":
-            assert inputs.model is not None, "there is a pretrained model"
-            precision = precision_of_encoder(_training_of_encoder(inputs.model, training))
+            assert model is not None, "there is a pretrained model"
+            precision = precision_of_encoder(_training_of_encoder(model, training))
         return cls(
             store=store,
-            tokens=tokens,
-            labelled=Labelled.read(inputs.folds, store, settings.target.columns),
-            task=settings.target,
+            tokens=token_store,
+            labelled=Labelled.read(folds, store, settings.columns),
+            task=settings,
             settings=training,
-            make_encoder=encoder_maker(settings, inputs.model, length_bp, options.attention),
+            make_encoder=encoder_maker(settings, model, length_bp, options.attention),
             devices=Devices(precision, threads, deterministic=options.deterministic),
             options=options,
             runtime=runtime,
             work=runtime.work,
             fingerprint=settings_digest({**origin, "code": code}),
-            asvs=inputs.asvs,
+            asvs=asvs,
             is_mixed=settings.is_mixed,
             about={
                 "names": dict(settings.names),

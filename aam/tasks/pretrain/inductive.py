@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import Devices
 from aam.inference.asv_cache import module_digest
 from aam.model.store import is_whole, load_config
@@ -12,7 +13,6 @@ from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores
 from aam.tasks.pretrain.run import train
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.precision import PrecisionChoice
 from aam.util.atomic import read_json, write_json

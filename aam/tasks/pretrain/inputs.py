@@ -1,15 +1,18 @@
 """The files that a pretraining reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from aam.tasks.input_files import InputFiles
+from pydantic import BaseModel, ConfigDict
 
 
-@dataclass(frozen=True)
-class PretrainInputs(InputFiles):
-    """Files that one encoder, or one per fold of a task, is pretrained from."""
+class PretrainInputs(BaseModel):
+    """Files that one encoder, or one per fold of a task, is pretrained from.
+
+    Other files among those of a rule are left out.
+    """
+
+    model_config = ConfigDict(frozen=True)
 
     tokens: Path
     """Arrow file of the tokens of all ASVs."""

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from aam.config.metrics import FAITH_PD
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.batch_shards import BatchShard, encode_sharded, sum_over_processes
+from aam.model.asv_encoders import Architecture
 from aam.model.batch import Batch
 from aam.model.encoder import Encoder, build_encoder, initialize, set_dropout
 from aam.model.heads import (
@@ -19,8 +21,8 @@ from aam.model.heads import (
     distance_head,
     pairwise_error,
 )
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.memory.micro_batches import MicroBatches
+from aam.train.options import step_options
 from aam.util.seeds import seed_of
 
 ASVS_AT_ONCE = 512
@@ -92,9 +94,9 @@ class PretrainingModel(nn.Module):
         """
         training = settings.pretraining
         encoder = build_encoder(
-            settings.shape(max_length_bp),
+            Architecture(**settings.model.plain(), max_length_bp=max_length_bp),
             seed=training.seed,
-            backend=settings.step_options.attention,
+            backend=step_options(settings.optimization).attention,
         )
         return cls(
             encoder,

@@ -13,13 +13,19 @@ from numpy.typing import NDArray
 from aam.batches.dataset import BatchDataset, Subsampling, number_of_batches
 from aam.batches.masking import Masker
 from aam.config.sections.training import Pretraining
+from aam.config.settings.training import PretrainSettings
 from aam.data.stores import SampleStore, TokenStore
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import StartingModel, take_start
 from aam.tasks.pretrain.studies import divide_samples
-from aam.tasks.pretrain.true_distances import TrueDistances, batch_targets, room, stored_targets
+from aam.tasks.pretrain.true_distances import (
+    TrueDistances,
+    batch_targets,
+    distances_on_tree,
+    room,
+    stored_targets,
+)
 from aam.tasks.pretrain.validation import HeldOut
 from aam.util.seeds import seed_of
 
@@ -198,7 +204,7 @@ def _subsample(
 ) -> BatchDataset:
     """Return the same batches, with fewer reads in the first steps."""
     training = settings.pretraining
-    exact = settings.batch_distances(tree, dataset.tokens.feature_ids)
+    exact = distances_on_tree(settings, tree, dataset.tokens.feature_ids)
     subsampling = Subsampling(
         steps=round(training.subsampled * len(dataset)),
         seed=training.seed,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import Devices
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.asv_cache import AsvEmbeddings, embed_asvs_cached, encoder_digest
@@ -18,7 +19,6 @@ from aam.inference.embed import embed_samples
 from aam.model.flops import step_flops
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.tasks.pretrain.preparation import Prepared
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.tasks.pretrain.starts import known_asvs
 from aam.train.compilation import graphs_compiled
 from aam.train.memory.meter import peak_mb

@@ -3,11 +3,11 @@
 import logging
 
 from aam.config.sections.execution import Optimization
+from aam.config.settings.training import PretrainSettings
 from aam.distributed.devices import MORE_KERNELS, Devices
 from aam.distributed.inference_device import KERNELS
 from aam.distributed.processes import World
 from aam.tasks.pretrain.preparation import Prepared
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.checkpoint import Checkpoints
 from aam.train.loop import Validation, fit
 from aam.train.memory.meter import host_budget_mb
@@ -116,7 +116,7 @@ def train(
         prepared.dataset,
         training,
         devices=devices,
-        options=settings.step_options,
+        options=step_options(settings.optimization),
         checkpoints=checkpoints,
         runtime=runtime,
         name=name,

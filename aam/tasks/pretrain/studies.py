@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from aam.config.settings.training import PretrainSettings
 from aam.data.metadata import metadata_column, read_metadata
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.errors import first_names, problem
 from aam.util.seeds import seed_of
 
@@ -48,8 +48,8 @@ def divide_samples(
     is_in = np.array([name not in without for name in sample_ids])
     if settings.studies is not None:
         assert metadata is not None, "the metadata name the study of each sample"
-        column = settings.studies["column"]
-        is_in &= _is_in_studies(metadata, column, settings.studies["pretrained_on"], sample_ids)
+        column = settings.studies.column
+        is_in &= _is_in_studies(metadata, column, settings.studies.pretrained_on, sample_ids)
     is_held_out = np.zeros_like(is_in)
     names = [*compress(sample_ids, is_in)]
     is_held_out[is_in] = held_out(names, training.held_out, training.seed)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from aam.batches.distance_matrices import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD, METRICS
+from aam.config.settings.training import PretrainSettings
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import check_lengths
 from aam.distances.in_batch import BatchDistances
 from aam.model.heads import select_evenly
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.train.memory.meter import MB, held_mb, host_budget_mb
 
 DISTANCES_FRACTION = 0.5
@@ -115,7 +115,7 @@ def batch_targets(
         length 0 alone.
     """
     metrics = settings.metrics
-    exact = settings.batch_distances(tree, tokens.feature_ids)
+    exact = distances_on_tree(settings, tree, tokens.feature_ids)
     if any(METRICS[metric].is_ratio for metric in metrics):
         counts_NF = store.view_matrix(0, len(tokens.lengths))
         height_F = exact.above_FE @ exact.length_E
@@ -130,6 +130,34 @@ def batch_targets(
     one_view = {name: matrix_NN[None] for name, matrix_NN in computed.items()}
     variances = pair_variances(one_view, np.arange(len(some_N)))
     return TrueDistances(variances, exact=exact, faith_pd_scale=exact.faith_pd_scale)
+
+
+def distances_on_tree(
+    settings: PretrainSettings, tree: Path, feature_ids: Sequence[str]
+) -> BatchDistances:
+    """Return what computes the distances that are learned from the reads of a batch.
+
+    Parameters
+    ----------
+    settings
+        The metrics and their parameters.
+    tree
+        Newick file with a tip for every ASV.
+    feature_ids
+        The ASVs, in the order of the token store.
+
+    Returns
+    -------
+    BatchDistances
+        Faith's PD is not standardized yet.
+
+    Raises
+    ------
+    InputError
+        The tree cannot be read.
+    """
+    alpha = 1.0 if settings.alpha is None else settings.alpha
+    return BatchDistances.from_tree(settings.metrics, tree, feature_ids, alpha)
 
 
 def room(max_memory_gb: float | None, processes: int) -> float:

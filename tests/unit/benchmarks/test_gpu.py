@@ -158,15 +158,16 @@ class Requests(list):
 
 
 def test_a_training_run_has_the_settings_of_its_model_but_for_its_change(
-    speed_cfg, stand_in, tmp_path
+    speed_settings, stand_in, tmp_path
 ):
     unifrac = {"metrics": ["generalized"], "alpha": 0.25}
-    plain = speed_cfg(unifrac=unifrac, pretraining={"targets": "batch"})
+    timed = speed_settings(unifrac=unifrac, pretraining={"targets": "batch"})
     requests = Requests(lambda asked: TRAINED if asked["kind"] == "training" else stand_in(asked))
-    study = SimpleNamespace(inputs_for=lambda model: (plain, {}), runtime=RunOptions())
+    study = SimpleNamespace(inputs_for=lambda model: (timed, {}), runtime=RunOptions())
     lease = gpu.Lease(study=study, results=requests, folder=tmp_path, sizes=())
     gpu.train(lease, "m", "level basic, fp32")
     settings = requests[-1]["settings"]
+    plain = timed.training.plain()
     assert settings["alpha"] == 0.25
     assert settings["model"] == plain["model"]
     assert settings["pretraining"] == plain["pretraining"]
@@ -174,10 +175,13 @@ def test_a_training_run_has_the_settings_of_its_model_but_for_its_change(
     assert settings["optimization"] == {**plain["optimization"], **changed}
 
 
-def test_the_work_of_a_step_is_counted_on_a_cpu_as_an_accelerator_would_do_it(files, speed_cfg):
-    inputs = PretrainInputs.read(files)
+def test_the_work_of_a_step_is_counted_on_a_cpu_as_an_accelerator_would_do_it(
+    files, speed_settings
+):
+    inputs = PretrainInputs.model_validate(files)
+    settings = speed_settings().training
     small, large = (
-        predicted.work_of_a_step(speed_cfg(), inputs, batch_size=size, threads=1) for size in (4, 8)
+        predicted.work_of_a_step(settings, inputs, batch_size=size, threads=1) for size in (4, 8)
     )
     assert (small.batch_size, large.batch_size) == (4, 8)
     assert small.launches == large.launches > 100, "samples are one block, whatever their number"
@@ -245,7 +249,7 @@ def test_a_training_that_does_not_end_says_why(error, said, tmp_path, monkeypatc
 
     monkeypatch.setattr(training_requests, "pretrain_encoder", fail)
     monkeypatch.setattr(training_requests, "provenance", lambda settings, inputs: {})
-    monkeypatch.setattr(training_requests.PretrainSettings, "read", lambda settings: None)
+    monkeypatch.setattr(training_requests.PretrainSettings, "model_validate", lambda settings: None)
     request = {"kind": "training", "settings": {}, "folder": str(tmp_path), "runtime": {}}
     request |= {"inputs": {"tokens": "t", "samples": "s", "distances": ["d"]}, "deadline": 5.0}
     assert training_requests.run(request) == said

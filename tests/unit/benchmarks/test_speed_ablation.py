@@ -7,6 +7,7 @@ import pytest
 import torch
 from stage_calls import as_outputs
 
+from aam.config.settings.training import SpeedSettings
 from aam.distributed import devices
 from aam.model.batch import Batch
 from aam.tasks.pretrain.inputs import PretrainInputs
@@ -15,7 +16,7 @@ from benchmarks.speed import measurements
 from benchmarks.speed.ablation import COLUMNS, Ablation, measure_speed, run_ablation, steps_request
 from benchmarks.speed.measurements import StepTimes
 from benchmarks.speed.subprocess_runner import SubprocessRunner
-from benchmarks.speed.variants import ALONE, BATCH, ORDER, Hardware, Mode, SpeedSettings, variants
+from benchmarks.speed.variants import ALONE, BATCH, ORDER, Hardware, Mode, variants
 
 CONTRACT = """name batch_size step_ms_median step_ms_iqr samples_per_s peak_memory_mb speedup
 loss_after_steps""".split()
@@ -68,9 +69,9 @@ def test_a_model_that_is_used_as_it_came_is_timed_with_the_default_epochs(
     monkeypatch.setattr(measurements, "MOST_STEPS", 2)
     settings = speed_settings()
     pretraining = settings.training.pretraining.model_copy(update={"epochs": 0})
-    training = replace(settings.training, start="other", pretraining=pretraining)
+    training = settings.training.model_copy(update={"start": "other", "pretraining": pretraining})
     expected = run_mode(OPTIMIZED, settings, files)
-    result = run_mode(OPTIMIZED, replace(settings, training=training), files)
+    result = run_mode(OPTIMIZED, settings.model_copy(update={"training": training}), files)
     assert result["losses"] == expected["losses"]
 
 
@@ -78,8 +79,12 @@ def test_a_request_has_the_exponent_of_unifrac_and_needs_no_start(speed_settings
     settings = speed_settings(
         unifrac={"metrics": ["generalized"], "alpha": 0.25}, pretraining={"targets": "batch"}
     )
-    training = replace(settings.training, start="other", studies={"column": "study"})
-    timed = request_steps(OPTIMIZED, replace(settings, training=training), {})["settings"]
+    training = settings.training.model_copy(
+        update={"start": "other", "studies": {"column": "study"}}
+    )
+    timed = request_steps(OPTIMIZED, settings.model_copy(update={"training": training}), {})[
+        "settings"
+    ]
     assert timed["alpha"] == 0.25
     assert timed.keys() == {"alpha", "model", "pretraining", "optimization"}
 
@@ -179,10 +184,10 @@ def test_the_stage_interleaves_repeats_and_writes_table_page_and_roofline(
     asked, plain_settings = [], speed_cfg()
     instead_of_processes(lambda request: asked.append(request) or stand_in(request))
     outputs = {name: tmp_path / name for name in ("table", "text", "roofline")}
-    settings = SpeedSettings.read(plain_settings)
+    settings = SpeedSettings.model_validate(plain_settings)
     assert settings.plain() == plain_settings, "by whose digest the table is known"
     measure_speed(
-        inputs=PretrainInputs.read(files),
+        inputs=PretrainInputs.model_validate(files),
         settings=settings,
         runtime=RunOptions(),
         **as_outputs(outputs),

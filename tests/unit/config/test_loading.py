@@ -307,7 +307,7 @@ def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)
     assert config.models == {}
-    assert result_paths.predictions(config, "age") == [
+    assert list(result_paths.predictions(config, "age")) == [
         "predict/first/{task}/super_learner/{table}.tsv"
     ]
     raw["tasks"]["age"]["baselines"] = []

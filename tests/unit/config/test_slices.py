@@ -7,7 +7,7 @@ from checkouts import merged
 
 from aam.config import slices
 from aam.config.configuration import Config, load
-from aam.config.sections.base import StageSettings
+from aam.config.sections.base import Section
 
 TASK = {"dataset": "demo", "column": "age", "kind": "regression", "folds": {"k": 3}}
 BASE: dict[str, Any] = {
@@ -52,7 +52,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         "benchmark": slices.benchmark(config, "demo", "a"),
     }
     for name, cut in found.items():
-        if isinstance(cut, StageSettings):
+        if isinstance(cut, Section):
             assert type(cut).model_validate(cut.plain()) == cut, "scripts read what rules give"
             found[name] = cut.plain()
     return found
@@ -149,7 +149,7 @@ def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -
 def test_the_budget_of_a_choice_is_no_setting_of_trainings_that_make_none() -> None:
     def trained(recipe: str, task: str, minutes: float) -> Any:
         change = {"finetuning": {"recipe": recipe, "budget_minutes": minutes}}
-        return slices.finetune(load(merged(BASE, change)), "demo", "a", task)
+        return slices.finetune(load(merged(BASE, change)), "demo", "a", task).plain()
 
     assert trained("auto", "age", 1.0) != trained("auto", "age", 2.0)
     assert trained("auto", "raw", 1.0) == trained("auto", "raw", 2.0), "from scratch"

@@ -2,22 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from page_reports import classes, comparison, guessing, mixed, regression
+from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression
 
-from aam.report.page.answers import (
-    best_baseline,
-    is_stopped,
-    judge,
-    judge_all,
-    leading_scores,
-    target_and_unit,
-    write_answer,
-)
+from aam.evaluate.task_report import Confounder, FarValues, TaskReport
+from aam.report.page.answers import is_stopped, judge, list_answers, write_answer
 from aam.report.page.cautions import (
     Caution,
     list_cautions,
@@ -25,21 +17,22 @@ from aam.report.page.cautions import (
     list_prediction_cautions,
     list_rarefaction_cautions,
 )
+from aam.report.page.encoders import EncoderReport
 
 RANK = {"does not work": 0, "doubtful": 1, "works": 2}
 probabilities = st.floats(0, 1)
 
 
-def answer_of(report: dict[str, Any], *others: dict[str, Any]) -> str:
-    return write_answer(report, judge_all([report, *others])[0])
+def answer_of(report: TaskReport, *others: TaskReport) -> str:
+    return write_answer(answer_to(report, *others))
 
 
-def lights(report: dict[str, Any], *others: dict[str, Any]) -> list[Caution]:
-    return list_cautions(report, judge_all([report, *others])[0])
+def lights(report: TaskReport, *others: TaskReport) -> list[Caution]:
+    return list_cautions(answer_to(report, *others))
 
 
-def cities(p: float | None, difference: float = 0.391) -> dict[str, Any]:
-    return classes(guessing=guessing(0.2, difference, p))
+def cities(p: float | None, difference: float = 0.391) -> TaskReport:
+    return classes(networks={"guessing": guessing(0.2, difference, p)})
 
 
 def missing(facts: Iterable[str], text: str) -> list[str]:
@@ -94,23 +87,23 @@ def test_no_verdict_improves_when_a_p_value_grows(values, position, other):
     position %= len(values)
     grown = [max(p, other) if number == position else p for number, p in enumerate(values)]
     before, after = (
-        [one.outcome for one in judge_all(list(map(cities, ps)))] for ps in (values, grown)
+        [answer.verdict.outcome for answer in list_answers(list(map(cities, ps)))]
+        for ps in (values, grown)
     )
     assert all(RANK[late] <= RANK[early] for early, late in zip(before, after, strict=True))
 
 
 @given(st.floats(-1, 1), st.none() | probabilities)
 def test_what_is_not_better_than_guessing_never_works(difference, p):
-    for report, sign in ((cities(p, difference), 1), (regression(), -1)):
-        report = {**report, "guessing": guessing(0.2, sign * difference, p)}
-        (verdict,) = judge_all([report])
-        assert (verdict.outcome == "does not work") >= (difference <= 0)
-        assert is_stopped(report) == (verdict.outcome == "does not work")
+    for make, sign in ((classes, 1), (regression, -1)):
+        report = make(networks={"guessing": guessing(0.2, sign * difference, p)})
+        outcome = answer_to(report).verdict.outcome
+        assert (outcome == "does not work") >= (difference <= 0)
+        assert is_stopped(report.kind, report.targets[0]) == (outcome == "does not work")
 
 
 def test_p_values_are_corrected_for_all_tasks_that_have_one():
-    reports = [cities(0.01), cities(None), cities(0.04)]
-    verdicts = judge_all(reports)
+    verdicts = [one.verdict for one in list_answers([cities(0.01), cities(None), cities(0.04)])]
     assert [one.corrected_p for one in verdicts] == [0.02, None, 0.04]
     assert [one.tests for one in verdicts] == [2, 2, 2]
     assert "cannot be tested" in answer_of(cities(None))
@@ -126,7 +119,7 @@ def test_p_values_are_corrected_for_all_tasks_that_have_one():
     ],
 )
 def test_worse_than_the_best_baseline_is_said_and_gets_a_light(difference, p, facts, expected):
-    report = regression(comparisons={"random_forest": comparison(difference, p)})
+    report = regression(networks={"comparisons": {"random_forest": comparison(difference, p)}})
     answer = answer_of(report)
     assert answer.startswith("Works: ")
     start = answer.index("(p = 0.0006)")
@@ -138,44 +131,38 @@ def test_worse_than_the_best_baseline_is_said_and_gets_a_light(difference, p, fa
 
 @given(st.floats(-5, 5).filter(bool), st.floats(0, 0.049))
 def test_the_sign_of_a_difference_decides_the_word(difference, p):
-    for report, sign in ((regression(), -1), (classes(), 1)):
+    for make, sign in ((regression, -1), (classes, 1)):
         against = {"random_forest": comparison(difference, p)}
-        text = answer_of({**report, "comparisons": against})
+        text = answer_of(make(networks={"comparisons": against}))
         is_better = sign * difference > 0
-        assert ("Better than the best" in text, "Worse than the best" in text) == (
-            is_better,
-            not is_better,
-        )
+        assert ("Better than the best" in text) == is_better
+        assert ("Worse than the best" in text) != is_better
 
 
 def test_the_best_baseline_is_no_constant_and_may_be_missing():
-    assert best_baseline(regression()) == "random_forest"
-    assert best_baseline(classes()) == "random_forest"
-    alone = {**regression(), "comparisons": {}}
-    assert best_baseline(alone) is None
+    for report in (regression(), classes()):
+        assert answer_to(report).rival.name == "random_forest"
+    alone = regression(networks={"comparisons": {}})
+    assert answer_to(alone).rival is None
     assert answer_of(alone).endswith("(p = 0.0006).")
 
 
 @pytest.mark.parametrize(
-    ("guess", "said"),
-    [
-        (9.51, "off by 9.4 years on average; guessing: 9.5."),
-        (9.44, "off by 9.43 years on average; guessing: 9.44."),
-        (9.43, "off by 9.4 years on average; guessing: 9.4."),
-    ],
+    ("guess", "shown"),
+    [(9.51, ["9.4 years", "9.5."]), (9.44, ["9.43 years", "9.44."]), (9.43, ["9.4 years", "9.4."])],
 )
-def test_errors_that_differ_are_not_read_as_the_same_number(guess, said):
-    report = regression(mae_fold_mean=9.43, guessing=guessing(guess, -0.02, 0.9))
-    report |= {"bootstrap": {"mae_fold_mean": None}, "comparisons": {}}
-    assert said in answer_of(report)
+def test_errors_that_differ_are_not_read_as_the_same_number(guess, shown):
+    networks = {"scores": {"mae_fold_mean": 9.43}, "interval": None, "comparisons": {}}
+    report = regression(networks={**networks, "guessing": guessing(guess, -0.02, 0.9)})
+    assert missing(shown, answer_of(report)) == []
 
 
 def test_an_answer_is_that_of_the_super_learner():
-    alone = regression(guessing=guessing(9.0, 1.0, 0.5))
-    report = mixed(alone, mae_fold_mean=3.0, guessing=guessing(9.0, -6.0, 0.001))
-    assert leading_scores(report) is report["super_learner"]
-    assert answer_of(report).startswith("Works: host age is off by 3.0 years")
-    assert answer_of(alone).startswith("Does not work: ")
+    weak = {"guessing": guessing(9.0, 1.0, 0.5)}
+    mixture = {"scores": {"mae_fold_mean": 3.0}, "guessing": guessing(9.0, -6.0, 0.001)}
+    mixed = answer_of(regression(networks=weak, super_learner=mixture))
+    assert mixed.startswith("Works: host age is off by 3.0 years")
+    assert answer_of(regression(networks=weak)).startswith("Does not work: ")
 
 
 @pytest.mark.parametrize(
@@ -188,22 +175,22 @@ def test_an_answer_is_that_of_the_super_learner():
     ],
 )
 def test_a_unit_is_the_last_word_of_a_name(column, expected):
-    assert target_and_unit({"column": column}) == expected
-    assert target_and_unit({"column": ["x", column], "task": f"both, {column}"}) == expected
+    answer = answer_to(regression(column=column))
+    assert (answer.what, answer.unit) == expected
 
 
-def far(values: list, samples: list, count: int, low: float, high: float) -> dict:
-    """Return what `aam.evaluate.far_values` returns of a target."""
-    return {"values": values, "samples": samples, "count": count, "low": low, "high": high}
+def far(values: list, samples: list, count: int, low: float, high: float) -> FarValues:
+    """Return numbers that lie far from all others."""
+    return FarValues(values=values, samples=samples, count=count, low=low, high=high)
 
 
 GROUPS = {"groups": 7, "independent": False}
 SINGLE = {"column": None, "groups": None, "independent": True}
 
 
-PLATE = {"column": "plate", "score": 1.0, "kind": "exact"}
-CENTER = {"column": "center", "score": 1.0, "kind": "exact"}
-RUN = {"column": "run", "score": 0.97, "kind": "nearly"}
+PLATE = Confounder(column="plate", score=1.0, kind="exact")
+CENTER = Confounder(column="center", score=1.0, kind="exact")
+RUN = Confounder(column="run", score=0.97, kind="nearly")
 GOOD = [("good",)]
 
 
@@ -211,10 +198,10 @@ GOOD = [("good",)]
     ("changes", "expected"),
     [
         ({}, GOOD),
-        ({"guessing": guessing(9.0, 1.0, 0.2)}, [("stop", "Not better")]),
-        ({"guessing": guessing(9.0, 1.0, 0.002)}, [("stop", "Worse")]),
-        ({"guessing": guessing(9.0, -1.0, 0.2)}, [("stop", "5 folds", "chance")]),
-        ({"guessing": guessing(9.0, -1.0, None)}, [("caution", "no test")]),
+        ({"networks": {"guessing": guessing(9.0, 1.0, 0.2)}}, [("stop", "Not better")]),
+        ({"networks": {"guessing": guessing(9.0, 1.0, 0.002)}}, [("stop", "Worse")]),
+        ({"networks": {"guessing": guessing(9.0, -1.0, 0.2)}}, [("stop", "5 folds", "chance")]),
+        ({"networks": {"guessing": guessing(9.0, -1.0, None)}}, [("caution", "no test")]),
         (
             {"structure": {**SINGLE, "stated": False}},
             [*GOOD, ("caution", "(folds.groups)", "folds.groups: false")],
@@ -222,10 +209,10 @@ GOOD = [("good",)]
         ({"structure": {**SINGLE, "stated": True}}, GOOD),
         ({"structure": GROUPS}, [*GOOD, ("caution", "7 groups", "host")]),
         ({"structure": {**GROUPS, "groups": 20}}, GOOD),
-        ({"structure": GROUPS, "n": 30}, [*GOOD, ("caution", "7 groups")]),
+        ({"structure": GROUPS, "networks": {"n": 30}}, [*GOOD, ("caution", "7 groups")]),
         ({"structure": {**GROUPS, "independent": True}}, GOOD),
-        ({"n": 49}, [*GOOD, ("caution", "49 samples")]),
-        ({"n": 50}, GOOD),
+        ({"networks": {"n": 49}}, [*GOOD, ("caution", "49 samples")]),
+        ({"networks": {"n": 50}}, GOOD),
         (
             {"far_values": far([-9999.0], ["s7"], 1, 4.1, 8.9)},
             [*GOOD, ("caution", "-9999 in sample s7 lies", "4.1 and 8.9", "the cell,")],
@@ -239,17 +226,17 @@ GOOD = [("good",)]
             [*GOOD, ("caution", "0.001 and 1e+06", "samples a, b,", "log_zscore")],
         ),
         (
-            {"intervals": {"coverage": 0.8}},
+            {"coverage": {"coverage": 0.8}},
             [*GOOD, ("caution", "90 % prediction intervals of AAM", "80.0 %", "narrow")],
         ),
-        ({"intervals": {"coverage": 0.99}}, GOOD),
+        ({"coverage": {"coverage": 0.99}}, GOOD),
         ({"confounders": [PLATE]}, [("stop", "column plate", "host age exactly")]),
         (
             {"confounders": [RUN, PLATE, CENTER]},
             [("stop", "plate, center", "host age exactly"), ("stop", "run", "nearly exactly")],
         ),
         (
-            {"confounders": [PLATE], "guessing": guessing(9.0, 1.0, 0.2)},
+            {"confounders": [PLATE], "networks": {"guessing": guessing(9.0, 1.0, 0.2)}},
             [("stop", "plate"), ("stop", "Not better")],
         ),
     ],
@@ -276,9 +263,10 @@ def test_a_light_names_the_number_of_tests_that_it_was_corrected_for():
 def test_a_confounded_task_never_works():
     report = classes(confounders=[PLATE])
     assert answer_of(report).startswith("Confounded: city")
-    assert is_stopped(report)
+    assert is_stopped(report.kind, report.targets[0])
     assert not any(caution.light == "good" for caution in lights(report))
-    fails = cities(0.9) | {"confounders": [PLATE]}
+    weak = {"guessing": guessing(0.2, 0.391, 0.9)}
+    fails = classes(confounders=[PLATE], networks=weak)
     assert answer_of(fails).startswith("Does not work: ")
 
 
@@ -293,9 +281,9 @@ def test_a_confounded_task_never_works():
     ],
 )
 def test_a_score_without_an_interval_says_why(structure, n, said):
-    report = regression(structure=structure, n=n, bootstrap={"mae_fold_mean": None})
-    assert said in answer_of(report)
-    assert "no interval" not in answer_of(regression(structure=structure, n=n))
+    without = regression(structure=structure, networks={"n": n, "interval": None})
+    assert said in answer_of(without)
+    assert "no interval" not in answer_of(regression(structure=structure, networks={"n": n}))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +297,8 @@ def test_a_score_without_an_interval_says_why(structure, n, said):
     ],
 )
 def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, worse):
-    report = mixed(classes(), calibrated_brier=brier, calibrated_log_loss=log_loss)
+    calibrated = CALIBRATED.model_copy(update={"brier": brier, "log_loss": log_loss})
+    report = classes(super_learner={"calibrated": calibrated})
     text = "\n".join(caution.text for caution in lights(report) if caution.light == "caution")
     losses = "Brier score 0.170 against 0.166", "log loss 1.70 against 1.60"
     assert [loss for loss in losses if loss in text] == worse
@@ -319,12 +308,22 @@ def test_probabilities_that_lose_to_a_constant_get_a_light(brier, log_loss, wors
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 20))
 def test_no_text_says_that_p_is_one(p, holm, others):
-    report = regression(
-        guessing=guessing(9.0, -1.0, p), comparisons={"random_forest": comparison(-1.0, holm)}
-    )
+    against = {"random_forest": comparison(-1.0, holm)}
+    report = regression(networks={"guessing": guessing(9.0, -1.0, p), "comparisons": against})
     shown = lights(report, *[report] * others)
     text = " ".join([answer_of(report, *[report] * others), *(one.text for one in shown)])
     assert not re.search(r"p = (1\b(?!\.)|1\.0|0\b(?!\.)|0\.0+\b)", text)
+
+
+def encoder(correlation: float | None) -> EncoderReport:
+    return EncoderReport(
+        parameters=9,
+        steps=1,
+        wall_s=1,
+        samples_per_s=None,
+        held_out_samples=3,
+        unifrac_pearson=correlation,
+    )
 
 
 def test_data_and_encoders_have_a_light_where_they_are_weak():
@@ -332,8 +331,9 @@ def test_data_and_encoders_have_a_light_where_they_are_weak():
     (few,) = list_rarefaction_cautions(30, 100)
     assert few.light == "caution"
     assert missing(["30 samples", "30 %"], few.text) == []
-    assert list_encoder_cautions("m", {"unifrac_pearson": 0.9}) == list_encoder_cautions("m", {})
-    (weak,) = list_encoder_cautions("m", {"unifrac_pearson": 0.5})
+    for correlation in (None, 0.9):
+        assert list_encoder_cautions("m", encoder(correlation)) == []
+    (weak,) = list_encoder_cautions("m", encoder(0.5))
     assert missing(["m", "0.500"], weak.text) == []
 
 

@@ -1,90 +1,82 @@
 """Which sentences a page has of a task and of an encoder, and the facts that they name."""
 
-from typing import Any
-
 import pandas as pd
 import pytest
 from page_reports import (
-    baseline_report,
+    CALIBRATED,
+    NETWORK,
+    RECIPES,
+    answer_to,
     classes,
     comparison,
     guessing,
-    merged,
-    mixed,
     regression,
 )
 
-from aam.report.page.details import (
-    HIDDEN_IMPORTANCES,
-    encoder_sentences,
-    left_out_sentences,
-    task_sentences,
+from aam.evaluate.task_report import (
+    FIRST,
+    CoverageOfTest,
+    Draws,
+    TaskReport,
+    Unnested,
+    WithoutNetworks,
 )
+from aam.report.page.details import HIDDEN_IMPORTANCES, left_out_sentences, task_sentences
+from aam.report.page.encoders import EncoderReport, encoder_sentences
 
-NETWORK = {"full": {"score": 4.5, "weight": 1.0}}
-RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
-UNNESTED = {"score": 3.5, "difference": -0.5}
-CHOSEN = {
-    "score": 3.9,
-    "learners": {"0": "random_forest", "1": "base", "2": "random_forest"},
-    "comparison": comparison(0.1, 0.03),
-}
+UNNESTED = Unnested(score=3.5, difference=-0.5)
 
 
-def text_of(report: dict[str, Any]) -> str:
-    return "\n".join(task_sentences(report))
+def text_of(report: TaskReport) -> str:
+    return "\n".join(task_sentences(answer_to(report)))
 
 
-def changed(plain: dict[str, Any], report: dict[str, Any]) -> str:
+def added(plain: TaskReport, report: TaskReport) -> str:
     """Return the sentences that the second of two reports gets and the first does not."""
-    old = list(task_sentences(plain))
-    return "\n".join(sentence for sentence in task_sentences(report) if sentence not in old)
+    old = text_of(plain).splitlines()
+    return "\n".join(sentence for sentence in text_of(report).splitlines() if sentence not in old)
+
+
+TESTED = regression().targets[0].method("base").model_copy(update={"n": 9})
+WORSE = {**TESTED.scores, "mae_fold_mean": 7.0}
 
 
 @pytest.mark.parametrize(
-    ("plain", "changes", "facts"),
+    ("changes", "facts"),
     [
-        (regression(), {"labels": 0.125}, ["AAM", "12.5 %"]),
-        (regression(), {"unnested": UNNESTED}, ["AAM's recipes", "3.50", "better by 0.5"]),
-        (regression(recipes=NETWORK), {"recipes": RECIPES}, ["full 75 % (4.50", "nel 25 % (5.00"]),
+        ({"training": {"labels": 0.125}}, ["AAM", "12.5 %"]),
+        ({"training": {"unnested": UNNESTED}}, ["AAM's recipes", "3.50", "better by 0.5"]),
         (
-            regression(recipes=NETWORK),
-            {"draws": {"models": 5, "mean": 4.1, "sd": 0.2}},
-            ["5 networks", "4.10 ± 0.200"],
-        ),
-        (
-            regression(),
             {
-                "test": {"n": 9, "mae_fold_mean": 6.0},
-                "baselines": {"random_forest": {"test": {"mae_fold_mean": 7.0}}},
+                "networks": {"test": TESTED},
+                "of_baselines": {"test": TESTED.model_copy(update={"scores": WORSE})},
             },
-            ["AAM on 9", "6.00", "random forest 7.00"],
+            ["AAM on 9", "4.00", "random forest 7.00"],
         ),
-        (regression(), {"intervals": {"test": {"coverage": 0.5}}}, ["50.0 %"]),
-        (regression(), {"evaluation": "inductive"}, ["Inductive"]),
+        ({"coverage": {"test": CoverageOfTest(n=9, coverage=0.5, size=1)}}, ["50.0 %"]),
+        ({"training": {"evaluation": "inductive"}}, ["Inductive"]),
         (
-            regression(evaluation="inductive"),
-            {"start_directory": "pretrained/model"},
+            {"training": {"evaluation": "inductive", "start_directory": "pretrained/model"}},
             ["Inductive", "pretrained/model"],
-        ),
-        (mixed(regression()), {"super_learner": {"unnested": UNNESTED}}, ["super learner", "3.50"]),
-        (
-            mixed(regression()),
-            {"super_learner": {"chosen": CHOSEN}},
-            ["random forest in 2 folds, AAM in 1 fold", "3.90", "+0.1 (worse, p = 0.03)"],
         ),
     ],
 )
-def test_what_is_known_of_a_task_is_one_sentence_with_its_facts(plain, changes, facts):
-    sentence = changed(plain, merged(plain, changes))
+def test_what_is_known_of_a_task_is_one_sentence_with_its_facts(changes, facts):
+    sentence = added(regression(), regression(**changes))
     assert "\n" not in sentence
     assert [fact for fact in facts if fact not in sentence] == []
 
 
-def test_draws_of_initial_weights_are_a_limit_where_a_network_had_only_one():
-    assert "one draw" in changed(regression(), regression(recipes=NETWORK))
-    draws = {"models": 5, "mean": 4.1, "sd": 0.2}
-    assert "one draw" not in text_of(regression(recipes=NETWORK, draws=draws))
+def test_recipes_and_draws_of_networks_have_their_scores_and_one_draw_is_a_limit():
+    mixed = text_of(regression(training={"recipes": RECIPES}))
+    assert "full 75 % (4.50 alone), kernel 25 % (5.00 alone)" in mixed
+    assert "one draw" in text_of(regression(training={"recipes": NETWORK}))
+    draws = Draws(networks=5, mean=4.1, sd=0.2)
+    text = text_of(regression(training={"recipes": NETWORK, "draws": draws}))
+    assert "5 networks" in text
+    assert "4.10 ± 0.200" in text
+    assert "one draw" not in text
+    assert "one draw" not in text_of(regression())
 
 
 @pytest.mark.parametrize(
@@ -96,58 +88,62 @@ def test_draws_of_initial_weights_are_a_limit_where_a_network_had_only_one():
     ],
 )
 def test_a_task_says_which_samples_belong_together(structure, facts):
-    sentence = next(iter(task_sentences(regression(structure=structure))))
+    sentence = text_of(regression(structure=structure)).splitlines()[0]
     assert [fact for fact in ("host id", "9 groups") if fact in sentence] == facts
 
 
-def test_a_super_learner_names_its_score_and_weights_and_what_the_model_adds():
-    text = text_of(mixed(regression(mae_fold_mean=4.5), mae_fold_mean=4.0))
-    assert "4.00. Its weights for new samples: random forest 84 %, AAM 16 %." in text
+def test_a_super_learner_names_its_score_and_weights_and_what_networks_add():
+    text = text_of(regression(super_learner={"scores": {"mae_fold_mean": 3.75}}))
+    assert "3.75. Its weights for new samples: random forest 84 %, AAM 16 %." in text
     assert "elastic" not in text
-    assert "Without AAM the super learner reaches 4.50" in text
+    assert "Without AAM the super learner reaches 4.25" in text
     assert "-0.1 (could be chance, p = 0.4)" in text
-    assert "AAM alone: MAE, mean of the folds 4.50 ± 0.500" in text
-    weightless = mixed(regression(), weights={"base": 0.0, "random_forest": 1.0})
-    assert "random forest 100 %, AAM 0 %." in text_of(weightless)
+    assert "AAM alone: MAE, mean of the folds 4.00 ± 0.500" in text
+    assert "(random forest in 2 folds, AAM in 1 fold) reaches 3.90" in text
+    assert "+0.1 (worse, p = 0.03)" in text
+    weights = {"base": 0.0, "random_forest": 1.0}
+    weightless = text_of(regression(super_learner={}, mixing={"weights": weights}))
+    assert "random forest 100 %, AAM 0 %." in weightless
 
 
 @pytest.mark.parametrize(
-    ("report", "difference", "p", "said"),
+    ("make", "difference", "p", "said"),
     [
-        (regression(), -0.1, 0.01, "-0.1 (better, p = 0.01)"),
-        (regression(), 0.1, 0.01, "+0.1 (worse, p = 0.01)"),
-        (regression(), 0.1, 0.05, "+0.1 (could be chance, p = 0.05)"),
-        (regression(), 0.1, None, "+0.1 (no test"),
-        (classes(), 0.1, 0.01, "+0.1 (better, p = 0.01)"),
-        (classes(), -0.1, 0.01, "-0.1 (worse, p = 0.01)"),
-        (classes(), 0.0, 0.01, "+0 (could be chance"),
+        (regression, -0.1, 0.01, "-0.1 (better, p = 0.01)"),
+        (regression, 0.1, 0.01, "+0.1 (worse, p = 0.01)"),
+        (regression, 0.1, 0.05, "+0.1 (could be chance, p = 0.05)"),
+        (regression, 0.1, None, "+0.1 (no test"),
+        (classes, 0.1, 0.01, "+0.1 (better, p = 0.01)"),
+        (classes, -0.1, 0.01, "-0.1 (worse, p = 0.01)"),
+        (classes, 0.0, 0.01, "+0 (could be chance"),
     ],
 )
-def test_the_sign_of_a_difference_and_its_p_value_decide_the_word(report, difference, p, said):
-    against = {"comparison": comparison(difference, p)}
-    assert said in text_of(mixed(report, without_own=against))
+def test_the_sign_of_a_difference_and_its_p_value_decide_the_word(make, difference, p, said):
+    without = WithoutNetworks(score=4.0, comparison=comparison(difference, p))
+    assert said in text_of(make(super_learner={}, mixing={"without_networks": without}))
 
 
 @pytest.mark.parametrize(
-    ("report", "difference", "said"),
+    ("make", "difference", "said"),
     [
-        (regression(), -0.5, "better by 0.5, which is not real"),
-        (regression(), 0.5, "no better"),
-        (classes(), 0.05, "better by 0.05, which is not real"),
+        (regression, -0.5, "better by 0.5, which is not real"),
+        (regression, 0.5, "no better"),
+        (classes, 0.05, "better by 0.05, which is not real"),
     ],
 )
-def test_weights_that_saw_the_fold_are_said_to_be_too_good(report, difference, said):
-    report = merged(report, {"unnested": {"score": 0.5, "difference": difference}})
-    assert said in text_of(report)
+def test_weights_that_saw_the_fold_are_said_to_be_too_good(make, difference, said):
+    unnested = Unnested(score=0.5, difference=difference)
+    assert said in text_of(make(super_learner={}, mixing={"unnested": unnested}))
 
 
 def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
-    report = mixed(classes(), ece=0.3, calibrated_brier=0.1, intervals={"coverage": 0.95})
+    calibrated = CALIBRATED.model_copy(update={"brier": 0.1})
+    report = classes(super_learner={"scores": {"ece": 0.3}, "calibrated": calibrated})
+    sentences = text_of(report).splitlines()
     sets, calibration = (
-        next(one for one in task_sentences(report) if fact in one)
-        for fact in ("95.0 %", "Brier score")
+        next(one for one in sentences if fact in one) for fact in ("prediction sets", "Brier score")
     )
-    for fact in ("90 % prediction sets of the super learner", "85.0 % to 92.0 %", "2.50 classes"):
+    for fact in ("90 %", "of the super learner", "88.7 %", "85.0 % to 92.0 %", "2.50 classes"):
         assert fact in sets
     for fact in ("the super learner from 0.200 to 0.100", "0.166", "from 0.300 to 0.068"):
         assert fact in calibration
@@ -158,7 +154,7 @@ def test_intervals_and_probabilities_are_those_of_the_method_that_leads():
 def test_intervals_of_numbers_have_a_width_with_its_unit_where_there_are_enough_samples():
     width = "12.50 years"
     assert width in text_of(regression())
-    too_few = text_of(regression(intervals={"width": None}))
+    too_few = text_of(regression(coverage={"size": None}))
     assert width not in too_few
     assert "too few samples for 90 %" in too_few
 
@@ -167,33 +163,36 @@ def test_intervals_of_numbers_have_a_width_with_its_unit_where_there_are_enough_
     ("report", "is_explained", "said"),
     [
         (regression(), True, "those of AAM."),
-        (mixed(regression()), True, "AAM has 16 % of the super learner's weight"),
-        (regression(guessing=guessing(9.0, -0.1, 0.5)), True, HIDDEN_IMPORTANCES),
+        (regression(super_learner={}), True, "AAM has 16 % of the super learner's weight"),
+        (
+            regression(networks={"guessing": guessing(9.0, -0.1, 0.5)}),
+            True,
+            HIDDEN_IMPORTANCES,
+        ),
         (regression(), False, "importance: false"),
-        (baseline_report(regression()), False, "networks only"),
+        (regression(answer=FIRST, super_learner={}), False, "networks only"),
     ],
 )
 def test_a_task_says_whose_importances_it_shows_or_why_it_shows_none(report, is_explained, said):
-    *_, last = task_sentences(report, is_explained=is_explained)
+    *_, last = task_sentences(answer_to(report), is_explained=is_explained)
     assert said in last
 
 
-def test_a_baseline_in_the_place_of_the_model_is_called_by_its_name():
-    report = baseline_report(mixed(regression()))
-    weights = {"kernel machine": 0.16, "random_forest": 0.84}
-    mixture = {**report["super_learner"], "weights": weights}
-    text = text_of({**report, "super_learner": mixture})
-    assert "random forest 84 %, kernel machine 16 %." in text
-    assert "Without the kernel machine" in text
-    assert "The kernel machine alone: MAE" in text
-    network_words = "AAM", "Transductive", "encoder", "recipes", "Importances", "draw"
+def test_an_answer_without_networks_names_none():
+    mixing = {"weights": {"svm_clr": 0.16, "random_forest": 0.84}, "without_networks": None}
+    text = text_of(regression(answer=FIRST, super_learner={}, mixing=mixing))
+    assert "random forest 84 %, SVM" in text
+    network_words = "AAM alone", "Without", "Transductive", "encoder", "recipes", "Importances"
     assert [word for word in network_words if word in text] == []
-    assert "sets of the kernel machine" in text_of(baseline_report(classes()))
+    single = classes(answer=FIRST)
+    assert "sets of the majority" in text_of(single)
+    assert "The majority class alone: balanced accuracy 0.900" in text_of(single)
 
 
 def test_one_of_several_models_is_called_by_its_name():
-    report = {**mixed(regression(recipes=RECIPES, labels=0.5)), "display_name": "AAM (base)"}
-    text = text_of(report)
+    training = {"recipes": RECIPES, "labels": 0.5}
+    report = regression(super_learner={}, training=training)
+    text = "\n".join(task_sentences(answer_to(report, regression(answer="other"))))
     assert text.replace("AAM (base)", "").count("AAM") == 0
     assert "random forest 84 %, AAM (base) 16 %." in text
 
@@ -219,13 +218,17 @@ DISTANCES = {"unifrac_pearson": 0.91, "unifrac_mae": 0.04}
     ],
 )
 def test_an_encoder_says_what_was_measured(changes, facts):
-    plain = list(encoder_sentences(ENCODER))
-    (sentence,) = (one for one in encoder_sentences({**ENCODER, **changes}) if one not in plain)
+    plain = list(encoder_sentences(EncoderReport(**ENCODER)))
+    (sentence,) = (
+        one
+        for one in encoder_sentences(EncoderReport(**{**ENCODER, **changes}))
+        if one not in plain
+    )
     assert [fact for fact in facts if fact not in sentence] == []
 
 
 def test_an_encoder_that_was_not_trained_held_no_samples_out():
-    distances, last = encoder_sentences({**ENCODER, **DISTANCES, "steps": 0})
+    distances, last = encoder_sentences(EncoderReport(**{**ENCODER, **DISTANCES, "steps": 0}))
     assert "3 samples of this study" in distances
     assert "minutes" not in last
 

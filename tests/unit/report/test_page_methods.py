@@ -1,10 +1,14 @@
 """The methods name what was done, and nothing else."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from page_reports import baseline_report, classes, guessing, merged, mixed, regression
+from page_reports import NETWORK, RECIPES, classes, guessing, regression
 
+from aam.evaluate.task_report import FIRST, TaskReport
+from aam.report.page.answers import list_answers
+from aam.report.page.encoders import EncoderReport
 from aam.report.page.methods import REFERENCES, methods_text
 
 FOLDS = {"column": None, "groups": "host", "stratified": False}
@@ -35,18 +39,30 @@ SETTINGS: dict[str, Any] = {
         },
     },
 }
-RECIPES = {"kernel": {"score": 5.0, "weight": 0.25}, "full": {"score": 4.5, "weight": 0.75}}
+
+
+def encoder(**changes: Any) -> EncoderReport:
+    plain = {"parameters": 1600, "steps": 100, "wall_s": 1, "samples_per_s": 9}
+    return EncoderReport(**{**plain, "held_out_samples": 9, "nucleotide_accuracy": 0.9, **changes})
+
+
+def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with changes; those of mappings change single keys."""
+    result = dict(settings)
+    for key, value in changes.items():
+        old = result.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        result[key] = merged(old, value) if both else value
+    return result
 
 
 def written(
-    changes: dict[str, Any] | None = None,
-    reports: tuple[dict[str, Any], ...] = (),
-    steps: int = 100,
+    changes: Mapping[str, Any] = {}, reports: Sequence[TaskReport] = (), steps: int = 100
 ) -> str:
     methods = methods_text(
-        merged(SETTINGS, changes or {}),
-        encoders={"base": {"parameters": 1600, "steps": steps, "nucleotide_accuracy": 0.9}},
-        reports=reports or (regression(),),
+        merged(SETTINGS, changes),
+        encoders={"base": encoder(steps=steps)},
+        answers=list_answers(reports or [regression()]),
         versions={"aam": "0.1"},
     )
     return "\n".join([methods.text, *methods.references])
@@ -72,15 +88,14 @@ def division(**changes: Any) -> dict[str, Any]:
         ),
         ({"changes": model(start="other")}, "weights of other"),
         ({"steps": 0}, "without training on this study"),
-        ({"reports": (regression(recipes=RECIPES),)}, "2 recipes"),
-        ({"reports": (regression(recipes=RECIPES),)}, "all its weights trained further"),
-        ({"reports": (regression(start="scratch"),)}, "trained from scratch"),
-        ({"reports": (regression(evaluation="inductive"),)}, "per fold, without"),
-        ({"reports": (mixed(regression()),)}, "super learner mixes AAM"),
+        ({"reports": (regression(training={"recipes": RECIPES}),)}, "2 recipes"),
         (
-            {"reports": (mixed(regression(), unnested={"score": 4.0}),)},
-            "rest on no model that saw the fold",
+            {"reports": (regression(training={"recipes": RECIPES}),)},
+            "all its weights trained further",
         ),
+        ({"reports": (regression(training={"start": "scratch"}),)}, "trained from scratch"),
+        ({"reports": (regression(training={"evaluation": "inductive"}),)}, "per fold, without"),
+        ({"reports": (regression(super_learner={}),)}, "super learner mixes AAM"),
         ({"reports": (regression(), classes())}, "2 tests"),
         ({"changes": {"drops_long_branches": True}}, "0.6 substitutions per site"),
         (
@@ -119,29 +134,29 @@ def test_the_methods_of_a_common_study_are_named(part):
 
 
 def test_intervals_and_importances_are_named_where_a_task_has_some():
-    without = {"bootstrap": {"mae_fold_mean": None}}
-    none = regression(**without)
+    none = regression(networks={"interval": None})
     assert "Intervals of scores" not in written(reports=(none,))
     assert "draws of whole groups of samples." in written(reports=(none, regression()))
-    # The interval of the model stands in the table of scores.
-    assert "Intervals of scores" in written(reports=(mixed(regression(), **without),))
-    fails = regression(guessing=guessing(9.0, -0.1, 0.5))
+    # The interval of the networks stands in the table of scores.
+    mixture = regression(super_learner={"interval": None})
+    assert "Intervals of scores" in written(reports=(mixture,))
+    fails = regression(networks={"guessing": guessing(9.0, -0.1, 0.5)})
     assert "importance" not in written(reports=(fails,))
     assert "importance" in written(reports=(fails, regression()))
     not_explained = {"tasks": {"age": {"importance": False}}}
-    assert "importance" not in written(not_explained, reports=(regression(),))
+    assert "importance" not in written(not_explained)
 
 
 def test_a_task_is_named_by_its_columns_and_kind():
     several = {"tasks": {"age": {"columns": ["age", "bmi"]}}}
     assert "age, bmi (a regression of 200 samples) were predicted in" in written(several)
-    text = written(reports=({**classes(), "task": "age", "kind": "ordinal"},))
+    ordinal = classes(task="age").model_copy(update={"kind": "ordinal"})
+    text = written(reports=(ordinal,))
     assert "(an ordinal classification of 200 samples) was predicted" in text
 
 
 def test_a_kernel_machine_is_named_where_one_was_used():
-    partial = {"partial": {"score": 5.0, "weight": 1.0}}
-    report = {**regression(), "recipes": partial}
+    report = regression(training={"recipes": NETWORK})
     assert "kernel machine" not in written(reports=(report,))
     assert REFERENCES["svm"] not in written(reports=(report,))
     assert REFERENCES["svm"] in written()
@@ -149,7 +164,7 @@ def test_a_kernel_machine_is_named_where_one_was_used():
 
 def test_nucleotides_are_named_where_they_were_learned():
     assert "to predict distances between samples and masked nucleotides." in written()
-    methods = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
+    methods = methods_text(SETTINGS, {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"})
     assert "to predict distances between samples." in methods.text
 
 
@@ -162,7 +177,7 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
     methods = methods_text(
         merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
         encoders={},
-        reports=[regression()],
+        answers=list_answers([regression()]),
         versions={},
     )
     assert methods.references[0] == REFERENCES["svm"]
@@ -178,20 +193,15 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
 
 
 def test_a_dataset_without_tasks_has_methods():
-    methods = methods_text(SETTINGS, {"base": {"parameters": 9, "steps": 1}}, [], {"aam": "1"})
+    methods = methods_text(SETTINGS, {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"})
     assert "predicted in" not in methods.text
     assert "t-test" not in methods.text
 
 
 def test_without_networks_the_methods_name_none():
-    methods = methods_text(
-        {**SETTINGS, "models": {}},
-        encoders={},
-        reports=(baseline_report(mixed(regression())),),
-        versions={"aam": "0.1"},
-    )
-    text = methods.text
-    assert "The method that all others were compared with was a kernel machine" in text
-    assert "A super learner mixes all methods but the constant" in text
+    report = regression(answer=FIRST, super_learner={})
+    text = methods_text({**SETTINGS, "models": {}}, {}, list_answers([report]), {}).text
+    assert "No network was trained" in text
+    assert "super learner mixes all methods" in text
     assert "integrated gradients" not in text
-    assert "AAM mixes" not in text
+    assert "AAM" not in text

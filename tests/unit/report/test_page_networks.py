@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from page_reports import regression
 
 from aam.report.page.networks import (
     MEASURED,
@@ -58,7 +59,7 @@ def test_the_gains_are_those_of_the_leaderboard():
 
 
 def test_what_is_coming_is_told_with_its_time_and_what_is_not_asked_for_is_not():
-    reports = [{"task": "age", "n": 300}]
+    reports = [regression(networks={"n": 300})]
     text = " ".join(
         network_sentences(reports, models=["base"], tasks=["age", "site"], seconds=420.0)
     )

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from page_reports import baseline_report, classes, comparison, guessing, mixed, regression
+from page_reports import KERNEL, NETWORK, classes, comparison, guessing, regression
 
 from aam.evaluate.scores import is_better
+from aam.evaluate.task_report import FIRST, Confounder, TaskReport
 from aam.report.page.cautions import Caution
 from aam.report.page.details import HIDDEN_IMPORTANCES
-from aam.report.page.mappings import accuracy_rows, split_targets
 from aam.report.page.methods import MethodsText
 from aam.report.page.render import (
     EncoderSection,
@@ -22,55 +22,48 @@ from aam.report.page.render import (
     render_page,
     render_summary,
 )
-from aam.report.page.sections import TaskFiles, task_sections
+from aam.report.page.sections import AnswerFiles, task_sections
 from aam.report.page.tables import in_training, prediction_table
 
 SVG = '<svg viewBox="0 0 72 72">drawn</svg>'
 TITLES = "Training curves", "Predictions", "Important ASVs"
 FAILS = {"guessing": guessing(9.0, -0.1, 0.5)}
-NETWORK = {"full": {"score": 5.0, "weight": 1.0}}
+WORKS = {"guessing": guessing(9.0, -5.0, 0.001)}
+PLATE = Confounder(column="plate", score=1.0, kind="exact")
 
 
 IMPORTANCE = pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]})
 
 
 def files(
-    report: dict[str, Any], importance: pd.DataFrame | None = IMPORTANCE, **changes: Any
-) -> TaskFiles:
+    report: TaskReport, importance: pd.DataFrame | None = IMPORTANCE, **changes: Any
+) -> AnswerFiles:
     intervals = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
-    columns = list(report.get("targets", []))
-    if columns:
-        intervals = pd.concat([intervals.assign(target=name) for name in columns])
-    return TaskFiles(
-        report,
-        intervals=intervals,
-        importance=importance,
-        figures=[PageFigure(title, "", SVG) for title in TITLES],
-        **changes,
-    )
+    if len(report.columns) > 1:
+        intervals = pd.concat([intervals.assign(target=name) for name in report.columns])
+    figures = [PageFigure(title, "", SVG) for title in TITLES]
+    given = {"intervals": intervals, "importance": importance, "figures": figures, **changes}
+    return AnswerFiles(report, **given)
 
 
-def sections(*reports: dict[str, Any]) -> list[TaskSection]:
+def sections(*reports: TaskReport) -> list[TaskSection]:
     return list(task_sections(files(report) for report in reports))
 
 
-def test_tasks_stand_in_the_order_of_the_configuration_on_the_page_and_in_the_table():
-    reports = [{**regression(), "task": name} for name in ("weight", "age", "bmi")]
+def test_tasks_and_targets_stand_in_the_order_of_the_configuration():
+    reports = [regression(task=name) for name in ("weight", "age", "bmi")]
     assert [one.name for one in sections(*reports)] == ["weight", "age", "bmi"]
-    assert list(dict.fromkeys(accuracy_rows(reports)["task"])) == ["weight", "age", "bmi"]
-
-
-def test_targets_stand_in_the_order_of_the_configuration():
-    # The keys of a file are sorted.
-    targets = {"age": {}, "bmi": {}}
-    report = {**regression(), "task": "body", "column": ["bmi", "age"], "targets": targets}
-    assert [one["task"] for one in split_targets([report])] == ["body, bmi", "body, age"]
-    assert [one.name for one in sections(report)] == ["body, bmi", "body, age"]
+    (target,) = regression().targets
+    targets = tuple(target.model_copy(update={"column": name}) for name in ("bmi", "age"))
+    body = regression(task="body").model_copy(update={"targets": targets})
+    assert [one.name for one in sections(body)] == ["body, bmi", "body, age"]
 
 
 def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
-    report = regression(guessing=guessing(9.0, -5.0, 0.03))
-    pages = [sections(report), sections(report, {**report, "model": "other"}, classes())]
+    doubtful = {"guessing": guessing(9.0, -5.0, 0.03)}
+    report = regression(networks=doubtful)
+    other = regression(networks=doubtful, answer="other")
+    pages = [sections(report), sections(report, other, classes())]
     assert pages[0][0].answer.startswith("Works: ")
     assert [one.answer.split(":")[0] for one in pages[1]] == ["Doubtful", "Doubtful", "Works"]
 
@@ -79,9 +72,9 @@ def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
     ("report", "is_shown"),
     [
         (regression(), True),
-        (regression(**FAILS), False),
-        (mixed(regression(**FAILS), guessing=guessing(9.0, -5.0, 0.001)), True),
-        (regression(confounders=[{"column": "run", "score": 1.0, "kind": "exact"}]), False),
+        (regression(networks=FAILS), False),
+        (regression(networks=FAILS, super_learner=WORKS), True),
+        (regression(confounders=[PLATE]), False),
     ],
 )
 def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
@@ -92,7 +85,7 @@ def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
     assert (HIDDEN_IMPORTANCES in section.sentences) != is_shown
 
 
-@pytest.mark.parametrize("report", [regression(), regression(**FAILS)])
+@pytest.mark.parametrize("report", [regression(), regression(networks=FAILS)])
 def test_importances_that_were_not_asked_for_are_a_sentence(report):
     (section,) = task_sections([files(report, importance=None)])
     assert not any("matter most" in table.title for table in section.tables)
@@ -107,38 +100,38 @@ def test_the_most_important_asvs_get_names_by_commands_where_they_have_no_taxa()
     (commands,) = section.commands
     assert "key taxonomy" in commands.text
     imported, classified = (line.split() for line in commands.lines)
-    fasta = f"finetune/{report['model']}/{report['task']}/importance.fasta"
+    fasta = "finetune/base/age/importance.fasta"
     assert imported[imported.index("--input-path") + 1] == fasta
     reads = classified[classified.index("--i-reads") + 1]
     assert imported[imported.index("--output-path") + 1] == reads
     text = html.unescape(render_page(Results("d", [section], [])))
     assert all(line in text for line in commands.lines)
     named = IMPORTANCE.assign(taxon="g__Blautia")
-    for other in (files(report, importance=named), files({**report, **FAILS})):
+    for other in (files(report, importance=named), files(regression(networks=FAILS))):
         (section,) = task_sections([other])
         assert section.commands == []
 
 
-@pytest.mark.parametrize(("recipes", "is_shown"), [({}, False), (NETWORK, True)])
+@pytest.mark.parametrize(("recipes", "is_shown"), [(KERNEL, False), (NETWORK, True)])
 def test_training_curves_are_shown_where_a_network_was_trained(recipes, is_shown):
-    (section,) = sections(regression(recipes=recipes))
+    (section,) = sections(regression(training={"recipes": recipes}))
     assert bool(section.training) == is_shown
 
 
 def test_tables_say_whose_they_are():
-    titles = [table.title for table in sections(mixed(regression()))[0].tables]
+    titles = [table.title for table in sections(regression(super_learner={}))[0].tables]
     assert "Super learner minus each baseline: MAE, mean of the folds (lower is better)" in str(
         titles
     )
     assert "Cross-validated predictions of the super learner" in titles
     alone = [table.title for table in sections(regression())[0].tables]
     assert "Cross-validated predictions of AAM" in alone
-    without = {**regression(), "comparisons": {}}
+    without = regression(networks={"comparisons": {}})
     assert not any("minus" in table.title for table in sections(without)[0].tables)
 
 
 def test_a_title_names_intervals_where_there_are_some():
-    without = regression(bootstrap={"mae_fold_mean": None})
+    without = regression(networks={"interval": None})
     titles = [sections(report)[0].tables[0].title for report in (regression(), without)]
     assert titles == [
         "Scores, the best first; in brackets 95 % intervals",
@@ -147,8 +140,8 @@ def test_a_title_names_intervals_where_there_are_some():
 
 
 def test_models_are_called_aam_by_their_names_only_where_there_are_several():
-    report = mixed(regression())
-    several = sections(report, {**report, "model": "other"})
+    report = regression(super_learner={})
+    several = sections(report, regression(super_learner={}, answer="other"))
     assert [one.model for one in several] == ["AAM (base)", "AAM (other)"]
     assert [one.model for one in sections(report)] == [""]
     methods = [
@@ -163,12 +156,15 @@ def test_models_are_called_aam_by_their_names_only_where_there_are_several():
 
 @pytest.mark.parametrize(("p", "is_noted"), [(0.01, False), (None, True)])
 def test_a_dash_in_a_table_has_a_note(p, is_noted):
-    report = regression(comparisons={"random_forest": comparison(-1.0, p)})
-    table = next(one for one in sections(report)[0].tables if "minus" in one.title)
+    against = comparison(-1.0, p, wilcoxon_folds_p=p)
+    networks = {"comparisons": {"random_forest": against}}
+    (section,) = sections(regression(networks=networks))
+    table = next(one for one in section.tables if "minus" in one.title)
     assert ("–" in table.rows[0]) == is_noted
     assert ("A dash (–): no test is possible" in table.note) == is_noted
     assert table.rows[0][2] == "4 of 5"
-    (section,) = sections(regression(pearson=None if is_noted else 0.5))
+    pearson = None if is_noted else 0.5
+    (section,) = sections(regression(networks={**networks, "scores": {"pearson": pearson}}))
     assert ("A dash (–): the score is not defined" in section.tables[0].note) == is_noted
     assert ("A dash (–)" in render_page(Results("d", [section], []))) == is_noted
 
@@ -206,12 +202,11 @@ def study() -> Results:
     predictions = pd.DataFrame(
         {"sample-id": ["a", "b"], "predicted": [1.0, 2.0], "in_training": ["id", None]}
     )
-    confounder = [{"column": "plate", "score": 1.0, "kind": "exact"}]
     reports = [
-        mixed(regression()),
-        {**classes(guessing=guessing(0.2, 0.1, 0.033)), "task": "doubt"},
-        {**regression(**FAILS), "task": "weight"},
-        {**classes(confounders=confounder), "task": "site"},
+        regression(super_learner={}),
+        classes(task="doubt", networks={"guessing": guessing(0.2, 0.1, 0.033)}),
+        regression(task="weight", networks=FAILS),
+        classes(task="site", confounders=[PLATE]),
     ]
     first = files(reports[0], predictions={"new": predictions})
     return Results(
@@ -250,7 +245,7 @@ def test_the_summary_has_the_answers_and_lights_of_the_page():
         assert line in text.splitlines()
     assert "**base**: It is used as it came." in text
     assert "(report.html)" in text
-    several = sections(regression(), {**regression(), "model": "other"})
+    several = sections(regression(), regression(answer="other"))
     text = render_summary(Results("d", several, []), page="report.html")
     assert text.count("## age") == 1
     assert "\n**AAM (other)**: Works" in text
@@ -272,13 +267,14 @@ def test_what_was_decided_for_the_user_stands_on_the_page():
 
 
 def test_an_answer_without_networks_has_no_importances_and_no_encoders():
-    written = replace(files(baseline_report(regression())), importance=None, figures=[])
-    (section,) = task_sections([written])
-    assert [one.title for one in section.tables][1].startswith("Kernel machine minus each baseline")
+    mixing = {"weights": {"random_forest": 1.0}, "without_networks": None}
+    report = regression(answer=FIRST, super_learner={}, mixing=mixing)
+    (section,) = task_sections([files(report, importance=None, figures=[])])
+    assert [one.title for one in section.tables][1].startswith("Super learner minus each baseline")
     assert not any("matter most" in one.title for one in section.tables)
     results = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
     text = render_page(results)
     assert "<li>They follow.</li>" in text
-    assert "AAM" not in text
+    assert "AAM" not in text.replace("AAM in 1 fold", "")
     assert 'id="encoders"' not in text
     assert 'id="networks"' not in render_page(replace(results, networks=()))

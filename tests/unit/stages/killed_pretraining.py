@@ -17,13 +17,13 @@ import torch
 
 import aam.model.store
 import aam.train.loop
+from aam.config.settings.training import PretrainSettings
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
-OUTPUTS = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+OUTPUTS = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 
 
 def die_writing(path: Path) -> None:
@@ -79,8 +79,8 @@ def run(spec: dict, moment: dict, pipe: int) -> None:
         "distances": [Path(path) for path in spec["inputs"]["distances"]],
     }
     pretrain_encoder(
-        inputs=PretrainInputs.read(inputs),
-        settings=PretrainSettings.read(spec["settings"]),
+        inputs=PretrainInputs.model_validate(inputs),
+        settings=PretrainSettings.model_validate(spec["settings"]),
         runtime=RunOptions(work=folder / "work", checkpoint_every_s=0.0),
         **{f"{name}_out": folder / name for name in OUTPUTS},
         provenance=provenance(spec["settings"], inputs),

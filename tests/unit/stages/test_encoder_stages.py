@@ -37,7 +37,7 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     for name in ("embeddings", "asvs", "model/model.safetensors"):
         here, there = (outputs["model"].parent / name for outputs in (again, first))
         assert here.read_bytes() == there.read_bytes(), name
-    metrics = read_json(first["metrics"])
+    metrics = read_json(first["scores"])
     assert np.isfinite(metrics["unifrac_pearson"])
     assert 0 < metrics["nucleotide_accuracy"] <= 1
     assert 0 < metrics["model_flop_utilisation"] < 1

@@ -4,7 +4,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from aam.distances.store import write_distances
 from aam.evaluate.scores import SUPER_LEARNER
 from aam.evaluate.task_report import Guessing, TaskReport
 from aam.learners import conformal
+from aam.report.page.files import PageFile, PageFiles
 from aam.stages import summary
 from aam.stages.baselines import fit_baselines
 from aam.stages.benchmark_accuracy import gather_accuracy
@@ -198,14 +199,14 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
     assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
 
 
+CAPTIONS = {
+    "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
+}
 SETTINGS: dict[str, Any] = {
     "depth": 1000,
     "views": 2,
     "drops_long_branches": False,
     "metrics": ["unweighted", "bray_curtis"],
-    "captions": {
-        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
-    },
     "models": {
         "base": {
             "encoder": "bdh",
@@ -229,18 +230,31 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def of_answers(paths: Iterable[Path], **facts: str) -> list[PageFile]:
+    """Return files in the folder of a model and task, with what they are of."""
+    return [PageFile(path, model=path.parts[-3], task=path.parts[-2], **facts) for path in paths]
+
+
 def summed_up(
-    results: Path, settings: Mapping[str, Any] = MappingProxyType({}), **inputs: Any
+    results: Path,
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    scores: Sequence[Path] = (),
+    page: str = "report",
+    **files: Any,
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
-    outputs = {"report": results / "report.html", "summary": results / "summary.md"}
+    outputs = {"report": results / f"{page}.html", "summary": results / "summary.md"}
     for name in ("intervals", "importance"):
-        paths = [path.with_name(f"{name}.tsv") for path in inputs["finetune"]]
-        inputs.setdefault(name, paths)
-    inputs.setdefault("table", results / "inputs" / "table.biom")
-    summary.write_summary(**inputs, **{**SETTINGS, **settings}, **as_outputs(outputs))
-    page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
-    return " ".join(html.unescape(page).split()), text
+        files.setdefault(name, of_answers(path.with_name(f"{name}.tsv") for path in scores))
+    files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
+    summary.write_summary(
+        files=PageFiles(**files),
+        settings={**SETTINGS, **settings},
+        captions=CAPTIONS,
+        **as_outputs(outputs),
+    )
+    html_text, text = (path.read_text(encoding="utf-8") for path in outputs.values())
+    return " ".join(html.unescape(html_text).split()), text
 
 
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
@@ -256,13 +270,17 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         (results / name).parent.mkdir(parents=True, exist_ok=True)
         (results / name).write_text(content)
     figure, prediction, mixed, *dropped = (results / name for name in files)
+    of_age = {"model": "base", "task": "age"}
     page, text = summed_up(
         results,
-        pretrain=[results / "pretrain" / "base" / "scores.json"],
-        finetune=sorted(results.glob("finetune/*/*/scores.json")),
+        scores=sorted(results.glob("finetune/*/*/scores.json")),
+        encoders=[PageFile(results / "pretrain" / "base" / "scores.json", model="base")],
         accuracy=results / "benchmark" / "accuracy.tsv",
-        figures=[figure],
-        predictions=[prediction, mixed],
+        figures=[PageFile(figure, figure="finetune/{model}/{task}/predictions", **of_age)],
+        predictions=[
+            PageFile(prediction, table="new", **of_age),
+            PageFile(mixed, table="new", method="super learner", **of_age),
+        ],
         dropped=dropped,
     )
     for words in (
@@ -339,9 +357,8 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
         assert line.startswith(f"Predictions, light: {light}. {words}")
     page, text = summed_up(
         results,
-        pretrain=[],
-        finetune=sorted(results.glob("finetune/*/*/scores.json")),
-        predictions=paths,
+        scores=sorted(results.glob("finetune/*/*/scores.json")),
+        predictions=[file for path in paths for file in of_answers([path], table=path.stem)],
     )
     for _, words in expected:
         assert words in page
@@ -349,7 +366,7 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
-    summed_up(results, pretrain=[], finetune=sorted(results.glob("finetune/*/*/scores.json")))
+    summed_up(results, scores=sorted(results.glob("finetune/*/*/scores.json")))
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
     assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
@@ -362,14 +379,14 @@ def test_lost_samples_are_counted_among_all_that_were_imported(results):
     age = results / "finetune/base/age/scores.json"
     (target,) = TaskReport.read(age).targets
     rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
-    page, _ = summed_up(results, finetune=[age], dropped=[dropped])
+    page, _ = summed_up(results, scores=[age], dropped=[dropped])
     assert "have too few reads for the rarefaction depth" not in page
 
 
 @pytest.mark.parametrize("drops", [True, False])
 def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
     settings = {"drops_long_branches": drops}
-    page, text = summed_up(results, settings, finetune=[])
+    page, text = summed_up(results, settings)
     assert ("behind extremely long branches of the tree" in text) == drops
     assert ("behind branches of more than 0.6 substitutions per site" in page) == drops
     assert ("No sample was left out." in page) != drops
@@ -381,7 +398,7 @@ def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
     table.to_csv(site / "intervals.tsv", sep="\t", index=False)
-    page, _ = summed_up(results, finetune=[site / "scores.json"])
+    page, _ = summed_up(results, scores=[site / "scores.json"])
     assert "<td>01</td>" in page
     assert "<td>02</td>" in page
 
@@ -389,7 +406,7 @@ def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
 def test_a_task_that_is_not_explained_says_so(results):
     site = results / "finetune/base/site/scores.json"
     for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
-        page, _ = summed_up(results, pretrain=[], finetune=[site], importance=importance)
+        page, _ = summed_up(results, scores=[site], importance=of_answers(importance))
         assert ("the configuration says importance: false" in page) == says_so
         assert "integrated gradients" not in page
 
@@ -401,7 +418,7 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     training = target.best.training.model_copy(update={"labels": labels})
     network = target.best.model_copy(update={"training": training})
     rewrite(path, methods=(network, *target.methods[1:]))
-    page, _ = summed_up(results, pretrain=[], finetune=[path])
+    page, _ = summed_up(results, scores=[path])
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
@@ -432,14 +449,14 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
     write_notes(notes[0], [common, Note("No metadata for 'S01'.", is_caution=True)])
     write_notes(notes[1], [common])
     page, text = summed_up(
-        results, finetune=sorted(results.glob("finetune/*/*/scores.json")), notes=notes
+        results, scores=sorted(results.glob("finetune/*/*/scores.json")), notes=notes
     )
     assert page.count(common.text) == text.count(common.text) == 1
     assert 'class="light caution">Caution</span><span>No metadata for' in page
     assert "No metadata for 'S01'." in text
 
 
-def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
+def test_without_models_the_answers_are_the_first_ones(results):
     age = TaskReport.read(results / "finetune/base/age/scores.json")
     (target,) = age.targets
     changes = {"name": SUPER_LEARNER, "role": "super learner", "training": None}
@@ -453,15 +470,9 @@ def test_without_models_the_answers_are_the_first_ones(results, monkeypatch):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
     assert f"{results.name}, age: Works: " in closing
-    monkeypatch.setitem(SETTINGS, "networks", {"models": {}})
-    outputs = {"report": results / "first.html", "summary": results / "first.md"}
-    inputs = {
-        "finetune": [first / "scores.json"],
-        "intervals": [first / "intervals.tsv"],
-        "table": results / "inputs" / "table.biom",
-    }
-    summary.write_summary(**inputs, **SETTINGS, **as_outputs(outputs))
-    page, text = (path.read_text(encoding="utf-8") for path in outputs.values())
+    settings = {"networks": {"models": {}}}
+    scores = [first / "scores.json"]
+    page, text = summed_up(results, settings, scores, page="first", importance=[])
     for part in (page, text):
         assert "Works: a column is off by 1.0 on average" in html.unescape(part)
         assert "was not trained, because the configuration says models: {}" in part
@@ -475,7 +486,7 @@ def test_an_encoder_that_was_used_as_it_came_says_so(results):
     path = results / "pretrain" / "base" / "scores.json"
     write_json(path, {**json.loads(path.read_text()), "steps": 0})
     age = results / "finetune" / "base" / "age" / "scores.json"
-    page, _ = summed_up(results, pretrain=[path], finetune=[age])
+    page, _ = summed_up(results, scores=[age], encoders=[PageFile(path, model="base")])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page
 

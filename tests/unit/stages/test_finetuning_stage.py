@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from stage_calls import as_outputs, call
 
 from aam.api import Model
+from aam.config.settings.finetuning import FinetuneSettings
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
@@ -19,8 +20,6 @@ from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
 from aam.stages import explain
 from aam.stages.finetune import finetune_task
-from aam.tasks.finetune.inputs import FinetuneInputs
-from aam.tasks.finetune.settings import FinetuneSettings
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
@@ -101,14 +100,16 @@ def test_the_starts_are_what_they_are_called(finetuned, pretrained):
 
 def test_the_models_of_a_fold_start_from_weights_of_their_own(study, tmp_path):
     """Without training; the first of each fold has those that a single model has."""
+    files = study.task_inputs("scratch")
+    del files["table"]
     alone, make = (
         FinetuneSetup.open(
-            FinetuneSettings.read(study.finetune_slice("scratch", models=models)),
-            FinetuneInputs.read(study.task_inputs("scratch")),
+            FinetuneSettings.model_validate(study.finetune_slice("scratch", networks=networks)),
             RunOptions(work=tmp_path / "work"),
-            "code",
+            **files,
+            code="code",
         ).make_encoder
-        for models in (1, 2)
+        for networks in (1, 2)
     )
     digests = {(fold, n): module_digest(make(fold, n)) for fold in (0, 1) for n in (0, 1)}
     assert digests[0, 0] == digests[1, 0] == module_digest(alone(0, 0))
@@ -127,8 +128,8 @@ def test_digests_stand_for_what_predicting_takes(finetuned, study, pretrained, t
     inputs = {**study.task_inputs("age"), "model": pretrained["model"]}
     runtime = RunOptions(work=tmp_path / "work")
     finetune_task(
-        inputs=FinetuneInputs.read(inputs),
-        settings=FinetuneSettings.read(settings),
+        **inputs,
+        settings=FinetuneSettings.model_validate(settings),
         runtime=runtime,
         **as_outputs(outputs),
     )

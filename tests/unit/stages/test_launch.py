@@ -14,17 +14,17 @@ import torch
 from stage_calls import as_outputs
 
 from aam.config.sections.execution import Runtime
+from aam.config.settings.training import PretrainSettings
 from aam.distributed import launch
 from aam.distributed.processes import World
 from aam.stages import pretrain
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
-PRETRAINING = ("model", "metrics", "history", "embeddings", "asvs", "pairs")
+PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 SAID = '{"message": {"message": "InputError: a.biom: odd"}}'
 """What torch writes of a process that raised, but for its traceback."""
 SMALL_STAGE = Path(__file__).with_name("launched.py")
@@ -48,8 +48,8 @@ def run(study, tmp_path):
         outputs = {name: folder / name for name in PRETRAINING}
         runtime = RunOptions(work=folder / "work", **options)
         pretrain.pretrain_encoder(
-            inputs=PretrainInputs.read(study.pretraining_inputs),
-            settings=PretrainSettings.read(settings),
+            inputs=PretrainInputs.model_validate(study.pretraining_inputs),
+            settings=PretrainSettings.model_validate(settings),
             runtime=runtime,
             **as_outputs(outputs),
             provenance=provenance(settings, study.pretraining_inputs),
@@ -118,7 +118,7 @@ def test_a_killed_process_ends_all_and_two_nodes_go_on_and_end_as_one_process_wo
         np.stack(pd.read_parquet(run["embeddings"])["embedding"]) for run in (several, one)
     )
     np.testing.assert_allclose(found, expected, atol=1e-2)
-    metrics, alone = read_json(several["metrics"]), read_json(one["metrics"])
+    metrics, alone = read_json(several["scores"]), read_json(one["scores"])
     assert metrics["device"] == "2 x cpu, 2 threads (ddp)"
     assert metrics["unifrac_pearson"] == pytest.approx(alone["unifrac_pearson"], abs=1e-3)
 

@@ -43,7 +43,7 @@ def test_an_encoder_is_trained_in_the_faster_precision_and_its_models_follow(
     assert times_measured(caplog) == 1
     weights = [outputs["model"] / "model.safetensors" for outputs in (chosen, expected)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-    metrics = read_json(chosen["metrics"])
+    metrics = read_json(chosen["scores"])
     assert metrics["optimization"]["precision"] == "bf16"
     assert metrics["precision_step_s"]["bf16"] == 0.5
     assert load_config(chosen["model"])["optimization"]["precision"] == "bf16"

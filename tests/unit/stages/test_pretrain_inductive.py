@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from stage_calls import as_outputs
 
+from aam.config.settings.training import PretrainSettings
 from aam.data.folds import TEST, read_folds
 from aam.data.stores import places_of, write_samples
 from aam.distances.store import write_distances, write_faith_pd
@@ -22,7 +23,6 @@ from aam.model.store import load_config
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import inductive
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json
 from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
@@ -32,13 +32,13 @@ UNLABELLED = "002"
 
 
 def run(study, folder: Path, inputs: dict, **runtime) -> dict[str, Path]:
-    outputs = {name: folder / name for name in ("encoders", "digests", "metrics")}
+    outputs = {name: folder / name for name in ("encoders", "digests", "scores")}
     options = RunOptions(work=folder / "work", **runtime)
     settings = study.pretrain_slice(epochs=1)
     pretrain_fold_encoders(
-        inputs=PretrainInputs.read(inputs),
+        inputs=PretrainInputs.model_validate(inputs),
         members=inputs["members"],
-        settings=PretrainSettings.read(settings),
+        settings=PretrainSettings.model_validate(settings),
         runtime=options,
         **as_outputs(outputs),
         provenance=provenance(settings, inputs),
@@ -77,7 +77,7 @@ def test_there_is_an_encoder_per_fold_and_none_of_the_test_set(study, encoders, 
         directory = encoders["encoders"] / name
         assert module_digest(load_encoder(directory)) == digest
         assert load_config(directory)["kind"] == "pretrained"
-    metrics = read_json(encoders["metrics"])
+    metrics = read_json(encoders["scores"])
     for fold in (0, 1):
         scores = metrics["folds"][f"fold{fold}"]
         seen = 20 - rows_in(study, inputs, fold, TEST).sum()

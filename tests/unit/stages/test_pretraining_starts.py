@@ -13,6 +13,7 @@ from unifrac_cases import random_tree
 import aam
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.settings.training import PretrainSettings
 from aam.data.sequences import tokenize, write_fasta
 from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import FeatureTable, write_biom
@@ -21,7 +22,6 @@ from aam.inference.embed import load_encoder
 from aam.model.store import KNOWN_ASVS
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.settings import PretrainSettings
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.manifest import write_manifest
@@ -49,7 +49,7 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         raw["unifrac"] = {"metrics": ["unweighted", "weighted_normalized"]}
         raw["pretraining"] = {"epochs": 2, "batch_size": 6, "targets": "batch", **training}
         raw.pop("tasks")
-        settings = slices.pretrain(load(raw), "d", "small")
+        settings = slices.pretrain(load(raw), "d", "small").plain()
         inputs = {**common, **dict(files), "metadata": metadata}
         if length < 20:
             inputs["tokens"] = folder / f"tokens{length}"
@@ -59,8 +59,8 @@ def run(study, tmp_path_factory) -> Callable[..., dict[str, Path]]:
         outputs = {name: folder / where / name for name in PRETRAINING}
         options = RunOptions(work=folder / where / "work")
         pretrain_encoder(
-            inputs=PretrainInputs.read(inputs),
-            settings=PretrainSettings.read(settings),
+            inputs=PretrainInputs.model_validate(inputs),
+            settings=PretrainSettings.model_validate(settings),
             runtime=options,
             **as_outputs(outputs),
             provenance=provenance(settings, inputs),
@@ -90,9 +90,9 @@ def test_a_start_without_epochs_is_used_as_it_is(run, first):
     found = run("as_it_is", start, first["model"], epochs=0)
     assert np.array_equal(embeddings(found), embeddings(first))
     for name in ("unweighted", "weighted_normalized"):
-        before, after = (read_json(o["metrics"])[f"{name}_pearson"] for o in (first, found))
+        before, after = (read_json(o["scores"])[f"{name}_pearson"] for o in (first, found))
         assert after == pytest.approx(before, abs=1e-3)
-    metrics = read_json(found["metrics"])
+    metrics = read_json(found["scores"])
     assert metrics["steps"] == 0
     assert metrics["samples_per_s"] is None
     assert metrics["near_known_reads"] == 1.0
@@ -103,7 +103,7 @@ def test_a_start_without_epochs_is_used_as_it_is(run, first):
 
 def test_only_the_studies_of_a_model_are_learned_from(run, small):
     found = run("sea", {**small, "pretrained_on": ["sea"]})
-    metrics = read_json(found["metrics"])
+    metrics = read_json(found["scores"])
     assert metrics["training_samples"] + metrics["held_out_samples"] == 10
     assert len(embeddings(found)) == 20, "all samples are embedded"
     with pytest.raises(InputError, match="desert.*values of column study: 'sea', 'soil'"):
@@ -229,4 +229,4 @@ def test_models_do_not_begin_with_each_other_in_a_circle(study):
     with pytest.raises(InputError, match="inductive.*begins with another model of d"):
         load(raw)
     del raw["tasks"]["inductive"]
-    assert slices.pretrain(load(raw), "d", "b")["model"]["width"] == 16
+    assert slices.pretrain(load(raw), "d", "b").model.width == 16

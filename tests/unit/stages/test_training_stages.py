@@ -37,7 +37,7 @@ def differing(one: dict[str, Path], other: dict[str, Path], names=BYTES) -> list
 
 
 def test_pretraining_reports_what_the_contract_names(pretrained, study):
-    metrics = read_json(pretrained["metrics"])
+    metrics = read_json(pretrained["scores"])
     names = {
         *("unifrac_pearson", "unifrac_mae", "nucleotide_accuracy", "nucleotide_baseline_accuracy"),
         *("faith_pd_pearson", "parameters", "peak_memory_mb"),
@@ -86,14 +86,14 @@ def test_pretraining_writes_the_tables_of_the_contract(pretrained, study):
     pairs = pd.read_parquet(pretrained["pairs"])
     assert pairs["metric"].tolist() == ["unweighted"] * 6
     error = (pairs["observed"] - pairs["predicted"]).abs().mean()
-    assert error == pytest.approx(read_json(pretrained["metrics"])["unifrac_mae"], abs=1e-5)
+    assert error == pytest.approx(read_json(pretrained["scores"])["unifrac_mae"], abs=1e-5)
 
 
 def test_as_many_pairs_are_kept_for_the_figures_as_are_asked_for(study, pretrained, tmp_path):
     outputs = study.pretrain(tmp_path, settings={"plotted_pairs": 4})
     assert len(pd.read_parquet(outputs["pairs"])) == 4
-    scores = read_json(outputs["metrics"])["unifrac_mae"]
-    assert scores == read_json(pretrained["metrics"])["unifrac_mae"]
+    scores = read_json(outputs["scores"])["unifrac_mae"]
+    assert scores == read_json(pretrained["scores"])["unifrac_mae"]
 
 
 def test_the_time_limit_ends_pretraining_with_nothing_declared_written(study, pretrained, tmp_path):
@@ -136,7 +136,7 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bytes(study, pretrained
         # The write after the step before the last one may have been in flight.
         assert whole(start)[-1] >= f"step-{moment['step'] - 1:09d}.pt"
     assert whole(found[-1]) == [f"step-{step:09d}.pt" for step in (steps - 1, steps)]
-    assert not any((tmp_path / name).exists() for name in ("model", "metrics"))
+    assert not any((tmp_path / name).exists() for name in ("model", "scores"))
     resumed = study.pretrain(tmp_path)
     assert not differing(resumed, pretrained)
     curves = [pd.read_parquet(outputs["history"]) for outputs in (resumed, pretrained)]
@@ -161,7 +161,7 @@ def test_targets_of_the_batch_teach_what_stored_ones_do(study, tmp_path, monkeyp
     for targets, given in (("stored", {"distances": files}), ("batch", {"tree": path})):
         inputs = {name: study.files[name] for name in ("tokens", "samples")} | given
         settings = {"targets": targets, "optimizer": "adamw"}
-        found[targets] = read_json(study.pretrain(tmp_path / targets, settings, inputs)["metrics"])
+        found[targets] = read_json(study.pretrain(tmp_path / targets, settings, inputs)["scores"])
     for name in ("unweighted_pearson", "unweighted_mae", "faith_pd_pearson"):
         assert found["batch"][name] == pytest.approx(found["stored"][name], abs=2e-3)
     for node in tree.traverse():

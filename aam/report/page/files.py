@@ -1,0 +1,128 @@
+"""The files that a page is written from, and what each is of."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from aam.config.figures import PLOTS
+from aam.data.predictions import read_results
+from aam.evaluate.task_report import TaskReport
+from aam.report.labels import capitalize
+from aam.report.page.render import PageFigure, render_caption
+from aam.report.page.sections import AnswerFiles
+
+FIGURES = {figure.path_stem: figure for plot in PLOTS.values() for figure in plot.figures}
+"""All figures by their paths with wildcards."""
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """A file that the page shows, and what it is of."""
+
+    path: Path
+    model: str = ""
+    """Name of the model, or `aam.evaluate.task_report.FIRST`."""
+    task: str = ""
+    table: str = ""
+    """Name of the table that was predicted."""
+    method: str = ""
+    """What predicted it, where that is not the model alone."""
+    figure: str = ""
+    """A key of `FIGURES`."""
+
+    @classmethod
+    def pair(cls, paths: Sequence[Path], facts: Sequence[Mapping[str, str]]) -> "list[PageFile]":
+        """Return files with what each is of, in the same order."""
+        return [cls(path, **of) for path, of in zip(paths, facts, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageFiles:
+    """All files that a page is written from; more are known later in a run."""
+
+    scores: Sequence[PageFile] = ()
+    """JSON files of the scores of all answers, in the order of the page."""
+    intervals: Sequence[PageFile] = ()
+    """TSV files of the predictions of all answers with intervals."""
+    importance: Sequence[PageFile] = ()
+    """TSV files of the importance of ASVs, of the answers that are explained."""
+    encoders: Sequence[PageFile] = ()
+    """JSON files of the scores of pretraining."""
+    predictions: Sequence[PageFile] = ()
+    """TSV files of predictions for other tables."""
+    figures: Sequence[PageFile] = ()
+    """SVG files."""
+    accuracy: Path | None = None
+    """TSV file of the scores of all methods."""
+    dropped: Sequence[Path] = ()
+    """TSV files of what was left out."""
+    notes: Sequence[Path] = ()
+    """TSV files of what was decided for the user, those of the table first."""
+    table: Path
+    """BIOM file of the imported table."""
+    sequences: Path | None = None
+    """FASTA file of its features, where the time that networks take is to be estimated."""
+
+    @property
+    def scored(self) -> list[Path]:
+        """The scores of encoders and answers."""
+        return [file.path for file in (*self.encoders, *self.scores)]
+
+    @property
+    def linked(self) -> list[Path]:
+        """All tables and scores, the accuracy of all methods first."""
+        accuracy = [] if self.accuracy is None else [self.accuracy]
+        tables = [file.path for file in self.predictions]
+        return [*accuracy, *self.dropped, *tables, *self.scored]
+
+
+def read_figure(
+    file: PageFile, captions: Mapping[str, str], settings: Mapping[str, Any]
+) -> PageFigure:
+    """Return a figure with the caption that Snakemake's report has, too."""
+    figure = FIGURES[file.figure]
+    wildcards = {"model": file.model, "task": file.task}
+    text = render_caption(captions[figure.caption], wildcards, settings)
+    return PageFigure(capitalize(figure.title), text, file.path.read_text(encoding="utf-8"))
+
+
+def select_figures(
+    figures: Iterable[tuple[PageFile, PageFigure]],
+    name: str = "",
+    *,
+    model: str = "",
+    task: str = "",
+) -> list[PageFigure]:
+    """Return the figures of a name, or of a model and a task."""
+    chosen = []
+    for file, figure in figures:
+        if (file.model, file.task) == (model, task) and name in ("", file.figure):
+            chosen.append(figure)
+    return chosen
+
+
+def read_answers(
+    files: PageFiles,
+    figures: Sequence[tuple[PageFile, PageFigure]],
+    predictions: Sequence[tuple[PageFile, pd.DataFrame]],
+) -> Iterator[AnswerFiles]:
+    """Yield what the page shows of each answer."""
+    intervals = {(file.model, file.task): file.path for file in files.intervals}
+    importance = {(file.model, file.task): file.path for file in files.importance}
+    for file in files.scores:
+        of = (file.model, file.task)
+        predicted = {}
+        for other, frame in predictions:
+            if (other.model, other.task) == of:
+                by_method = f" by the {other.method}" if other.method else ""
+                predicted[f"{other.table}{by_method}"] = frame
+        yield AnswerFiles(
+            TaskReport.read(file.path),
+            intervals=read_results(intervals[of]),
+            importance=read_results(importance[of]) if of in importance else None,
+            figures=select_figures(figures, model=file.model, task=file.task),
+            predictions=predicted,
+        )
