@@ -23,7 +23,7 @@ from typing import Any
 
 import pandas as pd
 
-from aam.report.figures import speed
+from aam.report.figures.bars import draw_speed
 from aam.report.labels import format_quantity
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
@@ -405,7 +405,7 @@ def draw(folder: Path, models: Sequence[str], path: Path) -> None:
     """Draw the first model's modes from naive to configured, where they were timed."""
     file = folder / f"{models[0]}-{ORDER}" / "speed.tsv"
     if file.exists():
-        speed.draw(pd.read_csv(file, sep="\t"), path)
+        draw_speed(pd.read_csv(file, sep="\t"), path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -85,7 +85,7 @@ FEWER = (
     (bootstrap, {"RESAMPLES": 50}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""
-CAPTIONS = {"first_predictions": "Predictions", "rarefaction": "Reads"}
+CAPTIONS = {"predictions": "Predictions", "rarefaction": "Reads"}
 
 WORDS = [
     ["0", "1"], ["1", "2"], ["2019", "2020", "2021"], ["1", "2", "10"], ["01", "02", "10"],
@@ -345,8 +345,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
             table=files["table"],
             sequences=files["sequences"],
         ),
-        settings=slices.first_page(config, "mine"),
-        captions=CAPTIONS,
+        settings=slices.first_page(config, "mine").model_copy(update={"captions": CAPTIONS}),
         summary_out=files["summary"],
         report_out=files["page"],
     )

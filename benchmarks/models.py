@@ -24,7 +24,8 @@ from aam.config.metrics import METRICS
 from aam.config.settings.training import PretrainSettings
 from aam.evaluate.scores import HEADLINE
 from aam.evaluate.task_report import TaskReport, accuracy_table
-from aam.report.figures.style import GREY, colors, draw_bars, saved_figure, share_axis
+from aam.report.figures.bars import draw_bars, share_axis
+from aam.report.figures.style import GREY, colors, saved_figure
 from aam.report.labels import SCORES, format_quantity, format_score, shorten, to_words
 from aam.util.atomic import write_text, write_tsv
 from aam.util.errors import problem

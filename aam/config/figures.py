@@ -82,7 +82,7 @@ PLOTS: dict[str, Plot] = {
     "speed": Plot(
         "Benchmark",
         {"speed": "benchmark/speed.tsv"},
-        [Figure("speed.draw", "speed", "speed, figure", "speed_figure")],
+        [Figure("bars.draw_speed", "speed", "speed, figure", "speed_figure")],
         shown="on_demand",
     ),
     "pretraining": Plot(
@@ -113,7 +113,7 @@ PLOTS: dict[str, Plot] = {
     "first": Plot(
         "Tasks",
         {"intervals": f"{FIRST}/intervals.tsv", "report": f"{FIRST}/scores.json"},
-        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "first_predictions")],
+        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "predictions")],
         shown="first",
     ),
     "importance": Plot(
@@ -130,7 +130,7 @@ PLOTS: dict[str, Plot] = {
     "accuracy": Plot(
         "Benchmark",
         {"accuracy": "benchmark/accuracy.tsv"},
-        [Figure("accuracy.draw", "accuracy", "accuracy, figure", "accuracy_figure")],
+        [Figure("bars.draw_accuracy", "accuracy", "accuracy, figure", "accuracy_figure")],
         shown="tasks",
     ),
 }

@@ -16,8 +16,8 @@ from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.model import EncoderShape
-from aam.config.sections.task import Folds
-from aam.config.settings import data, tasks
+from aam.config.sections.task import Task
+from aam.config.settings import data, page, tasks
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
 from aam.config.starts import Start, architecture_of, chain_of
@@ -408,58 +408,53 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
     return {"columns": sorted(named)}
 
 
-def summary(config: Config, dataset: str) -> Slice:
-    """Return the settings that the methods of a dataset's page name.
-
-    Returns
-    -------
-    dict
-        `depth`, `views`, `drops_long_branches`, `metrics`, `models`, `tasks`, and `networks` where
-        there are no models.
-    """
+def summary(config: Config, dataset: str) -> page.PageSettings:
+    """Return the settings that the methods of a dataset's page name."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
-    networks: Slice = {} if config.models else {"networks": {"models": {}}}
     models = {}
     for name, section in config.models.items():
         shape = architecture(config, dataset, name)
-        shown = {
-            key: getattr(shape, key) for key in ("encoder", "width", "asv_layers", "sample_layers")
-        }
-        models[name] = {**shown, "start": section.start}
-    return {
-        **networks,
-        **{key: getattr(rarefaction, key) for key in ("depth", "views")},
-        "drops_long_branches": rarefaction.long_branches == "drop",
-        "metrics": list(resolved(config, "unifrac", dataset=dataset).metrics),
-        "models": models,
-        "tasks": {
-            name: {
-                "columns": task.columns,
-                "where": _listed_values(task.where),
-                "kind": task.kind,
-                "folds": _division(task.folds),
-                "test_fraction": task.folds.test,
-                "importance": task.importance,
-            }
-            for name, task in config.tasks.items()
-            if task.dataset == dataset
+        models[name] = page.PageModel(
+            encoder=shape.encoder,
+            width=shape.width,
+            asv_layers=shape.asv_layers,
+            sample_layers=shape.sample_layers,
+            start=section.start,
+        )
+    return page.PageSettings(
+        depth=rarefaction.depth,
+        views=rarefaction.views,
+        drops_long_branches=rarefaction.long_branches == "drop",
+        metrics=list(resolved(config, "unifrac", dataset=dataset).metrics),
+        models=models,
+        tasks={
+            name: _page_task(task) for name, task in config.tasks.items() if task.dataset == dataset
         },
-    }
+        networks=None if config.models else {"models": {}},
+    )
 
 
-def first_page(config: Config, dataset: str) -> Slice:
+def _page_task(task: Task) -> page.PageTask:
+    """Return what the methods of a page name of a task."""
+    folds = task.folds
+    return page.PageTask(
+        columns=task.columns,
+        where=_listed_values(task.where),
+        kind=task.kind,
+        folds=page.PageFolds(column=folds.column, groups=folds.groups, stratified=folds.stratified),
+        test_fraction=folds.test,
+        importance=task.importance,
+    )
+
+
+def first_page(config: Config, dataset: str) -> page.PageSettings:
     """Return the settings of the page of first answers, also what its networks' time depends on."""
     expected = describe(config, dataset)
     networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
     networks["models"] = {}
     for name, model in expected["models"].items():
         networks["models"][name] = {key: model[key] for key in ("model", "pretraining")}
-    return {**summary(config, dataset), "networks": networks}
-
-
-def _division(folds: Folds) -> Slice:
-    """Return how samples are divided into folds, as the methods of a page name it."""
-    return {key: getattr(folds, key) for key in ("column", "groups", "stratified")}
+    return summary(config, dataset).model_copy(update={"networks": networks})
 
 
 def describe(config: Config, dataset: str) -> Slice:

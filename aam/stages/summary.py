@@ -12,6 +12,7 @@ import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
+from aam.config.settings.page import PageSettings
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
@@ -57,8 +58,7 @@ PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
 def write_summary(
     *,
     files: PageFiles,
-    settings: Mapping[str, Any],
-    captions: Mapping[str, str],
+    settings: PageSettings,
     summary_out: Path,
     report_out: Path,
 ) -> None:
@@ -69,17 +69,14 @@ def write_summary(
     files
         What was made of the dataset.
     settings
-        What the methods name: `aam.config.slices.summary` or, where networks are still to come,
-        `first_page`.
-    captions
-        Captions of all figures by their names.
+        What the page names of the configuration.
     summary_out
         Markdown file to write, into the folder of the dataset's results.
     report_out
         HTML file to write.
     """
     root = summary_out.parent
-    figures = [(file, read_figure(file, captions, settings)) for file in files.figures]
+    figures = [(file, read_figure(file, settings)) for file in files.figures]
     predictions = [(file, read_results(file.path)) for file in files.predictions]
     answers = list(read_answers(files, figures, predictions))
     reports = [answer.report for answer in answers]
@@ -101,7 +98,7 @@ def write_summary(
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(settings, table, files.sequences, reports)),
         left_out=list(
-            left_out_sentences(left_out, drops_long_branches=settings["drops_long_branches"])
+            left_out_sentences(left_out, drops_long_branches=settings.drops_long_branches)
         ),
         data_figures=select_figures(figures, PLOTS["rarefaction"].figures[0].path_stem),
         methods=methods_text(
@@ -205,13 +202,13 @@ def _write_encoder_sections(
 
 
 def _network_lines(
-    settings: Mapping[str, Any],
+    settings: PageSettings,
     table: FeatureTable,
     sequences: Path | None,
     reports: Sequence[TaskReport],
 ) -> Iterator[str]:
     """Yield what results without networks say of these; others say nothing."""
-    networks = settings.get("networks")
+    networks = settings.networks
     if networks is None:
         return
     models = list(networks["models"])
@@ -219,7 +216,7 @@ def _network_lines(
     if models:
         assert sequences is not None, "the time of networks depends on the lengths of sequences"
         seconds = _network_seconds(networks, table, sequences, reports)
-    tasks = list(settings["tasks"])
+    tasks = list(settings.tasks)
     yield from network_sentences(reports, models=models, tasks=tasks, seconds=seconds)
 
 

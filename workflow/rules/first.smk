@@ -61,7 +61,7 @@ rule first_page:
         runtime=60,
     params:
         settings=lambda wildcards: {
-            **slices.first_page(CONFIG, wildcards.dataset),
+            **slices.first_page(CONFIG, wildcards.dataset).plain(),
             "captions": CAPTIONS,
             "files": page_facts(first_page_files, wildcards.dataset),
         },

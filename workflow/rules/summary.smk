@@ -35,7 +35,7 @@ rule summary:
         runtime=60,
     params:
         settings=lambda wildcards: {
-            **slices.summary(CONFIG, wildcards.dataset),
+            **slices.summary(CONFIG, wildcards.dataset).plain(),
             "captions": CAPTIONS,
             "files": page_facts(page_files, wildcards.dataset),
         },

@@ -1,7 +1,7 @@
 """One look for all figures, and one way to save them: the same data give the same bytes."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import Collection, PolyCollection
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from aam.util.atomic import atomic_path
 
@@ -184,54 +184,6 @@ def colors(number: int) -> list[Any]:
     return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.95, number)))
 
 
-def draw_bars(
-    axes: Axes,
-    names: Sequence[str],
-    values: ArrayLike,
-    texts: Sequence[str],
-    bar_colors: Sequence[Any],
-    errors: ArrayLike | None = None,
-    left: float = 0.0,
-) -> None:
-    """Draw named horizontal bars, the first on top, each with a text behind its end.
-
-    Parameters
-    ----------
-    axes
-        Where to draw.
-    names
-        Names of the bars.
-    values
-        Where they end; NaN: a text alone at `left`.
-    texts
-        Texts behind the ends.
-    bar_colors
-        Colours of the bars.
-    errors
-        Lengths of whiskers to both sides; None: there are none.
-    left
-        Where the axis begins.
-    """
-    lengths = np.nan_to_num(np.asarray(values, dtype=float), nan=left)
-    half = np.zeros(len(lengths))
-    if errors is not None:
-        half = np.nan_to_num(np.asarray(errors, float))
-    rows = np.arange(len(names))
-    look: dict[str, Any] = {"height": 0.68, "error_kw": {"ecolor": BLACK, "elinewidth": 1}}
-    drawn = axes.barh(rows, lengths, xerr=half, color=list(bar_colors), **look)
-    add_tooltips(drawn, (f"{name}: {text}" for name, text in zip(names, texts, strict=True)))
-    for row, end, text in zip(rows, lengths + half, texts, strict=True):
-        axes.annotate(
-            text, (end, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8
-        )
-    axes.set_yticks(rows, list(names))
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    right = float((lengths + half).max())
-    axes.set_xlim(left, 1.28 * right if right > left else left + 1)
-
-
 def draw_cells(
     axes: Axes,
     values_RC: NDArray[np.float64],
@@ -262,16 +214,3 @@ def draw_cells(
     add_tooltips(drawn, texts)
     axes.add_collection(drawn)
     axes.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
-
-
-def share_axis(axes: Axes, label: str) -> None:
-    """Label the axis of bars that end between 0 and 1, with room for their texts.
-
-    Parameters
-    ----------
-    axes
-        The axes with the bars.
-    label
-        What is shown.
-    """
-    axes.set(xlabel=label, xlim=(0, 1.12), xticks=np.linspace(0, 1, 6))

@@ -15,7 +15,7 @@ from aam.config.names import AAM
 from aam.data.predictions import PROBABILITY, by_target, class_probabilities
 from aam.evaluate.score_functions import reliability
 from aam.evaluate.task_report import ClassScores, Confusion, TargetReport, TaskReport
-from aam.report.figures.accuracy import draw_headlines
+from aam.report.figures.bars import draw_bars, draw_headlines, share_axis
 from aam.report.figures.style import (
     BLACK,
     BLUE,
@@ -25,10 +25,8 @@ from aam.report.figures.style import (
     ORANGE,
     add_tooltips,
     colors,
-    draw_bars,
     draw_cells,
     saved_figure,
-    share_axis,
 )
 from aam.report.labels import (
     format_percent,

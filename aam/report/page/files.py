@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
 from aam.config.figures import PLOTS
+from aam.config.settings.page import PageSettings
 from aam.data.predictions import read_results
 from aam.evaluate.task_report import TaskReport
 from aam.report.labels import capitalize
@@ -32,11 +33,6 @@ class PageFile:
     """What predicted it, where that is not the model alone."""
     figure: str = ""
     """A key of `FIGURES`."""
-
-    @classmethod
-    def pair(cls, paths: Sequence[Path], facts: Sequence[Mapping[str, str]]) -> "list[PageFile]":
-        """Return files with what each is of, in the same order."""
-        return [cls(path, **of) for path, of in zip(paths, facts, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +62,23 @@ class PageFiles:
     sequences: Path | None = None
     """FASTA file of its features, where the time that networks take is to be estimated."""
 
+    @classmethod
+    def of(cls, inputs: Mapping[str, Any], settings: PageSettings) -> Self:
+        """Return the inputs of a rule, with what it says that they are of.
+
+        Parameters
+        ----------
+        inputs
+            Files by the names of this class.
+        settings
+            `files` has what each of a kind is of, in the same order.
+        """
+        described = {}
+        for kind, facts in settings.files.items():
+            pairs = zip(inputs.get(kind, []), facts, strict=True)
+            described[kind] = [PageFile(path, **of) for path, of in pairs]
+        return cls(**{**inputs, **described})
+
     @property
     def scored(self) -> list[Path]:
         """The scores of encoders and answers."""
@@ -79,13 +92,19 @@ class PageFiles:
         return [*accuracy, *self.dropped, *tables, *self.scored]
 
 
-def read_figure(
-    file: PageFile, captions: Mapping[str, str], settings: Mapping[str, Any]
-) -> PageFigure:
-    """Return a figure with the caption that Snakemake's report has, too."""
+def read_figure(file: PageFile, settings: PageSettings) -> PageFigure:
+    """Return a figure with the caption that Snakemake's report has, too.
+
+    Parameters
+    ----------
+    file
+        One of the figures of a page.
+    settings
+        What captions name of the configuration, and the captions.
+    """
     figure = FIGURES[file.figure]
     wildcards = {"model": file.model, "task": file.task}
-    text = render_caption(captions[figure.caption], wildcards, settings)
+    text = render_caption(settings.captions[figure.caption], wildcards, settings.plain())
     return PageFigure(capitalize(figure.title), text, file.path.read_text(encoding="utf-8"))
 
 

@@ -7,10 +7,10 @@ replaces the keys by numbers.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
+from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
 from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
 from aam.evaluate.task_report import NetworkTraining
 from aam.report.labels import to_words
@@ -70,7 +70,7 @@ class MethodsText:
 
 
 def methods_text(
-    settings: Mapping[str, Any],
+    settings: PageSettings,
     encoders: Mapping[str, EncoderReport],
     answers: Sequence[Answer],
     versions: Mapping[str, str],
@@ -80,7 +80,7 @@ def methods_text(
     Parameters
     ----------
     settings
-        The slice `aam.config.slices.summary`.
+        What they name of the configuration.
     encoders
         What pretraining wrote, by the name of the model.
     answers
@@ -90,10 +90,10 @@ def methods_text(
     """
     sentences = [
         *_describe_data(settings),
-        *_describe_encoders(settings["models"], encoders),
-        *_describe_tasks(settings["tasks"], answers),
+        *_describe_encoders(settings.models, encoders),
+        *_describe_tasks(settings.tasks, answers),
         *(_describe_learners(answers) if answers else ()),
-        *(_describe_statistics(settings["tasks"], answers) if answers else ()),
+        *(_describe_statistics(settings.tasks, answers) if answers else ()),
         "The analysis ran as a Snakemake workflow [snakemake]; study files were those of QIIME 2 "
         "[qiime2].",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
@@ -101,20 +101,20 @@ def methods_text(
     return _number_citations(" ".join(sentences))
 
 
-def _describe_data(settings: Mapping[str, Any]) -> Iterator[str]:
+def _describe_data(settings: PageSettings) -> Iterator[str]:
     """Yield what was left out, how tables were rarefied, and which distances were computed."""
-    if settings["drops_long_branches"]:
+    if settings.drops_long_branches:
         yield (
             f"Amplicon sequence variants (ASVs) behind branches of more than {LONG_BRANCH:g} "
             f"substitutions per site, which set apart at most {100 * LARGEST_OUTLIER:g} % of the "
             "tips of the tree, were left out."
         )
-    draws = "1 draw" if settings["views"] == 1 else f"{settings['views']} draws"
+    draws = "1 draw" if settings.views == 1 else f"{settings.views} draws"
     yield (
-        f"Counts of amplicon sequence variants (ASVs) were rarefied to {settings['depth']} reads "
+        f"Counts of amplicon sequence variants (ASVs) were rarefied to {settings.depth} reads "
         f"per sample ({draws})."
     )
-    metrics = [METRICS[name] for name in settings["metrics"]]
+    metrics = [METRICS[name] for name in settings.metrics]
     if metrics:
         names = ", ".join(metric.label for metric in metrics)
         cited = " [unifrac, striped]" if any(metric.phylogenetic for metric in metrics) else ""
@@ -122,7 +122,7 @@ def _describe_data(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_encoders(
-    models: Mapping[str, Mapping[str, Any]], encoders: Mapping[str, EncoderReport]
+    models: Mapping[str, PageModel], encoders: Mapping[str, EncoderReport]
 ) -> Iterator[str]:
     """Yield what each encoder is, what it began with, and how it was trained."""
     labels = name_models(models)
@@ -130,11 +130,11 @@ def _describe_encoders(
         model = models[name]
         yield (
             f"The encoder of {labels[name]} is a hierarchical attention model (nucleotides to ASV "
-            f"to sample; {model['encoder']}, width {model['width']}, {model['asv_layers']} and "
-            f"{model['sample_layers']} layers, {report.parameters:,} parameters) [attention]."
+            f"to sample; {model.encoder}, width {model.width}, {model.asv_layers} and "
+            f"{model.sample_layers} layers, {report.parameters:,} parameters) [attention]."
         )
-        if model["start"]:
-            yield f"It began with the weights of {model['start']}."
+        if model.start:
+            yield f"It began with the weights of {model.start}."
         if report.steps == 0:
             yield "It was used as it came, without training on this study."
             continue
@@ -147,39 +147,37 @@ def _describe_encoders(
         )
 
 
-def _describe_tasks(
-    settings: Mapping[str, Mapping[str, Any]], answers: Iterable[Answer]
-) -> Iterator[str]:
+def _describe_tasks(settings: Mapping[str, PageTask], answers: Iterable[Answer]) -> Iterator[str]:
     """Yield what was predicted, of which samples, and in which folds, for each scored task."""
     scored = {answer.key.task: answer for answer in answers}
     for name, task in settings.items():
         if name not in scored:
             continue
         answer = scored[name]
-        conditions = [f"{column} {' or '.join(values)}" for column, values in task["where"].items()]
+        conditions = [f"{column} {' or '.join(values)}" for column, values in task.where.items()]
         samples = f"{answer.best.n} samples"
         if conditions:
             samples += f" with {' and '.join(conditions)}"
-        columns = task["columns"]
+        columns = task.columns
         verb = "was" if len(columns) == 1 else "were"
         yield (
             f"{', '.join(columns)} ({KINDS[answer.kind]} of {samples}) {verb} predicted in "
-            f"{_describe_folds(task['folds'], len(answer.best.folds))}."
+            f"{_describe_folds(task.folds, len(answer.best.folds))}."
         )
-        if task["test_fraction"] > 0:
-            share = f"{100 * task['test_fraction']:g} %"
+        if task.test_fraction > 0:
+            share = f"{100 * task.test_fraction:g} %"
             yield f"{share} of the samples had been set aside as a test set."
 
 
-def _describe_folds(folds: Mapping[str, Any], number: int) -> str:
+def _describe_folds(folds: PageFolds, number: int) -> str:
     """Return how folds were drawn, or which column names them."""
-    if folds["column"] is not None:
-        return f"{number} folds, each of which leaves out one {to_words(folds['column'])}"
+    if folds.column is not None:
+        return f"{number} folds, each of which leaves out one {to_words(folds.column)}"
     text = f"{number}-fold cross-validation"
-    if folds["stratified"]:
+    if folds.stratified:
         text += ", stratified by class"
-    if folds["groups"]:
-        text += f", samples of one {to_words(folds['groups'])} in one fold"
+    if folds.groups:
+        text += f", samples of one {to_words(folds.groups)} in one fold"
     return text
 
 
@@ -227,7 +225,7 @@ def _describe_recipes(trainings: Sequence[NetworkTraining]) -> str:
 
 
 def _describe_statistics(
-    settings: Mapping[str, Mapping[str, Any]], answers: Sequence[Answer]
+    settings: Mapping[str, PageTask], answers: Sequence[Answer]
 ) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
     kinds = {answer.kind for answer in answers}
@@ -279,9 +277,9 @@ def _describe_score_intervals(is_independent: Sequence[bool]) -> str:
     )
 
 
-def _is_explained(answer: Answer, settings: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_explained(answer: Answer, settings: Mapping[str, PageTask]) -> bool:
     """Return whether the page shows which ASVs matter most to networks."""
-    is_asked_for = bool(settings[answer.key.task]["importance"])
+    is_asked_for = settings[answer.key.task].importance
     return is_asked_for and bool(answer.networks) and not is_stopped(answer.kind, answer.target)
 
 

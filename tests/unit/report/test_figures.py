@@ -26,8 +26,7 @@ from aam.evaluate.task_report import (
     accuracy_table,
 )
 from aam.learners.conformal import cross_intervals
-from aam.report.figures import accuracy as accuracy_figure
-from aam.report.figures import distances, importance, rarefaction, task
+from aam.report.figures import bars, distances, importance, rarefaction, task
 from aam.report.figures import history as training
 
 BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
@@ -143,7 +142,7 @@ def classified(names: list[str]) -> tuple[pd.DataFrame, list[MethodReport]]:
 
 
 def accuracy(path: Path) -> None:
-    accuracy_figure.draw(accuracy_table([regression_report()[1], class_report(3)[1]]), path)
+    bars.draw_accuracy(accuracy_table([regression_report()[1], class_report(3)[1]]), path)
 
 
 def importance_report(**changes: Any) -> TaskReport:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from page_reports import NETWORK, RECIPES, classes, guessing, regression
 
+from aam.config.settings.page import PageSettings
 from aam.evaluate.task_report import FIRST, TaskReport
 from aam.report.page.answers import list_answers
 from aam.report.page.encoders import EncoderReport
@@ -60,7 +61,7 @@ def written(
     changes: Mapping[str, Any] = {}, reports: Sequence[TaskReport] = (), steps: int = 100
 ) -> str:
     methods = methods_text(
-        merged(SETTINGS, changes),
+        PageSettings(**merged(SETTINGS, changes)),
         encoders={"base": encoder(steps=steps)},
         answers=list_answers(reports or [regression()]),
         versions={"aam": "0.1"},
@@ -164,18 +165,22 @@ def test_a_kernel_machine_is_named_where_one_was_used():
 
 def test_nucleotides_are_named_where_they_were_learned():
     assert "to predict distances between samples and masked nucleotides." in written()
-    methods = methods_text(SETTINGS, {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"})
+    methods = methods_text(
+        PageSettings(**SETTINGS), {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"}
+    )
     assert "to predict distances between samples." in methods.text
 
 
 def test_encoders_are_called_as_their_models_are():
     assert "The encoder of AAM is a hierarchical" in written()
-    assert "The encoder of AAM (base) is" in written({"models": {"other": {"width": 8}}})
+    assert "The encoder of AAM (base) is" in written(
+        {"models": {"other": SETTINGS["models"]["base"]}}
+    )
 
 
 def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_over():
     methods = methods_text(
-        merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")}),
+        PageSettings(**merged(SETTINGS, {"metrics": [], **division(groups="[unifrac, host]")})),
         encoders={},
         answers=list_answers([regression()]),
         versions={},
@@ -193,14 +198,18 @@ def test_works_are_numbered_in_the_order_of_their_citations_and_none_is_left_ove
 
 
 def test_a_dataset_without_tasks_has_methods():
-    methods = methods_text(SETTINGS, {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"})
+    methods = methods_text(
+        PageSettings(**SETTINGS), {"base": encoder(nucleotide_accuracy=None)}, [], {"aam": "1"}
+    )
     assert "predicted in" not in methods.text
     assert "t-test" not in methods.text
 
 
 def test_without_networks_the_methods_name_none():
     report = regression(answer=FIRST, super_learner={})
-    text = methods_text({**SETTINGS, "models": {}}, {}, list_answers([report]), {}).text
+    text = methods_text(
+        PageSettings(**{**SETTINGS, "models": {}}), {}, list_answers([report]), {}
+    ).text
     assert "No network was trained" in text
     assert "super learner mixes all methods" in text
     assert "integrated gradients" not in text

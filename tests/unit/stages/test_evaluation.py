@@ -17,6 +17,7 @@ from stage_calls import as_outputs
 from task_reports import changed, comparison, method_of, target_of, task_of
 
 from aam.config.figures import PLOTS
+from aam.config.settings.page import PageSettings
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances
@@ -199,10 +200,10 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
     assert table["mae_fold_mean"].tolist()[:3] == [1.0, 2.5, 4.0]
 
 
-CAPTIONS = {
-    "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
-}
 SETTINGS: dict[str, Any] = {
+    "captions": {
+        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
+    },
     "depth": 1000,
     "views": 2,
     "drops_long_branches": False,
@@ -249,8 +250,7 @@ def summed_up(
     files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
     summary.write_summary(
         files=PageFiles(**files),
-        settings={**SETTINGS, **settings},
-        captions=CAPTIONS,
+        settings=PageSettings(**{**SETTINGS, **settings}),
         **as_outputs(outputs),
     )
     html_text, text = (path.read_text(encoding="utf-8") for path in outputs.values())

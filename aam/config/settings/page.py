@@ -1,0 +1,63 @@
+"""What the page of a dataset gets of the configuration."""
+
+from typing import Any, Literal
+
+from aam.config.sections.base import StageSettings
+from aam.config.settings.tasks import Kind
+
+
+class PageModel(StageSettings):
+    """What the methods name of a model."""
+
+    encoder: str
+    width: int
+    asv_layers: int
+    sample_layers: int
+    start: str | None = None
+    """Whose weights its encoder began with."""
+
+
+class PageFolds(StageSettings):
+    """What the methods name of the folds of a task."""
+
+    column: str | None
+    """Metadata column whose values are the folds."""
+    groups: str | Literal[False] | None
+    """Metadata column that keeps samples together."""
+    stratified: bool
+
+
+class PageTask(StageSettings):
+    """What the methods name of a task."""
+
+    columns: list[str]
+    """Metadata columns that are predicted."""
+    where: dict[str, list[str]]
+    """By column the values of the samples that belong to the task."""
+    kind: Kind
+    folds: PageFolds
+    test_fraction: float
+    """Fraction of the samples that is set aside for testing alone."""
+    importance: bool
+    """Whether predictions are explained."""
+
+
+class PageSettings(StageSettings):
+    """What a page names of the configuration, and what its files are of."""
+
+    depth: int
+    """Reads that are drawn from each sample."""
+    views: int
+    """How often they are drawn."""
+    drops_long_branches: bool
+    """Whether ASVs behind long branches are left out before reads are drawn."""
+    metrics: list[str]
+    """Names of the distances."""
+    models: dict[str, PageModel]
+    tasks: dict[str, PageTask]
+    networks: dict[str, Any] | None = None
+    """Models, tasks and what the time of networks depends on; None: the page has networks."""
+    captions: dict[str, str] = {}
+    """Captions of figures by their names."""
+    files: dict[str, list[dict[str, str]]] = {}
+    """By kind what each of the files is of, in their order."""
