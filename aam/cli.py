@@ -34,8 +34,8 @@ from aam.data.study.proposal import (
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
-from aam.util.digests import claim
 from aam.util.errors import InputError, first_line, problem
+from aam.util.records import claim
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})

@@ -22,7 +22,7 @@ from aam.data.importing.tree import load_tree
 from aam.data.trees import parse_newick
 from aam.reference_tree.tree import ReferenceTree
 from aam.util.atomic import atomic_path, write_json
-from aam.util.manifest import MANIFEST, digests_in
+from aam.util.digests import MANIFEST, digests_in
 from aam.util.scikit_bio import TreeNode
 
 COMMAND = "python -m benchmarks.build_reference ../shared/data/corpus aam/reference_tree/v4"

@@ -15,8 +15,8 @@ from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.train.compilation import CACHE
 from aam.train.progress import TimeIsUp
 from aam.util.atomic import read_json
+from aam.util.digests import file_digest, provenance
 from aam.util.errors import InputError
-from aam.util.provenance import file_digest, provenance
 from aam.util.run_options import RunOptions
 from benchmarks import predicted
 from benchmarks.speed import measurements

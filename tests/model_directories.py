@@ -1,5 +1,6 @@
 """Model directories as fine-tuning writes them, of models that were never trained."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from aam.inference.reference import write_reference
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.atomic import write_json
-from aam.util.manifest import write_manifest
+from aam.util.digests import write_manifest
 
 
 def write_models(
@@ -33,7 +34,9 @@ def write_models(
     """
     about = {"rarefaction": {"depth": 60, "seed": 0, "views": 2}, "settings": {}}
     for name, predictor in predictors.items():
-        predictor.save(folder / name, about)
+        number = re.search(r"\d+", name)
+        fold = 0 if number is None else int(number[0])
+        predictor.save(folder / name, {**about, "fold": fold})
     shares = [{"folder": name, "weight": 0.5, "temperature": 1.0} for name in predictors]
     write_json(folder / SHARES, {"models": shares})
     sequences = list(asvs)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aam.config.sections.base import StageSettings
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 
 def as_outputs(paths: Mapping[str, Path]) -> dict[str, Path]:

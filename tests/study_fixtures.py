@@ -12,7 +12,7 @@ from aam.data.sequences import write_fasta
 from aam.data.stores import write_samples, write_tokens
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances, write_faith_pd
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 METRICS = ["unweighted", "faith_pd"]

@@ -16,7 +16,7 @@ from aam.distributed.devices import Devices
 from aam.inference.outputs import Outputs, decode_outputs, raw_outputs
 from aam.model.kernel_head import KernelShape
 from aam.model.predictor import Predictor
-from aam.tasks.finetune import train_fold
+from aam.tasks.finetune import cross_validation
 from aam.tasks.finetune.cross_validation import CrossValidation
 from aam.tasks.finetune.setup import FinetuneSetup, Labelled
 from aam.tasks.pretrain.model import PretrainingModel
@@ -132,13 +132,13 @@ def new_task(augmented, new_encoder, devices, tmp_path) -> Callable[..., CrossVa
 
 @pytest.fixture
 def datasets(monkeypatch) -> list[BatchDataset]:
-    seen, fit = [], train_fold.fit
+    seen, fit = [], cross_validation.fit
 
     def spy(model, dataset, *args, **kwargs):
         seen.append(dataset)
         return fit(model, dataset, *args, **kwargs)
 
-    monkeypatch.setattr(train_fold, "fit", spy)
+    monkeypatch.setattr(cross_validation, "fit", spy)
     return seen
 
 

@@ -252,7 +252,7 @@ def _require_possible(
 def _require_left_to_auto(name: str, given: Collection[str], training: Finetuning) -> None:
     """Check that no key is given that the recipe `auto` sets itself."""
     keys = [key for key in SET_BY_AUTO if key in given]
-    if training.recipe == "auto" and training.start == "pretrained" and keys:
+    if training.has_budget and keys:
         raise problem(
             f"configuration key finetuning.{keys[0]} (task {name})",
             f"{getattr(training, keys[0])} with recipe auto, which sets it",

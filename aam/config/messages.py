@@ -31,6 +31,13 @@ MEANT = {
 
 RENAMED = {"Finetuning": {"encoder": "recipe", "models": "networks"}}
 """Keys of earlier versions with the names that they have, by the section's class."""
+REMOVED = {
+    "Dataset": {
+        "root": "remove it; a tree without a root needs one (`qiime phylogeny midpoint-root`), or "
+        "set `tree: null` to build one"
+    }
+}
+"""Keys that sections had in earlier versions, and what is done without them."""
 
 CONFIGURATION = "a configuration: keys in YAML, such as `datasets`"
 BINARY = {
@@ -115,6 +122,9 @@ def _unknown_key(key: str, section: type[Section], value: Any) -> tuple[str, str
     if renamed is not None:
         hint = f"write {renamed}: {_SHORT.repr(value)}"
         return "the name that it had in an earlier version", f"`{renamed}`", hint
+    removed = REMOVED.get(section.__name__, {}).get(key)
+    if removed is not None:
+        return "a key that earlier versions had", "no such key", removed
     keys = list(section.model_fields)
     near = difflib.get_close_matches(key, keys, n=1)
     hint = f"did you mean '{near[0]}'?" if near else "remove it, or see config/README.md"

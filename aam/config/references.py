@@ -5,7 +5,7 @@ from pathlib import Path
 
 from aam.config.digest import PACKAGE_ROOT
 from aam.util.atomic import read_json
-from aam.util.manifest import MANIFEST
+from aam.util.digests import MANIFEST
 
 TREE = "tree.safetensors"
 """File of a reference, next to its manifest and the licences of its studies."""

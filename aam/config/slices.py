@@ -43,13 +43,12 @@ def simulate(config: Config, dataset: str) -> data.SimulateSettings:
 
 
 def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
-    """Return where the root of a dataset's tree lies, and without a file what may stand for it."""
+    """Return what stands for a dataset's tree where the user has none."""
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
-        return data.ImportTreeSettings(root=section.root)
+        return data.ImportTreeSettings()
     names = [section.reference] if section.reference is not None else sorted(REFERENCES)
     return data.ImportTreeSettings(
-        root=section.root,
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},
     )
@@ -294,7 +293,6 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> FinetuneSet
     """Return fine-tuning settings, and what a saved model must know to treat other tables alike."""
     section = config.tasks[task]
     training = resolved(config, "finetuning", task=task)
-    from_scratch = training.start == "scratch"
     return FinetuneSettings(
         kind=section.kind,
         columns=section.columns,
@@ -308,7 +306,7 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> FinetuneSet
         finetuning=training,
         optimization=resolved(config, "optimization", model=model),
         rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
-        model=architecture(config, dataset, model) if from_scratch else None,
+        model=architecture(config, dataset, model) if training.from_scratch else None,
     )
 
 
@@ -316,10 +314,10 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     """Return what a score is called, and by what it is reported: nothing that was trained."""
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
-    unseen = training.inductive or training.start == "scratch"
+    unseen = training.inductive or training.from_scratch
     chain = chain_of(config.models, config.datasets, dataset, model)
     directory = None
-    if chain and training.start == "pretrained":
+    if chain and not training.from_scratch:
         directory = chain[-1].directory
     return {
         **_scored(config, task),
@@ -494,7 +492,7 @@ def describe(config: Config, dataset: str) -> Slice:
 def _owner_of_encoders(config: Config, task: str) -> str | None:
     """Return the task whose encoders, one per fold, a task shares; None: it has the common one."""
     training = resolved(config, "finetuning", task=task)
-    if not training.inductive or training.start == "scratch":
+    if not training.inductive or training.from_scratch:
         return None
     return inductive_owner(config, task)
 

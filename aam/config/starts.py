@@ -8,8 +8,8 @@ from aam.config.references import REFERENCES
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape, ModelSettings
 from aam.util.atomic import read_json
+from aam.util.digests import fitting
 from aam.util.errors import problem
-from aam.util.manifest import fitting
 
 Models = Mapping[str, ModelSettings]
 Datasets = Mapping[str, Dataset]

@@ -17,6 +17,11 @@ CATEGORY = "category:"
 """Prefix of the columns that hold a category of the metadata."""
 
 
+def folder_of_fold(fold: int) -> str:
+    """Return the name of the folder of what was trained without a fold."""
+    return f"fold{fold}"
+
+
 def read_folds(path: Path) -> pd.DataFrame:
     """Read the folds of a task, or the file of their members.
 

@@ -29,7 +29,7 @@ def write_metadata(path: Path, frame: pd.DataFrame, provenance: Mapping[str, str
         Strings by sample ID, None or NaN where missing. `attrs["q2:types"]` has the QIIME 2 type of
         columns, where it is known.
     provenance
-        What made the file, as `aam.util.provenance.provenance` returns it.
+        What made the file, as `aam.util.digests.provenance` returns it.
     """
     types = frame.attrs.get(TYPES_ATTRIBUTE, {})
     arrays = [pa.array(frame.index, type=pa.string())]

@@ -176,7 +176,7 @@ def write_samples(path: Path, store: SampleStore, provenance: Mapping[str, str])
     store
         The rows. Their column `sample_id` joins the IDs of the parents, for people who read it.
     provenance
-        What made the file, as `aam.util.provenance.provenance` returns it.
+        What made the file, as `aam.util.digests.provenance` returns it.
     """
     starts = store.parent_offsets.tolist()
     parents = store.parents.tolist()
@@ -290,7 +290,7 @@ def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -
     store
         The ASVs.
     provenance
-        What made the file, as `aam.util.provenance.provenance` returns it.
+        What made the file, as `aam.util.digests.provenance` returns it.
     """
     assert len(store.feature_ids) == len(store.tokens) == len(store.lengths)
     flat = pa.array(np.ascontiguousarray(store.tokens).reshape(-1), type=pa.uint8())

@@ -44,7 +44,7 @@ def write_distances(
     matrix
         Distances [N, N]; they are written as lists of N float32.
     provenance
-        What made them, as `aam.util.provenance.provenance` returns it.
+        What made them, as `aam.util.digests.provenance` returns it.
     """
     samples = len(sample_ids)
     assert matrix.shape == (samples, samples)
@@ -138,7 +138,7 @@ def write_faith_pd(
     values
         [N] in units of branch length.
     provenance
-        What made them, as `aam.util.provenance.provenance` returns it.
+        What made them, as `aam.util.digests.provenance` returns it.
     """
     assert values.shape == (len(sample_ids),)
     assert np.isfinite(values[:]).all()

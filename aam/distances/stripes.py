@@ -272,7 +272,7 @@ def write_part(path: Path, striped: Striped, provenance: Mapping[str, str]) -> N
     striped
         The stripes.
     provenance
-        What made them, as `aam.util.provenance.provenance` returns it.
+        What made them, as `aam.util.digests.provenance` returns it.
     """
     kind = pa.list_(pa.field("element", pa.float32(), nullable=False), striped.stop - striped.start)
     extent = json.dumps([striped.start, striped.stop, striped.samples])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.tensor import DTensor, distribute_tensor, empty
 
-from aam.util.manifest import write_manifest
+from aam.util.digests import write_manifest
 
 PLAIN = "state.pt"
 """File of all that is not sharded."""

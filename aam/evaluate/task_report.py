@@ -350,7 +350,7 @@ class TaskReport(ReportPart):
     targets: tuple[TargetReport, ...]
     """One per column, in the order of the configuration."""
     provenance: dict[str, str] = {}
-    """Where the scores come from: `aam.util.provenance`."""
+    """Where the scores come from: `aam.util.digests`."""
 
     @property
     def headline(self) -> str:

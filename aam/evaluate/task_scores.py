@@ -117,7 +117,7 @@ def report_task(
     metadata
         That of all samples.
     provenance
-        Where the scores come from (`aam.util.provenance`).
+        Where the scores come from (`aam.util.digests`).
 
     Returns
     -------

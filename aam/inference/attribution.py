@@ -1,7 +1,7 @@
 """Which ASVs a prediction rests on: attention, integrated gradients, and removal as their check.
 
 Shape suffixes: N samples, U distinct ASVs of these, A ASVs of one sample, S copies of it, D width,
-O outputs of the head, C explained outputs, F columns of categories, P ASVs of a kernel machine.
+O outputs of the head, C explained outputs, F columns of categories, P ASVs of a kernel head.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def explain(
     categories
         Covariates of the sample.
     column_A
-        Columns of the ASVs in a kernel machine.
+        Columns of the ASVs in a kernel head.
     points
         Points of the path that gradients are taken at: the next number is tried where the gap to
         what they should sum to is above `LARGEST_GAP`.
@@ -125,7 +125,7 @@ class _Copies:
     categories
         Covariates of the sample.
     column_A
-        Columns of the ASVs in a kernel machine; None: the model is none.
+        Columns of the ASVs in a kernel head; None: the model is none.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class _Copies:
     ) -> _Pass:
         """Predict: an ASV without reads is absent.
 
-        `vector_SAD` enters the sample encoder and `log_SA` a kernel machine, not what is their own.
+        `vector_SAD` enters the sample encoder and `log_SA` a kernel head, not what is their own.
         """
         seen: dict[str, Tensor] = {}
 

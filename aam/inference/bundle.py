@@ -20,8 +20,8 @@ from aam.inference.reference import Reference, write_reference
 from aam.model.predictor import FORMAT, Predictor, load_predictor
 from aam.model.store import AGAIN, CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, read_json, write_json, write_text
+from aam.util.digests import check_manifest, fitting, write_manifest
 from aam.util.errors import problem
-from aam.util.manifest import check_manifest, fitting, write_manifest
 
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
@@ -200,12 +200,12 @@ def fold_models(directory: Path, fold: int) -> dict[Predictor, float]:
     with fitting(directory, EXPECTED, AGAIN):
         weights = {}
         for name, share in _shares(directory).items():
-            if name.split("-")[0] == f"fold{fold}":
+            if load_config(directory / name)["fold"] == fold:
                 predictor, _ = load_predictor(directory / name)
                 weights[predictor] = share.weight / share.temperature
     if not weights:
         hint = "fine-tune again: the folds have changed since"
-        raise problem(directory, f"no folder fold{fold}", "a model of every fold", hint)
+        raise problem(directory, f"no model of fold {fold}", "a model of every fold", hint)
     return weights
 
 

@@ -21,7 +21,7 @@ from aam.model.batch import Batch, SampleBlock
 from aam.model.encoder import Encoder, build_encoder
 from aam.model.layers.attention import AttentionBackend
 from aam.model.store import AGAIN, load_config, rebuild
-from aam.util.manifest import fitting
+from aam.util.digests import fitting
 
 TOKENS_ON_CPU = 1 << 13
 """Positions of a batch on a CPU, padding included."""

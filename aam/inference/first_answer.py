@@ -24,8 +24,8 @@ from aam.inference.tables import name_table, rarefy_views, read_table
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS, MODEL, SETTINGS
+from aam.util.digests import fitting
 from aam.util.errors import problem
-from aam.util.manifest import fitting
 
 logger = logging.getLogger(__name__)
 

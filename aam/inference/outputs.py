@@ -1,7 +1,7 @@
 """What a predictor says of rows of a store, and what that means in the units of the target.
 
 Shape suffixes: R rows of the store, N samples, V views, F metadata columns, D width, O raw
-outputs, C numbers or classes, Q quantiles, M models, U ASVs, P ASVs that a kernel machine knows.
+outputs, C numbers or classes, Q quantiles, M models, U ASVs, P ASVs that a kernel head knows.
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ def raw_outputs(
 def known_reads(
     head: KernelHead, store: SampleStore, tokens: TokenStore, rows_R: NDArray[np.int64]
 ) -> torch.Tensor:
-    """Return the reads that a kernel machine looks at.
+    """Return the reads that a kernel head looks at.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, rebuild
+from aam.util.digests import fitting
 from aam.util.errors import problem
-from aam.util.manifest import fitting
 
 ROWS_AT_ONCE = 128
 

@@ -25,8 +25,8 @@ from aam.learners.baselines.registry import predict_baselines
 from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.learners.mixture import Mixture
 from aam.util.atomic import read_json
+from aam.util.digests import check_manifest, fitting
 from aam.util.errors import problem
-from aam.util.manifest import check_manifest, fitting
 
 LEAST_WEIGHT = 1e-7
 """Weight below which a method is left out: it need not be fitted."""

@@ -14,7 +14,7 @@ from aam.data.table import align_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, super_learner
 from aam.util.atomic import atomic_path, write_json
-from aam.util.manifest import write_manifest
+from aam.util.digests import write_manifest
 
 FORMAT = 2
 """Number of the format of the directories that are written and read."""
@@ -98,7 +98,7 @@ def mixture_settings(
     rarefaction
         Depth, seed and views of the draws of another table.
     provenance
-        Where the mixture comes from (`aam.util.provenance`).
+        Where the mixture comes from (`aam.util.digests`).
 
     Returns
     -------

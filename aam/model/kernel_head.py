@@ -1,4 +1,4 @@
-"""A kernel machine as a head: numbers or logits from the likeness to the samples of training.
+"""A kernel head: numbers or logits from the likeness to the samples of training.
 
 Shape suffixes: B samples, T training samples, D embedding, P known ASVs, F = D + P features, K
 known ASVs that some samples have, G = D + K features, S positions of a sequence, O outputs, U ASVs
@@ -18,7 +18,7 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class KernelShape:
-    """Sizes of a kernel machine."""
+    """Sizes of a kernel head."""
 
     samples: int
     """Samples of training."""
@@ -170,7 +170,7 @@ class KernelHead(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class KernelPart:
-    """A kernel machine in the G features that some samples differ in; the others add a constant."""
+    """A kernel head in the G features that some samples differ in; the others add a constant."""
 
     center_G: Tensor
     scale_G: Tensor

@@ -39,7 +39,7 @@ class Predictor(nn.Module):
     vocabulary
         Categories of the covariates; None: there are no covariates.
     kernel
-        Sizes of a kernel machine, which then is the head and is not trained by steps; None: the
+        Sizes of a kernel head, which then is the head and is not trained by steps; None: the
         head has layers.
     seed
         Seed of all weights but the encoder's.
@@ -133,7 +133,7 @@ class Predictor(nn.Module):
         categories_BF
             Numbers of their categories, int64; None: all are unknown.
         log_BP
-            `log_reads` of the ASVs that a kernel machine knows.
+            `log_reads` of the ASVs that a kernel head knows.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Predictor(nn.Module):
             Raw outputs [B, O] in fp32, for `Target.decode`.
         """
         if isinstance(self.head, KernelHead):
-            assert log_BP is not None, "a kernel machine looks at reads"
+            assert log_BP is not None, "a kernel head looks at reads"
             return self.head(sample_BD, log_BP)
         standard_BD = self.head.standard(sample_BD)
         if self.fusion is not None:
@@ -176,7 +176,7 @@ class Predictor(nn.Module):
 
 
 def load_predictor(directory: Path) -> tuple[Predictor, dict[str, Any]]:
-    """Rebuild a predictor from its directory; for use in `aam.util.manifest.fitting`.
+    """Rebuild a predictor from its directory; for use in `aam.util.digests.fitting`.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from aam.util.atomic import atomic_path, atomic_path_with_mode, read_json, write_json
+from aam.util.digests import check_manifest, fitting, write_manifest
 from aam.util.errors import first_names, problem
-from aam.util.manifest import check_manifest, fitting, write_manifest
 
 Built = TypeVar("Built", bound=nn.Module)
 CONFIG = "config.json"

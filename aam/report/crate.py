@@ -19,15 +19,15 @@ import h5py
 import pyarrow.parquet as pq
 
 from aam.util.atomic import atomic_path, read_json, write_json
-from aam.util.digests import check_digests
+from aam.util.digests import file_digest
 from aam.util.errors import problem
 from aam.util.log import read_work
-from aam.util.provenance import file_digest
+from aam.util.records import check_digests
 from aam.version import __version__
 
 Entity = dict[str, Any]
 Record = Mapping[str, str]
-"""What an artifact carries about its own making (`aam.util.provenance`)."""
+"""What an artifact carries about its own making (`aam.util.digests`)."""
 METADATA = "ro-crate-metadata.json"
 COPIES = "crate"
 """Folder, below the results, of the workflow and the configuration."""

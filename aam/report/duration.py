@@ -169,10 +169,10 @@ def is_worth_it(seconds: float, faster_s: float) -> bool:
 
 
 def _can_be_kernel(task: Mapping[str, Any]) -> bool:
-    """Return whether a kernel machine alone can take the place of what `auto` trains."""
+    """Return whether a kernel head alone can take the place of what `auto` trains."""
     settings = Finetuning.model_validate(task["finetuning"])
     obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
-    return settings.recipe == "auto" and settings.start == "pretrained" and obstacle is None
+    return settings.has_budget and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:

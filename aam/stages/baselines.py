@@ -68,7 +68,7 @@ def fit_baselines(
         Parquet file to write, with nested predictions: the weights of a super learner are fitted
         to them.
     provenance
-        Metadata of the Parquet file (`aam.util.provenance`).
+        Metadata of the Parquet file (`aam.util.digests`).
     """
     fold_table = read_folds(folds)
     sample_ids = fold_table.index

@@ -71,7 +71,6 @@ def describe_study(
         tree=tree,
         metadata=metadata,
         taxonomy=taxonomy,
-        is_rooted=plan["root"] == "given",
     )
     return "\n".join(_sentences(study, plan)) + "\n"
 

@@ -85,7 +85,7 @@ def explain_task(
     check_out
         JSON file to write: how well importance agrees with what the removal of an ASV changes.
     provenance
-        Where the check comes from, which is written with it (`aam.util.provenance`).
+        Where the check comes from, which is written with it (`aam.util.digests`).
 
     Raises
     ------

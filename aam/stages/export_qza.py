@@ -38,7 +38,7 @@ def export_artifact(
     artifact_out
         File to write, which ends in `.qza`.
     provenance
-        Metadata that the artifact's own provenance carries (`aam.util.provenance`).
+        Metadata that the artifact's own provenance carries (`aam.util.digests`).
 
     Raises
     ------

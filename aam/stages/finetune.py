@@ -24,8 +24,8 @@ from aam.tasks.finetune.prediction_tables import (
 from aam.tasks.finetune.setup import FinetuneSetup
 from aam.train.progress import write_history
 from aam.util.atomic import write_json
+from aam.util.digests import file_digest, settings_digest
 from aam.util.parquet import write_table
-from aam.util.provenance import file_digest, settings_digest
 from aam.util.run_options import RunOptions
 
 WHICH_MODEL = [("fold", pa.int64()), ("recipe", pa.string()), ("model", pa.int64())]
@@ -83,7 +83,7 @@ def finetune_task(
     nested_out
         Parquet file to write, with nested predictions.
     provenance
-        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        Metadata of what is written (`aam.util.digests`). Checkpoints of another one are not
         used.
 
     Raises

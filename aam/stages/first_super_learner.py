@@ -14,7 +14,7 @@ from aam.learners.first_answer import first_answer_learners
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.learners.kept_task import KeptTask
 from aam.util.atomic import write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 
 
 def keep_baselines(
@@ -54,7 +54,7 @@ def keep_baselines(
     digest_out
         JSON file to write, with a digest that stands for the folder.
     provenance
-        Where the mixture comes from, which is written with it (`aam.util.provenance`).
+        Where the mixture comes from, which is written with it (`aam.util.digests`).
     """
     fold_table = read_folds(folds)
     learners = first_answer_learners(read_predictions(baselines), pd.read_parquet(nested_baselines))

@@ -33,7 +33,7 @@ def import_metadata(
     notes_out
         TSV file to write: what was decided for the user.
     provenance
-        Metadata of the file that is written (`aam.util.provenance`).
+        Metadata of the file that is written (`aam.util.digests`).
 
     Raises
     ------

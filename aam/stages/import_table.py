@@ -42,7 +42,7 @@ def import_table(
     notes_out
         TSV file to write: what was decided for the user.
     provenance
-        Metadata of the table that is written (`aam.util.provenance`).
+        Metadata of the table that is written (`aam.util.digests`).
 
     Raises
     ------

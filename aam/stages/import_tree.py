@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -33,7 +32,6 @@ def import_tree(
     sequences: Path,
     tree: Path | None = None,
     dropped: Path | None = None,
-    root: Literal["given", "min_variance"] = "given",
     reference: str | None = None,
     candidates: Sequence[str] = (),
     threads: int = 1,
@@ -54,9 +52,6 @@ def import_tree(
         tree is made of them.
     dropped
         TSV file of what the table left out, which has further names of its features.
-    root
-        Where the root of the user's tree lies: where the file has it, or where the distances of
-        the tips to it vary least.
     reference
         Name of the reference tree to take. None: one of the candidates, where enough reads lie
         near it.
@@ -81,7 +76,7 @@ def import_tree(
         feature_ids = read_biom(table).feature_ids
         other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
         with collect_notes() as notes:
-            cut = load_cut_tree(tree, feature_ids, other_names, is_rooted=root == "given")
+            cut = load_cut_tree(tree, feature_ids, other_names)
             warn_of_long_branches(cut)
         write_newick(tree_out, cut)
         write_notes(notes_out, notes)

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from aam.config.sections.execution import Runtime
 from aam.util import log
 from aam.util.atomic import remove_partial
-from aam.util.digests import check_digests, forget_digests, write_digests
 from aam.util.errors import InputError, problem
 from aam.util.log import log_work
+from aam.util.records import check_digests, forget_digests, write_digests
 from aam.util.run_options import RunOptions
 
 Files = Mapping[str, Any]

@@ -13,7 +13,7 @@ from aam.tasks.pretrain.run import pretraining_devices, train
 from aam.train.checkpoint import Checkpoints
 from aam.train.progress import write_history
 from aam.util.atomic import write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 
 
@@ -56,7 +56,7 @@ def pretrain_encoder(
     pairs_out
         Parquet file to write, with true and predicted distances of pairs of held-out samples.
     provenance
-        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        Metadata of what is written (`aam.util.digests`). Checkpoints of another one are not
         used.
 
     Raises

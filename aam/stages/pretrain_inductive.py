@@ -10,12 +10,11 @@ import numpy as np
 
 from aam.config.digest import code_digest
 from aam.config.settings.training import PretrainSettings
-from aam.data.folds import TEST, read_folds
-from aam.tasks.pretrain.inductive import pretrain_without
+from aam.data.folds import TEST, folder_of_fold, read_folds
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.tasks.pretrain.run import pretraining_devices
+from aam.tasks.pretrain.run import pretrain_without, pretraining_devices
 from aam.util.atomic import atomic_path, write_json
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 
 
@@ -50,7 +49,7 @@ def pretrain_fold_encoders(
     scores_out
         JSON file to write, with scores on held-out samples by fold.
     provenance
-        Metadata of what is written (`aam.util.provenance`). Checkpoints of another one are not
+        Metadata of what is written (`aam.util.digests`). Checkpoints of another one are not
         used.
 
     Raises
@@ -65,7 +64,7 @@ def pretrain_fold_encoders(
     devices = pretraining_devices(settings.optimization, runtime)
     facts: dict[str, dict[str, Any]] = {}
     for fold in np.unique(fold_of[fold_of != TEST]).tolist():
-        name = f"fold{fold}"
+        name = folder_of_fold(fold)
         log_dir = None if runtime.log_dir is None else runtime.log_dir / name
         facts[name] = pretrain_without(
             set(fold_of.index[fold_of.isin([fold, TEST])]),

@@ -44,7 +44,7 @@ def rarefy_table(
     dropped_out
         TSV file to write, with the dropped samples and their reads.
     provenance
-        Metadata of the table that is written (`aam.util.provenance`).
+        Metadata of the table that is written (`aam.util.digests`).
 
     Raises
     ------

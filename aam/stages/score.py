@@ -50,7 +50,7 @@ def score_task(
     intervals_out
         TSV file to write: predictions of the leading method, with intervals or probabilities.
     provenance
-        Where the scores come from, which is written with them (`aam.util.provenance`).
+        Where the scores come from, which is written with them (`aam.util.digests`).
     """
     networks = None
     if predictions is not None:

@@ -45,7 +45,7 @@ def simulate_study(
     new_table_out, new_metadata_out
         BIOM and TSV file to write: the second study.
     provenance
-        Metadata of the tables that are written (`aam.util.provenance`).
+        Metadata of the tables that are written (`aam.util.digests`).
     """
     tree = birth_death_tree(features, generator(seed, "tree"))
     sequences = evolve(tree, length_bp, generator(seed, "sequences"))

@@ -38,7 +38,7 @@ def store_samples(
     samples_out
         Arrow file to write: see `aam.data.stores.SampleStore`.
     provenance
-        Metadata of the file that is written (`aam.util.provenance`).
+        Metadata of the file that is written (`aam.util.digests`).
     """
     store = build_store(
         TokenStore.open(tokens).feature_ids,

@@ -11,7 +11,7 @@ from aam.learners import super_learner as mixing
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.learners.kept_task import KeptTask
 from aam.util.atomic import write_json
-from aam.util.provenance import file_digest, settings_digest
+from aam.util.digests import file_digest, settings_digest
 
 
 def keep_super_learner(
@@ -61,7 +61,7 @@ def keep_super_learner(
     digest_out
         JSON file to write, with a digest that stands for the folder.
     provenance
-        Where the mixture comes from, which is written with it (`aam.util.provenance`).
+        Where the mixture comes from, which is written with it (`aam.util.digests`).
     """
     learners = _learners(name, predictions, nested, baselines, nested_baselines)
     mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))

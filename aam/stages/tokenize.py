@@ -32,7 +32,7 @@ def tokenize_asvs(
     tokens_out
         Arrow file to write: see `aam.data.stores.TokenStore`.
     provenance
-        Metadata of the file that is written (`aam.util.provenance`).
+        Metadata of the file that is written (`aam.util.digests`).
     """
     feature_ids = read_biom(table).feature_ids
     sequence_of = read_fasta(sequences)

@@ -83,7 +83,7 @@ def compute_distances(
     distances_out
         Parquet file to write: a matrix, or a value per sample.
     provenance
-        Metadata of the file that is written (`aam.util.provenance`). Where parts are joined, its
+        Metadata of the file that is written (`aam.util.digests`). Where parts are joined, its
         digests of the inputs have to be theirs.
 
     Raises

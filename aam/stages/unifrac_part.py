@@ -50,7 +50,7 @@ def compute_part(
     part_out
         Parquet file to write.
     provenance
-        Metadata of the part, by which it is known to belong to the others (`aam.util.provenance`).
+        Metadata of the part, by which it is known to belong to the others (`aam.util.digests`).
 
     Raises
     ------

@@ -26,8 +26,8 @@ from aam.distributed import sharded_weights
 from aam.distributed.devices import Devices
 from aam.train.memory.meter import MB, is_out_of_memory
 from aam.util.atomic import atomic_path, remove
+from aam.util.digests import check_manifest
 from aam.util.errors import InputError, first_line, problem
-from aam.util.manifest import check_manifest
 
 logger = logging.getLogger(__name__)
 PLAIN = frozenset((str, int, float, bool, type(None)))

@@ -1,178 +1,205 @@
-"""Digests of files: those a stage wrote, to notice damage, and the user's, to notice a change.
+"""What a digest of settings, a file and a folder is, and what is done with them.
 
-A file `name` has its digest next to it, in `.name.sha256`.
+An artifact carries those of what it was made of (`provenance`). A folder holds those of its files
+(`MANIFEST`), which tell a folder that was changed or copied in part.
 """
 
+import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from aam.util.atomic import remove, write_text
-from aam.util.errors import problem
-from aam.util.manifest import digests_in
-from aam.util.provenance import file_digest, settings_digest
+from safetensors import SafetensorError
 
-CACHE = ".digests.json"
-"""File in the folder of results with the digests of the user's files, by path, size and time."""
-CHECKOUT = ".checkout"
-"""File in the folder of results that names the checkout which makes them."""
-WRITTEN = ".known"
-"""Folder in Snakemake's cache with an empty file for every digest that a stage wrote."""
+from aam.util.atomic import read_json, write_json
+from aam.util.errors import InputError, first_names, problem
+from aam.version import __version__
+
+MANIFEST = "MANIFEST.json"
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+)
+"""Errors that reading damaged files, or files of different folders, leads to."""
+_READ: dict[tuple[Path, int, int, int], str] = {}
+"""Digests of the files that this process has read, by path, size, time and inode."""
 
 
-def forget_digests(outputs: Iterable[Path]) -> None:
-    """Remove the digests of what a stage is about to write.
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a plain settings dictionary.
 
     Parameters
     ----------
-    outputs
-        Files and folders that the stage writes.
+    settings
+        Settings that JSON can hold; the order of the keys does not matter.
     """
-    for path in outputs:
-        remove(_digest_file(path))
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def write_digests(outputs: Iterable[Path]) -> None:
-    """Write the digest of every file or folder that a stage wrote, also into Snakemake's cache.
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's content, or of a folder.
 
     Parameters
     ----------
-    outputs
-        Files and folders that the stage has written. The cache is the folder that the environment
-        variable `SNAKEMAKE_OUTPUT_CACHE` names, if it is set.
+    path
+        A file, or a folder: its digest is that of the paths and digests of its files.
     """
-    cache = os.environ.get("SNAKEMAKE_OUTPUT_CACHE")
-    for path in outputs:
-        digest = _digest(path)
-        write_text(_digest_file(path), digest + "\n")
-        if cache:
-            written = Path(cache) / WRITTEN
-            if not written.is_dir():
-                written.mkdir(parents=True)
-                # Whoever may add to the cache may add here.
-                written.chmod(written.parent.stat().st_mode)
-            (written / digest).touch()
+    return _digest(path, _read_digest)
 
 
-def check_digests(inputs: Iterable[Path]) -> None:
-    """Check that inputs are what a stage wrote.
+def digests_in(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file below a folder, by its path, except for hidden files.
 
-    Inputs without a digest are the user's, or copied without it. Links lead to Snakemake's cache,
-    whose files another checkout may have written.
+    Snakemake marks the folders that jobs made by a hidden file.
 
     Parameters
     ----------
+    folder
+        The folder; its manifest is left out.
+    """
+    return _digests_in(folder, _read_digest)
+
+
+def provenance(
+    settings: Mapping[str, Any], inputs: Mapping[str, Path | list[Path]]
+) -> dict[str, str]:
+    """Return the metadata that an artifact carries about what it was made of.
+
+    Parameters
+    ----------
+    settings
+        The slice of the configuration that the stage got.
     inputs
-        Files and folders that a stage is about to read.
-
-    Raises
-    ------
-    InputError
-        The content of an input does not have its digest: it is damaged, cut off or edited.
-    """
-    actual = "content that its stage did not write: damaged, cut off or edited"
-    for path in inputs:
-        digest_file = _digest_file(path)
-        written = path.resolve().parent / WRITTEN
-        if path.is_symlink():
-            if written.is_dir() and not (written / _digest(path)).is_file():
-                hint = f"delete {path.resolve()} and {path}, and run the same command again"
-                raise problem(path, actual, f"one of the digests in {written}", hint)
-        elif digest_file.is_file() and digest_file.read_bytes().strip() != _digest(path).encode():
-            hint = f"delete {path} and run the same command again, which writes a new one"
-            raise problem(path, actual, f"the digest in {digest_file.name}", hint)
-
-
-def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
-    """Return the digest of each of the user's files; what did not change is not read again.
-
-    A file counts as unchanged where size, time and inode are those of the last call. The time alone
-    would not do: unpacked and copied files keep old ones.
-
-    Parameters
-    ----------
-    files
-        Paths by name. Files inside of the results, and those that are missing, are left out.
-    results_dir
-        Folder of all results, in which the digests are kept.
+        Files that the stage read, by name. What `file_digest` has read in this process before is
+        not read again.
 
     Returns
     -------
     dict
-        SHA-256 by the names of `files`.
+        `aam.version`, `aam.settings` (digest of the settings) and `aam.inputs`
+        (digests of the files by name, as JSON).
     """
-    cache = results_dir / CACHE
-    entries: dict[str, Any] = {}
-    # A file that cannot be read is made again from nothing.
-    with suppress(OSError, ValueError):
-        entries = dict(json.loads(cache.read_text("utf-8")))
     digests = {}
-    is_changed = False
-    for name, given in files.items():
-        path = Path(given).absolute()
-        if not path.is_file() or path.is_relative_to(results_dir.absolute()):
-            continue
-        status = path.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ino]
-        key = str(path)
-        if entries.get(key, [])[:-1] != state:
-            entries[key] = [*state, file_digest(path)]
-            is_changed = True
-        digests[name] = entries[key][-1]
-    if is_changed and os.access(results_dir, os.W_OK):
-        write_text(cache, json.dumps(entries, sort_keys=True))
-    return digests
+    for name, value in sorted(inputs.items()):
+        paths = value if isinstance(value, list) else [value]
+        parts = [_digest(path, _known_digest) for path in paths]
+        digests[name] = parts[0] if len(parts) == 1 else settings_digest({"parts": parts})
+    return {
+        "aam.version": __version__,
+        "aam.settings": settings_digest(settings),
+        "aam.inputs": json.dumps(digests, sort_keys=True),
+    }
 
 
-def claim(results_dir: Path, checkout: Path) -> None:
-    """Mark a folder of results as that of a checkout, after checking that it is no other's.
-
-    Snakemake keeps in each checkout what its files were made with: without that it takes results of
-    other settings for those that are wanted.
+def write_manifest(folder: Path) -> None:
+    """Write the SHA-256 of every file of a folder, by its path, into the folder.
 
     Parameters
     ----------
-    results_dir
-        Folder of all results.
-    checkout
-        Folder of the Snakefile that is run.
+    folder
+        A complete folder; its file `MANIFEST` is written.
+    """
+    write_json(folder / MANIFEST, {"sha256": digests_in(folder)})
+
+
+def check_manifest(folder: Path, hint: str) -> None:
+    """Check that a folder holds what `write_manifest` saw in it.
+
+    Parameters
+    ----------
+    folder
+        The folder with its manifest.
+    hint
+        What the user should do otherwise, as an imperative.
 
     Raises
     ------
     InputError
-        There are results but no records of Snakemake, or another checkout made the results.
+        The manifest is missing or unreadable, or files are missing, changed or were added since.
     """
-    mark = results_dir / CHECKOUT
-    results_dir = results_dir.resolve()
-    records = checkout / ".snakemake" / "metadata"
-    if not records.is_dir() and any(results_dir.glob("*/*/.*.sha256")):
-        hint = (
-            f"put it back, or delete {results_dir}; if no setting has changed, create it as an "
-            "empty folder"
-        )
-        raise problem(records, "no such folder", f"what {results_dir} was made with", hint)
-    if results_dir.is_relative_to(checkout) or not results_dir.is_dir():
-        return
-    if mark.is_file():
-        other = Path(mark.read_text(encoding="utf-8").strip())
-        if other != checkout:
-            raise problem(
-                "configuration key results_dir",
-                f"{results_dir}, whose files were made by the checkout {other}",
-                "a folder for this checkout alone",
-                f"give another results_dir, or run the command in {other}; if that is this one, "
-                f"moved with its folder .snakemake, delete {mark}",
-            )
-    if os.access(results_dir, os.W_OK):
-        write_text(mark, f"{checkout}\n")
+    path = folder / MANIFEST
+    expected = "the files that were written together"
+    if not path.is_file():
+        raise problem(path, "no such file", expected, hint)
+    try:
+        expected_digests = dict(read_json(path)["sha256"])
+        digests = digests_in(folder)
+    except (KeyError, TypeError, ValueError) as error:
+        raise problem(path, f"no list of files ({error})", expected, hint) from error
+    names = sorted(expected_digests.keys() | digests.keys())
+    differing = [name for name in names if expected_digests.get(name) != digests.get(name)]
+    if differing:
+        actual = f"files that are missing, damaged, or were added: {first_names(differing)}"
+        raise problem(folder, actual, expected, hint)
 
 
-def _digest(path: Path) -> str:
-    return settings_digest(digests_in(path)) if path.is_dir() else file_digest(path)
+@contextmanager
+def fitting(folder: Path, expected: str, hint: str) -> Iterator[None]:
+    """Turn what is raised where files of a folder do not fit each other into an InputError.
+
+    Parameters
+    ----------
+    folder
+        The folder, or the file, that the block reads.
+    expected
+        What it should have held.
+    hint
+        What the user should do, as an imperative.
+
+    Raises
+    ------
+    InputError
+        The block raised this, or one of the errors that damaged or mixed files lead to.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        actual = f"files that do not fit each other ({said})"
+        raise problem(folder, actual, expected, hint) from error
 
 
-def _digest_file(path: Path) -> Path:
-    return path.with_name(f".{path.name}.sha256")
+def _digest(path: Path, digest_of: Callable[[Path], str]) -> str:
+    return settings_digest(_digests_in(path, digest_of)) if path.is_dir() else digest_of(path)
+
+
+def _digests_in(folder: Path, digest_of: Callable[[Path], str]) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): digest_of(path)
+        for path in files
+        if path != folder / MANIFEST and not path.name.startswith(".")
+    }
+
+
+def _read_digest(path: Path) -> str:
+    state = _state(path)
+    with path.open("rb") as handle:
+        _READ[state] = hashlib.file_digest(handle, "sha256").hexdigest()
+    return _READ[state]
+
+
+def _known_digest(path: Path) -> str:
+    """Return the digest of a file without reading again what this process has read before.
+
+    A job checks its inputs before its work, and names them in its outputs: they are large.
+    """
+    found = _READ.get(_state(path))
+    return _read_digest(path) if found is None else found
+
+
+def _state(path: Path) -> tuple[Path, int, int, int]:
+    status = path.stat()
+    return path.absolute(), status.st_size, status.st_mtime_ns, status.st_ino

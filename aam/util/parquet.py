@@ -28,7 +28,7 @@ def write_table(
     columns
         Values by name, or a table of pandas.
     provenance
-        What made the file, as `aam.util.provenance.provenance` returns it.
+        What made the file, as `aam.util.digests.provenance` returns it.
     schema
         Types of the columns; None: as the values have them.
     """

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from aam.util.atomic import atomic_path
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.version import __version__
 
 FRAMEWORK = "2022.11.1"
@@ -49,7 +49,7 @@ def write_artifact(
     text
         Content of the data file, in parts.
     provenance
-        What made the content, as `aam.util.provenance.provenance` returns it.
+        What made the content, as `aam.util.digests.provenance` returns it.
     """
     form, member = LAYOUTS[semantic_type]
     artifact = _uuid(semantic_type, provenance, "artifact")
@@ -114,7 +114,7 @@ def _action(
     member, checksum
         Name of its only file, and the MD5 sum of that.
     provenance
-        What made the content, as `aam.util.provenance.provenance` returns it.
+        What made the content, as `aam.util.digests.provenance` returns it.
     """
     runtime = {"start": NO_TIME, "end": NO_TIME, "duration": "0 microseconds"}
     manifest = [{"name": member, "md5sum": checksum}]

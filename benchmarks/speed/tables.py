@@ -10,7 +10,7 @@ import pandas as pd
 import psutil
 
 from aam.report.labels import format_quantity
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 
 def page(title: str, *parts: str, about: Mapping[str, str]) -> str:

@@ -26,8 +26,8 @@ from aam.model.known_asvs import KnownAsvs
 from aam.model.predictor import Predictor
 from aam.model.store import KNOWN_ASVS, save_model
 from aam.train.checkpoint import Checkpoints
-from aam.util.digests import check_digests, write_digests
-from aam.util.manifest import MANIFEST, write_manifest
+from aam.util.digests import MANIFEST, write_manifest
+from aam.util.records import check_digests, write_digests
 
 SITE = Target.fit("classification", ("site",), [["gut"], ["skin"]], np.ones(2, bool))
 

@@ -103,7 +103,7 @@ CASES = (
         "phyloseq#235",
         tree(star),
         **LATE,
-        reading=refused(r"tree\.nwk", "unrooted", "min_variance"),
+        reading=refused(r"tree\.nwk", "unrooted", "midpoint-root"),
     ),
     Case(
         "a tree without lengths",

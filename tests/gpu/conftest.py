@@ -1,4 +1,7 @@
-"""The device of each test: `make gpu` runs those on CUDA, `make test` those on the CPU too."""
+"""The device of each test: `make gpu` runs those on CUDA, `make test` those on the CPU too.
+
+Tests that compare with a CPU run on CUDA alone: a CPU would be compared with itself.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +35,7 @@ def device(request, one_thread) -> Iterator[torch.device]:
     """Compute on this device in the test, and in the fixtures that depend on this one."""
     if request.param == "cuda":
         if not torch.cuda.is_available():
-            pytest.skip("there is no accelerator")
+            pytest.skip("there is no accelerator, and a CPU cannot fail this")
         yield torch.device("cuda")
         return
     with without_cuda():

@@ -17,7 +17,7 @@ from aam.train.memory.step_memory import StepMemory
 from aam.train.options import set_up, step_options
 from aam.train.step import load_batches, train_step
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no accelerator")
+on_cuda_alone = pytest.mark.parametrize("device", ["cuda"], indirect=True)
 OPTIONS = [
     *({"precision": one} for one in ("tf32", "bf16", "fp16")),
     *({"attention": one} for one in ("flash", "memory_efficient", "math")),
@@ -64,12 +64,15 @@ def run(model, feed, precision="fp32", deterministic=False, **options) -> torch.
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_every_option_learns_what_plain_arithmetic_does(options, device, new_model, new_feed):
     """Samples are embedded between the steps, too, as validations do."""
-    if "compile" in options and device.type == "cpu":
+    if device.type == "cpu" and "compile" in options:
         pytest.skip("a CPU compiles for a minute: tests/unit/train/test_compilation.py")
+    if device.type == "cpu" and options == {"precision": "tf32"}:
+        pytest.skip("a CPU has no tf32, and would be compared with itself")
     plain, found = (run(new_model(), new_feed(), **own) for own in ({}, options))
     torch.testing.assert_close(found, plain, rtol=0.05, atol=0.05)
 
 
+@on_cuda_alone
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_every_encoder_learns_in_every_precision_what_a_cpu_does(
@@ -99,6 +102,7 @@ def test_deterministic_steps_are_the_same_to_the_bit(
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
 
 
+@on_cuda_alone
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_loss_of_every_target_is_that_of_a_cpu(name, device):
     """With class weights and levels of quantiles on the device, and a deterministic gradient."""
@@ -114,10 +118,11 @@ def test_the_loss_of_every_target_is_that_of_a_cpu(name, device):
         value = loss(own, true.to(place))
         value.backward()
         found += [value.detach().cpu(), own.grad.cpu()]
-        assert devices.device == device or device.type == "cuda"
+        assert devices.device.type == "cuda"
     torch.testing.assert_close(found[:2], found[2:])
 
 
+@on_cuda_alone
 def test_ordered_classes_have_an_algorithm_that_is_deterministic(device):
     devices = Devices("fp32", 1, deterministic=True)
     head = Thresholds([0.2, 0.3, 0.5]).to(devices.device)
@@ -142,9 +147,8 @@ def test_batches_come_from_workers_and_from_pinned_memory(workers, device, new_f
         assert torch.equal(moved.asvs[0].tokens_US.cpu(), expected)
 
 
-@needs_cuda
 @pytest.mark.parametrize("name", ["pretraining", *TARGETS])
-@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+@on_cuda_alone
 def test_a_step_waits_for_nothing(name, device, new_model, new_encoder, new_feed):
     devices = Devices("bf16", 1)
     options = step_options(Optimization(precision="bf16"))
@@ -169,8 +173,7 @@ def test_a_step_waits_for_nothing(name, device, new_model, new_encoder, new_feed
             torch.cuda.set_sync_debug_mode("default")
 
 
-@needs_cuda
-@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+@on_cuda_alone
 def test_a_batch_that_has_no_room_is_cut(device, new_model, new_encoder, new_feed):
     devices = Devices("fp32", 1)
     model = new_model(new_encoder(20, width=256, heads=8, asv_layers=8, sample_layers=8))

@@ -20,7 +20,7 @@ from aam.config.metrics import METRICS
 from aam.config.names import AAM
 from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
-from aam.util.digests import claim, user_digests
+from aam.util.records import claim, user_digests
 from aam.util.errors import InputError
 
 

@@ -185,7 +185,7 @@ def starting_model(wildcards):
     folder = result(
         "pretrain/{model}", dataset=wildcards.dataset, model=wildcards.model
     )
-    if training.start == "scratch":
+    if training.from_scratch:
         return {}
     if training.inductive:
         folder = f"{folder}/inductive/{inductive_owner(wildcards.task)}"
@@ -203,7 +203,7 @@ def starting_model(wildcards):
 def frozen_asvs(wildcards):
     """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
-    if training.start == "scratch" or training.recipe == "full" or training.inductive:
+    if training.from_scratch or training.recipe == "full" or training.inductive:
         return {}
     path = "pretrain/{model}/asvs.safetensors"
     return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}

@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.config.settings.tasks import BaselinesSettings
 from aam.stages.baselines import fit_baselines
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, BaselinesSettings) as job:

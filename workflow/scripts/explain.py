@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.config.settings.tasks import ExplainSettings
 from aam.stages.explain import explain_task
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, ExplainSettings) as job:

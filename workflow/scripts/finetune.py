@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.stages.finetune import finetune_task
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, FinetuneSettings) as job:

@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.learners.kept_task import KeptTask
 from aam.stages.first_super_learner import keep_baselines
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

@@ -3,7 +3,7 @@
 from stage_job import run_job
 
 from aam.stages.import_metadata import import_metadata
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

@@ -3,7 +3,7 @@
 from stage_job import run_job
 
 from aam.stages.import_table import import_table
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

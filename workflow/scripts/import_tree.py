@@ -12,7 +12,6 @@ if __name__ == "__main__":
             sequences=job.inputs["sequences"],
             tree=job.inputs.get("tree"),
             dropped=job.inputs["dropped"],
-            root=job.settings.root,
             reference=job.settings.reference,
             candidates=[*job.settings.digests],
             threads=job.runtime.threads,

@@ -5,7 +5,7 @@ from stage_job import run_job
 from aam.config.settings.training import PretrainSettings
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, PretrainSettings) as job:

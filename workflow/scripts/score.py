@@ -5,7 +5,7 @@ from stage_job import run_job
 from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.task_report import NetworkTraining
 from aam.stages.score import score_task
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake) as job:

@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.config.settings.data import TokenizeSettings
 from aam.stages.tokenize import tokenize_asvs
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, TokenizeSettings) as job:

@@ -4,7 +4,7 @@ from stage_job import run_job
 
 from aam.config.settings.data import UnifracSettings
 from aam.stages.unifrac import compute_distances
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, UnifracSettings) as job:

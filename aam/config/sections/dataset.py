@@ -1,6 +1,6 @@
 """Where a dataset comes from."""
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -36,8 +36,6 @@ class Dataset(Section):
     tree: FilePath | None = None
     """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where it fits, otherwise
     MAFFT and FastTree make a tree."""
-    root: Literal["given", "min_variance"] = "given"
-    """As in the file, or where the distances to the tips vary least."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: FilePath | None = None
@@ -64,10 +62,6 @@ class Dataset(Section):
     def _one_source(self) -> Self:
         if (self.simulate is None) == (self.table is None):
             raise ValueError("give either `simulate` or `table`, not both and not neither")
-        if self.root != "given" and self.tree is None:
-            raise ValueError(f"got root {self.root} without `tree`; a tree made here needs no root")
-        if self.root != "given" and self.reference is not None:
-            raise ValueError(f"got root {self.root} with tree {self.tree}, which has its root")
         given = [name for name in WITH_THE_TABLE if getattr(self, name)]
         if self.simulate is not None and given:
             raise ValueError(

@@ -57,9 +57,14 @@ class Finetuning(Training):
     """Networks per fold with different seeds, averaged; auto trains at least as many."""
 
     @property
+    def from_scratch(self) -> bool:
+        """Whether nothing that was pretrained is used."""
+        return self.start == "scratch"
+
+    @property
     def has_budget(self) -> bool:
-        """Whether `budget_minutes` changes anything."""
-        return self.recipe == "auto" and self.start != "scratch"
+        """Whether `auto` chooses recipes, as far as `budget_minutes` allows."""
+        return self.recipe == "auto" and not self.from_scratch
 
     def budget_s(self, folds: int, samples: int) -> float:
         """Return the seconds that fine-tuning by `auto` may take on `BUDGET_CORES` cores.
@@ -82,7 +87,7 @@ class Finetuning(Training):
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]
     ) -> str | None:
-        """Return what a kernel machine cannot learn of a target; None: it can.
+        """Return what a kernel head cannot learn of a target; None: it can.
 
         Parameters
         ----------
@@ -104,7 +109,7 @@ class Finetuning(Training):
 
     @model_validator(mode="after")
     def _has_an_effect(self) -> Self:
-        if self.start == "scratch" and (self.recipe not in ("auto", "full") or self.inductive):
+        if self.from_scratch and (self.recipe not in ("auto", "full") or self.inductive):
             raise ValueError(
                 f"got start scratch with recipe {self.recipe}, or inductive; expected recipe "
                 "full or auto: without pretraining there is nothing to keep"

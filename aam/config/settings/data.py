@@ -27,10 +27,8 @@ class SimulateSettings(StageSettings):
 
 
 class ImportTreeSettings(StageSettings):
-    """Where the root of a tree lies, and without a file of the user what stands for it."""
+    """What stands for a tree where the user has none."""
 
-    root: Literal["given", "min_variance"]
-    """As in the file, or where the distances to the tips vary least."""
     reference: str | None = None
     """Name of the reference tree; None: the user's file, or one of `digests` that suits."""
     digests: dict[str, str] = {}

@@ -14,7 +14,6 @@ from aam.data.importing.files import (
     report_names,
 )
 from aam.data.importing.ids import describe_matches
-from aam.data.tree_building import root_by_variance
 from aam.data.trees import parse_newick, split_root
 from aam.util.errors import InputError, count_names, first_names, problem
 from aam.util.scikit_bio import NewickFormatError, TreeNode
@@ -22,15 +21,12 @@ from aam.util.scikit_bio import NewickFormatError, TreeNode
 logger = logging.getLogger(__name__)
 EXPECTED = "a tree: Newick or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted]"
 
-_ROOTING = (
-    "set datasets.<name>.root: min_variance, root it yourself (`qiime phylogeny midpoint-root`), "
-    "or set `tree: null` to build one"
-)
+_ROOTING = "root it (`qiime phylogeny midpoint-root`), or set `tree: null` to build one"
 _ROOTED = "Phylogeny[Rooted]"
 _UNROOTED = "Phylogeny[Unrooted]"
 _KINDS = {
     True: ArtifactKind(_ROOTED, "tree.nwk", {_UNROOTED: _ROOTING}),
-    False: ArtifactKind(_UNROOTED, "tree.nwk", {_ROOTED: "leave out datasets.<name>.root"}),
+    False: ArtifactKind(_UNROOTED, "tree.nwk", {_ROOTED: "name an unrooted tree"}),
 }
 """By whether the root is that of the file."""
 _DECLARED_ROOTED = re.compile(r"\s*\[&R\]", re.IGNORECASE)
@@ -57,7 +53,7 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     path
         Newick, or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted].
     is_rooted
-        Whether to keep the root of the file. If so, an unrooted tree is refused.
+        Whether an unrooted tree is refused.
 
     Raises
     ------
@@ -140,33 +136,25 @@ def cut_tree(
 
 
 def load_cut_tree(
-    path: Path,
-    feature_ids: Sequence[str],
-    other_names: Mapping[str, Sequence[str]] = {},
-    *,
-    is_rooted: bool = True,
+    path: Path, feature_ids: Sequence[str], other_names: Mapping[str, Sequence[str]] = {}
 ) -> TreeNode:
-    """Read a tree of the user, cut it to the features of a table, and root it if that is asked for.
+    """Read a tree of the user and cut it to the features of a table.
 
     Parameters
     ----------
     path
         As for `load_tree`.
     feature_ids, other_names
-        As for `cut_tree`.
-    is_rooted
-        Whether to keep the root of the file. If not, the distances of the tips to the root vary
-        least (`root_by_variance`).
+    return cut_tree(given, feature_ids, path, other_names)
 
     Raises
     ------
     InputError
         The tree cannot be read, or lacks features.
     """
-    given = load_tree(path, is_rooted=is_rooted)
+    given = load_tree(path)
     logger.info("tree of %d tips, %d features", given.count(tips=True), len(feature_ids))
-    cut = cut_tree(given, feature_ids, path, other_names)
-    return cut if is_rooted else root_by_variance(cut)
+    return cut_tree(given, feature_ids, path, other_names)
 
 
 def _named_tips(

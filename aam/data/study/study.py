@@ -65,7 +65,6 @@ class Study:
         tree: Path | None = None,
         metadata: Path | None = None,
         taxonomy: Path | None = None,
-        is_rooted: bool = True,
     ) -> "Study":
         """Read and check all files of a study.
 
@@ -75,8 +74,6 @@ class Study:
             The user's table.
         sequences, tree, metadata, taxonomy
             Further files of the user, where there are any.
-        is_rooted
-            Whether the tree keeps the root of its file.
 
         Raises
         ------
@@ -98,7 +95,7 @@ class Study:
                 taxa = taxonomy_of(taxonomy, feature_ids, counts.other_names)
             outliers: set[str] = set()
             if tree is not None:
-                cut = load_cut_tree(tree, feature_ids, counts.other_names, is_rooted=is_rooted)
+                cut = load_cut_tree(tree, feature_ids, counts.other_names)
                 warn_of_long_branches(cut)
                 for names, _ in outlier_branches(cut):
                     outliers.update(names)

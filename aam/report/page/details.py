@@ -100,7 +100,7 @@ def left_out_sentences(
 
 
 def trains_networks(target: TargetReport) -> bool:
-    """Return whether any network was trained for a target: a kernel machine is fitted at once.
+    """Return whether any network was trained for a target: a kernel head is fitted at once.
 
     Parameters
     ----------

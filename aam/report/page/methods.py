@@ -45,7 +45,7 @@ CITATION = re.compile(rf"\[((?:{KEY})(?:, (?:{KEY}))*)\]")
 """Keys in brackets; those of names, of columns for instance, stay as they are."""
 
 RECIPES = {
-    "kernel": "a kernel machine (support vectors [svm] on the sample embeddings of the encoder, "
+    "kernel": "a kernel head (support vectors [svm] on the sample embeddings of the encoder, "
     "which stays as it is, and on the logarithms of the reads of the study's own ASVs)",
     "frozen": "a small network on the sample embeddings of the encoder, which stays as it is",
     "partial": "the encoder with its upper layers trained further",

@@ -6,6 +6,7 @@ models are trained: nested predictions, which the weights of a fold rest on, com
 Shape suffixes: N samples of the store, L labelled ones, R rows of the store, U ASVs, D width.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,15 +23,23 @@ from aam.inference.asv_cache import embed_asvs_cached, module_digest
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Outputs, Share
 from aam.model.asv_encoders import Architecture
+from aam.model.encoder import set_dropout
+from aam.model.heads import recalibrate_batch_norm, select_evenly
 from aam.model.predictor import Predictor
+from aam.model.store import is_whole, load_config, load_weights
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
+from aam.tasks.finetune.kernel_head_fit import fit_kernel_head
 from aam.tasks.finetune.parallel import ModelKey
 from aam.tasks.finetune.recipe_mixture import MixedRecipes, RecipeMixer
 from aam.tasks.finetune.recipes import affordable_recipes, nested_fits, recipe_settings
 from aam.tasks.finetune.setup import FinetuneSetup
-from aam.tasks.finetune.train_fold import train_or_read
-from aam.train.progress import Record
+from aam.train.checkpoint import Checkpoints
+from aam.train.loop import fit
+from aam.train.precision import PrecisionChoice
+from aam.train.progress import Progress, Record
+from aam.util.atomic import read_json, write_json
 
+logger = logging.getLogger(__name__)
 UNCHANGED = ("frozen", "kernel")
 """Recipes that leave the encoder as it is."""
 
@@ -45,11 +54,11 @@ class CrossValidation:
     def networks(self) -> dict[str, int]:
         """Number of models per fold, by recipe: as the settings say, or what the budget allows."""
         settings = self.setup.settings
-        if settings.recipe == "auto" and settings.start == "pretrained":
+        if settings.has_budget:
             return affordable_recipes(self.setup)
         # An encoder from scratch has learned nothing that could be kept.
         recipe = "full" if settings.recipe == "auto" else settings.recipe
-        # A kernel machine draws nothing: a second one would be the same.
+        # A kernel head draws nothing: a second one would be the same.
         return {recipe: 1 if recipe == "kernel" else settings.networks}
 
     @property
@@ -72,9 +81,9 @@ class CrossValidation:
         keys = []
         for fold in self._folds():
             for recipe, models in self.networks.items():
-                keys += [ModelKey(f"fold{fold}", recipe, number) for number in range(models)]
+                keys += [ModelKey(recipe, fold, number=number) for number in range(models)]
         for recipe, fits in self.inner_fits.items():
-            keys += [ModelKey(f"without{fit.name}", recipe, 0) for fit in fits]
+            keys += [ModelKey(recipe, self._fold_of(fit), without=fit.name) for fit in fits]
         return keys
 
     def train(self, models: Sequence[ModelKey]) -> None:
@@ -108,7 +117,8 @@ class CrossValidation:
         for key, model in self._fold_models(self.models()):
             predictor, records = train_or_read(model)
             if model.inner is not None:
-                collected.nested[key] = model.outputs(predictor, model.inner.rows)
+                outputs = model.outputs(predictor, model.inner.rows)
+                collected.nested[key.recipe, model.inner.name] = outputs
                 continue
             self._collect(collected, key, model, predictor, records)
             if key == reference_key:
@@ -200,37 +210,34 @@ class CrossValidation:
         embeddings = None
         embedded_fold = None
         for key in models:
-            fold, fit = self._find_fold(key)
             # Each inductive fold has an encoder of its own; other folds have the same.
-            if embeddings is None or (self.setup.settings.inductive and fold != embedded_fold):
-                embeddings = self._frozen(fold)
-                embedded_fold = fold
+            if embeddings is None or (self.setup.settings.inductive and key.fold != embedded_fold):
+                embeddings = self._frozen(key.fold)
+                embedded_fold = key.fold
+            fits = {fit.name: fit for fit in self.inner_fits[key.recipe]}
             model = FoldModel(
                 setup=self.setup,
-                fold=fold,
+                fold=key.fold,
                 number=key.number,
+                name=key.file_name(names_recipe=len(self.recipes) > 1),
                 frozen=embeddings.kept_by(key.recipe),
-                recipe=key.recipe if len(self.recipes) > 1 else "",
-                inner=fit,
+                inner=fits[key.without] if key.without else None,
             )
             settings = self._settings(key.recipe, int(model.is_training.sum()))
             yield key, replace(model, setup=replace(self.setup, settings=settings))
 
-    def _find_fold(self, key: ModelKey) -> tuple[int, InnerFit | None]:
-        """Return the fold whose encoder a model starts from, and the model's nested fit, if any."""
-        for fit in self.inner_fits[key.recipe]:
-            if key.part == f"without{fit.name}":
-                # An inductive encoder has not seen its own fold, which has to be one that the fit
-                # leaves out.
-                block = min(fit.predicted)
-                blocks = blocks_of_folds(self.setup.labelled.fold)
-                return min(fold for fold in blocks if blocks[fold] == block), fit
-        return int(key.part.removeprefix("fold")), None
+    def _fold_of(self, fit: InnerFit) -> int:
+        """Return the fold whose encoder the model of a nested fit starts from.
+
+        An inductive encoder has not seen its own fold, which has to be one that the fit leaves out.
+        """
+        blocks = blocks_of_folds(self.setup.labelled.fold)
+        return min(fold for fold in blocks if blocks[fold] == min(fit.predicted))
 
     def _settings(self, recipe: str, samples: int) -> Finetuning:
         """Return the settings of a model that is trained on so many samples."""
         settings = self.setup.settings
-        if settings.recipe == "auto" and settings.start == "pretrained":
+        if settings.has_budget:
             return recipe_settings(self.setup, self._shape, recipe, samples)
         return settings.model_copy(update={"recipe": recipe})
 
@@ -249,7 +256,7 @@ class CrossValidation:
         asv_UD = embed_asvs_cached(encoder, setup.tokens, devices, setup.asvs)
         if not set(UNCHANGED) & set(self.recipes):
             return FrozenEmbeddings(asv_UD)
-        # A kernel machine is fitted to views; a frozen encoder's head sees augmented rows, too.
+        # A kernel head is fitted to views; a frozen encoder's head sees augmented rows, too.
         rows_of_views = setup.store.views * len(setup.store.sample_ids)
         all_rows = len(setup.store.row_view)
         rows = np.arange(all_rows if "frozen" in self.recipes else rows_of_views)
@@ -265,8 +272,8 @@ class _Collected:
     """What the models of a fold predict for the fold."""
     test: dict[ModelKey, Outputs] = field(default_factory=dict)
     """What they predict for the held-out test set."""
-    nested: dict[ModelKey, Outputs] = field(default_factory=dict)
-    """What the models of nested fits predict for their rows."""
+    nested: dict[tuple[str, str], Outputs] = field(default_factory=dict)
+    """What the models of nested fits predict for their rows, by recipe and name of the fit."""
     names: dict[ModelKey, str] = field(default_factory=dict)
     """Name of each model of the folds."""
     directories: dict[str, Path] = field(default_factory=dict)
@@ -297,3 +304,84 @@ class Finished:
     """Embeddings of the samples `trained_on` in view 0, by the encoder of `reference_model`."""
     reference_model: str
     """Name of a model whose encoder is the pretrained one, or of the first, where none is."""
+
+
+def train_or_read(model: FoldModel) -> tuple[Predictor, list[Record]]:
+    """Train a model; one that was finished before is read.
+
+    Parameters
+    ----------
+    model
+        Which of the models of a task this is.
+
+    Returns
+    -------
+    predictor : Predictor
+        The trained model.
+    records : list of dict
+        Its training curves.
+
+    Raises
+    ------
+    InputError
+        See `aam.train.loop.fit` and `fit_kernel_head`.
+    """
+    setup = model.setup
+    fingerprint = f"{setup.fingerprint}-{model.name}"
+    predictor = model.new_predictor()
+    # The curves lie next to the model's folder: they hold times, by which the files of equal models
+    # would differ.
+    history = model.directory.with_name(f"{model.name}.json")
+    finished = _finished_curves(model, history, fingerprint)
+    if finished is not None:
+        logger.info("%s is finished, and is read", model.name)
+        PrecisionChoice(setup.devices).adopt(load_config(model.directory)["optimization"])
+        load_weights(model.directory, predictor)
+        return predictor, finished
+    records = []
+    optimization = None
+    if setup.settings.recipe == "kernel":
+        fit_kernel_head(model, predictor)
+    else:
+        progress = _fit_by_steps(model, predictor, fingerprint)
+        records = progress.history
+        optimization = progress.facts["optimization"]
+    write_json(history, {"fingerprint": fingerprint, "records": records})
+    facts = {"fold": model.fold, "fingerprint": fingerprint, "optimization": optimization}
+    predictor.save(model.directory, {**setup.about, **facts})
+    Checkpoints(setup.work / model.name, fingerprint).clear()
+    return predictor, records
+
+
+def _finished_curves(model: FoldModel, history: Path, fingerprint: str) -> list[Record] | None:
+    """Return the curves of a model that an earlier run finished; None: there is none."""
+    if not (is_whole(model.directory) and history.is_file()):
+        return None
+    written = read_json(history)
+    is_same = load_config(model.directory)["fingerprint"] == fingerprint
+    if not is_same or written.get("fingerprint") != fingerprint:
+        return None
+    records: list[Record] = written["records"]
+    return records
+
+
+def _fit_by_steps(model: FoldModel, predictor: Predictor, fingerprint: str) -> Progress:
+    """Train a predictor step by step, from its last checkpoint where there is one."""
+    setup = model.setup
+    settings = model.setup.settings
+    dataset = model.dataset(predictor)
+    set_dropout(predictor, settings.dropout)
+    log_dir = setup.runtime.log_dir
+    progress = fit(
+        predictor,
+        dataset,
+        settings,
+        devices=setup.devices,
+        options=setup.options,
+        checkpoints=Checkpoints(setup.work / model.name, fingerprint),
+        runtime=replace(setup.runtime, log_dir=log_dir and log_dir / model.name),
+        name=f"fine-tuning, {model.name}",
+    )
+    some_RD = model.embedded(predictor, select_evenly(dataset.samples), setup.devices)
+    recalibrate_batch_norm(predictor.head, some_RD)
+    return progress

@@ -29,7 +29,7 @@ from aam.tasks.finetune.setup import FinetuneSetup
 from aam.util.seeds import seed_of
 
 PREVALENCE = 0.01
-"""Least fraction of the training samples with an ASV whose reads a kernel machine looks at."""
+"""Least fraction of the training samples with an ASV whose reads a kernel head looks at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +60,10 @@ class FoldModel:
         Number of the fold.
     number
         Number of the model, where several differ in their seeds alone.
+    name
+        Name of its folder.
     frozen
         Embeddings that its training leaves as they are.
-    recipe
-        Name of the recipe; empty where a task has one recipe.
     inner
         The fit of the nested cross-validation that this model is; None: it is one of the fold's.
     """
@@ -71,16 +71,9 @@ class FoldModel:
     setup: FinetuneSetup
     fold: int
     number: int
+    name: str
     frozen: FrozenEmbeddings
-    recipe: str = ""
     inner: InnerFit | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of its folder."""
-        part = f"fold{self.fold}" if self.inner is None else f"without{self.inner.name}"
-        further = [self.recipe, str(self.number) if self.number else ""]
-        return "-".join([part, *filter(None, further)])
 
     @property
     def directory(self) -> Path:

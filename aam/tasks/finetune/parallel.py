@@ -10,12 +10,12 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import torch
 
 from aam.config.sections.finetuning import Finetuning
+from aam.data.folds import folder_of_fold
 from aam.distributed.processes import release_device
 from aam.train.memory.meter import host_budget_mb
 from aam.util import log
@@ -26,14 +26,34 @@ from aam.util.run_options import RunOptions
 logger = logging.getLogger(__name__)
 
 
-class ModelKey(NamedTuple):
-    """Which of the models of a task: sorted by recipe, they are of about the same cost."""
+@dataclass(frozen=True)
+class ModelKey:
+    """Which of the models of a task."""
 
-    part: str
-    """`fold<k>`, or `without<name>` of a fit of the nested cross-validation."""
     recipe: str
-    number: int
+    fold: int
+    """Fold whose labels the model has not seen; of a nested fit, the fold whose encoder it starts
+    from, which matters where each fold has one of its own."""
+    without: str = ""
+    """Name of the fit of the nested cross-validation; empty: a model of the fold itself."""
+    number: int = 0
     """Number of the model, where several differ in their seeds alone."""
+
+    @property
+    def part(self) -> str:
+        """Words for what the model has not seen."""
+        return f"without{self.without}" if self.without else folder_of_fold(self.fold)
+
+    def file_name(self, *, names_recipe: bool) -> str:
+        """Return the name of the model's folder and of its curves; nothing is read from it again.
+
+        Parameters
+        ----------
+        names_recipe
+            Whether the task has several recipes, so that their names tell them apart.
+        """
+        further = [self.recipe if names_recipe else "", str(self.number) if self.number else ""]
+        return "-".join([self.part, *filter(None, further)])
 
 
 Models = Sequence[ModelKey]
@@ -93,8 +113,13 @@ def divide_models(models: Models, number: int) -> list[list[ModelKey]]:
     list of list
         Keys of the models of each process.
     """
+    # Models of one recipe take about the same time. In a process, those of a fold follow each
+    # other, so that what they leave as it is is embedded once.
     by_recipe = sorted(models, key=lambda model: model.recipe)
-    return [sorted(by_recipe[first::number]) for first in range(number)]
+    return [
+        sorted(by_recipe[first::number], key=lambda model: (model.part, model.recipe, model.number))
+        for first in range(number)
+    ]
 
 
 def train_in_processes(

@@ -82,7 +82,7 @@ class RecipeMixer:
     outer, test
         What the models of a fold predict for the fold, and for the test set.
     nested
-        What the models of nested fits predict for their rows.
+        What the models of nested fits predict for their rows, by recipe and name of the fit.
     """
 
     setup: FinetuneSetup
@@ -90,7 +90,7 @@ class RecipeMixer:
     inner_fits: Mapping[str, list[InnerFit]]
     outer: Mapping[ModelKey, Outputs]
     test: Mapping[ModelKey, Outputs]
-    nested: Mapping[ModelKey, Outputs]
+    nested: Mapping[tuple[str, str], Outputs]
 
     def mix(self) -> MixedRecipes:
         """Return the predictions mixed by nested weights, and what they are compared with."""
@@ -155,7 +155,7 @@ class RecipeMixer:
                 rows = fit.predicted.get(block)
                 if rows is None:
                     continue
-                outputs = self.nested[ModelKey(f"without{fit.name}", recipe, 0)]
+                outputs = self.nested[recipe, fit.name]
                 point_LC[rows] = outputs.point_NC[np.searchsorted(fit.rows, rows)]
                 is_predicted_L[rows] = True
             by_recipe[recipe] = Outputs(point_LC)
@@ -219,8 +219,7 @@ class RecipeMixer:
         fold_L = self.setup.labelled.fold
         parts = {}
         for fold in self._folds():
-            name = f"fold{fold}"
-            fold_shares = {key: share for key, share in shares.items() if key.part == name}
+            fold_shares = {key: share for key, share in shares.items() if key.fold == fold}
             parts[fold] = _average(self.outer, fold_shares)
         if self.test:
             parts[TEST] = _average(self.test, test_shares)
@@ -241,9 +240,9 @@ def _divide_weights(
     keys = list(models)
     shares = {}
     for key in keys:
-        mixture = mixtures[int(key.part.removeprefix("fold"))]
+        mixture = mixtures[key.fold]
         # The networks of a recipe in a fold divide its weight.
-        networks = sum(other.part == key.part and other.recipe == key.recipe for other in keys)
+        networks = sum(other.fold == key.fold and other.recipe == key.recipe for other in keys)
         shares[key] = Share(
             weight=mixture.weights[key.recipe] / networks,
             temperature=mixture.temperatures[key.recipe],

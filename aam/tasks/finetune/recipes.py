@@ -13,7 +13,7 @@ from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
 from aam.data.folds import TEST
 from aam.data.nested_folds import InnerFit, inner_fits
 from aam.model.asv_encoders import Architecture
-from aam.tasks.finetune.kernel_machine import CANDIDATES, MOST_SAMPLES
+from aam.tasks.finetune.kernel_head_fit import CANDIDATES, MOST_SAMPLES
 from aam.tasks.finetune.setup import PARTS, FinetuneSetup
 from aam.util.flops import trained_flops
 
@@ -104,7 +104,7 @@ def _seconds_of_fits(
 def nested_fits(setup: FinetuneSetup, recipe: str) -> list[InnerFit]:
     """Return the fits that the nested predictions of a recipe come from.
 
-    A kernel machine is fitted without every pair of blocks. What takes minutes to train is fitted
+    A kernel head is fitted without every pair of blocks. What takes minutes to train is fitted
     as seldom as possible. An encoder of an inductive fold has seen all other folds, so that a fit
     serves one block alone.
 

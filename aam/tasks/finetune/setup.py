@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.config.sections.finetuning import Finetuning
 from aam.config.settings.finetuning import FinetuneSettings, TargetSettings
-from aam.data.folds import CATEGORY, OBSERVED, TEST, read_folds, units_of
+from aam.data.folds import CATEGORY, OBSERVED, TEST, folder_of_fold, read_folds, units_of
 from aam.data.stores import SampleStore, TokenStore
 from aam.distributed.devices import AUTO, Devices
 from aam.inference.embed import load_encoder
@@ -25,7 +25,7 @@ from aam.model.store import load_config
 from aam.tasks.finetune.parallel import threads_of_a_model
 from aam.train.options import StepOptions, step_options
 from aam.train.precision import precision_of_encoder
-from aam.util.provenance import settings_digest
+from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
 from aam.util.seeds import seed_of
 
@@ -182,10 +182,10 @@ def encoder_maker(
 
     def pretrained(fold: int, number: int) -> Encoder:
         assert model is not None, "there is a pretrained model"
-        directory = model / f"fold{fold}" if training.inductive else model
+        directory = model / folder_of_fold(fold) if training.inductive else model
         return load_encoder(directory, backend)
 
-    return from_scratch if training.start == "scratch" else pretrained
+    return from_scratch if training.from_scratch else pretrained
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +271,7 @@ class FinetuneSetup:
         code
             Digest of the code of the stage. Checkpoints of other code are not continued.
         origin
-            Which settings and files models are made of (`aam.util.provenance`).
+            Which settings and files models are made of (`aam.util.digests`).
 
         Returns
         -------
@@ -291,7 +291,7 @@ class FinetuneSetup:
         token_store = TokenStore.open(tokens)
         length_bp = token_store.tokens.shape[1]
         precision: str = options.precision
-        if precision == AUTO and training.start == "pretrained":
+        if precision == AUTO and not training.from_scratch:
             assert model is not None, "there is a pretrained model"
             precision = precision_of_encoder(_training_of_encoder(model, training))
         return cls(

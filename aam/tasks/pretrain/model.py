@@ -117,7 +117,7 @@ class PretrainingModel(nn.Module):
         return self.primary or FAITH_PD
 
     @torch.no_grad()
-    def start(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
+    def calibrate_heads(self, batch: Batch, dropout: float, learned: Collection[str]) -> None:
         """Scale distance heads to the mean distance of a batch, then set the dropout.
 
         Without this a run would spend its first hundred steps on finding the scale.

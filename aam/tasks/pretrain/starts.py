@@ -17,8 +17,8 @@ from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, read_weights
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.model import PretrainingModel
+from aam.util.digests import fitting
 from aam.util.errors import problem
-from aam.util.manifest import fitting
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ FROZEN = {"recipe": "frozen"}
         ("datasets.d", {}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "table": "t"}, "`simulate` or `table`"),
         ("datasets.d", {"simulate": {}, "tree": "t"}, "got `tree` with `simulate`"),
-        ("datasets.d", {"table": "t", "root": "min_variance"}, "got root min_variance without"),
+        ("datasets.d", {"table": "t", "root": "min_variance"}, "midpoint-root"),
         ("datasets.d.table", "{dataset}.biom", "got '{dataset}.biom'"),
         ("benchmark.batch_sizes", [], "at least 1"),
         ("benchmark.batch_sizes", [8, 1], "got 1"),

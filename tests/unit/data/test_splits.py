@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
 from aam.data.target_columns import observed_values
-from aam.tasks.pretrain.studies import held_out
+from aam.tasks.pretrain.inputs import held_out
 from aam.util.errors import InputError
 
 names = st.lists(st.text("abc01", min_size=1, max_size=6), min_size=12, max_size=40, unique=True)

@@ -73,10 +73,10 @@ def test_tokens_are_read_as_views_of_the_file(tmp_path):
 
 def test_samples_are_read_as_views_of_the_file(tmp_path):
     path = tmp_path / "samples.arrow"
-    write_samples(path, STORE, {"aam.schema": "1"})
+    write_samples(path, STORE, {"aam.version": "1"})
     opened = SampleStore.open(path)
     gc.collect()
-    write_samples(tmp_path / "again.arrow", opened, {"aam.schema": "1"})
+    write_samples(tmp_path / "again.arrow", opened, {"aam.version": "1"})
     assert (tmp_path / "again.arrow").read_bytes() == path.read_bytes()
     for field in dataclasses.fields(SampleStore):
         value, expected = getattr(opened, field.name), getattr(STORE, field.name)

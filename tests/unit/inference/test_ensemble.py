@@ -26,8 +26,8 @@ from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
 from aam.model.store import REFERENCE, SEEN_ASVS
 from aam.util.atomic import write_json
+from aam.util.digests import MANIFEST, write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import MANIFEST, write_manifest
 
 AGE = Target.fit("regression", ("age",), np.array([["28"], ["52"]]), np.ones(2, bool))
 SITES = np.array([["gut"], ["skin"], ["tongue"]])
@@ -346,7 +346,7 @@ def test_models_of_a_fold_are_explained_by_their_share_of_the_log_odds(saved, tm
         module_digest(one) for one in saved[1].predictors[:2]
     ]
     assert list(found.values()) == [0.75, 0.5]
-    with pytest.raises(InputError, match="no folder fold1;"):
+    with pytest.raises(InputError, match="no model of fold 1;"):
         fold_models(folder, 1)
 
 

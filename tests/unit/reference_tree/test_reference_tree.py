@@ -27,8 +27,8 @@ from aam.reference_tree.phylogeny import ReferencePhylogeny
 from aam.reference_tree.reading import AS_IS, Reading, recognize_reading
 from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree, place_sequences
 from aam.util.atomic import read_json
+from aam.util.digests import MANIFEST, digests_in
 from aam.util.errors import InputError
-from aam.util.manifest import MANIFEST, digests_in
 from aam.util.scikit_bio import TreeNode
 
 LENGTH = 40

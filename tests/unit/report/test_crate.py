@@ -11,9 +11,9 @@ from aam.cli import main
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.util.atomic import read_json, write_text
-from aam.util.digests import write_digests
+from aam.util.digests import file_digest, provenance
 from aam.util.log import WORK_WORDS
-from aam.util.provenance import file_digest, provenance
+from aam.util.records import write_digests
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LICENSE = "https://spdx.org/licenses/CC0-1.0"

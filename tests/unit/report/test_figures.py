@@ -28,6 +28,7 @@ from aam.evaluate.task_report import (
 from aam.learners.conformal import cross_intervals
 from aam.report.figures import bars, distances, importance, rarefaction, task
 from aam.report.figures import history as training
+from aam.report.labels import taxon_name
 
 BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
@@ -337,3 +338,16 @@ def test_classes_have_their_own_order_and_none_is_left_out_of_a_legend(tmp_path,
     _, recall, roc, *_ = figures[0].axes
     for texts in (recall.get_yticklabels(), roc.get_legend().get_texts()):
         assert [text.get_text().split()[0] for text in texts] == words
+
+
+@pytest.mark.parametrize(
+    ("taxon", "name"),
+    [
+        ("k__Bacteria; p__Firmicutes; f__X; g__; s__", "f__X"),
+        ("d__Bacteria;g__Rothia;s__Rothia_mucilaginosa", "g__Rothia s__Rothia_mucilaginosa"),
+        ("Unassigned", "Unassigned"),
+        ("k__; p__", "k__; p__"),
+    ],
+)
+def test_a_taxon_is_called_by_its_last_named_rank(taxon, name):
+    assert taxon_name(taxon) == name

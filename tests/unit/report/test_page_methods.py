@@ -123,7 +123,7 @@ def test_a_sentence_is_there_where_it_was_done(given, part):
         "rarefied to 1000 reads per sample (2 draws)",
         "host_age (a regression of 200 samples) was predicted in 5-fold",
         "5-fold cross-validation, samples of one host in one fold",
-        "In this analysis, AAM was a kernel machine (support vectors",
+        "In this analysis, AAM was a kernel head (support vectors",
         "trained on this study without labels for 100 steps",
         "integrated gradients",
         "draws of whole groups of samples",
@@ -158,7 +158,7 @@ def test_a_task_is_named_by_its_columns_and_kind():
 
 def test_a_kernel_machine_is_named_where_one_was_used():
     report = regression(training={"recipes": NETWORK})
-    assert "kernel machine" not in written(reports=(report,))
+    assert "kernel head" not in written(reports=(report,))
     assert REFERENCES["svm"] not in written(reports=(report,))
     assert REFERENCES["svm"] in written()
 

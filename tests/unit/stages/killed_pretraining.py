@@ -20,7 +20,7 @@ import aam.train.loop
 from aam.config.settings.training import PretrainSettings
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 OUTPUTS = ("model", "scores", "history", "embeddings", "asvs", "pairs")

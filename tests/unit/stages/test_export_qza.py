@@ -14,7 +14,7 @@ from aam.config.result_paths import exports
 from aam.data.importing.files import ArtifactKind, read_artifact
 from aam.distances.store import read_distances, write_faith_pd
 from aam.stages.export_qza import export_artifact
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.qiime2 import LAYOUTS
 
 FILES = """VERSION checksums.md5 data/distance-matrix.tsv metadata.yaml provenance/VERSION

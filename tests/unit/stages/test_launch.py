@@ -20,8 +20,8 @@ from aam.distributed.processes import World
 from aam.stages import pretrain
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.atomic import read_json
+from aam.util.digests import provenance
 from aam.util.errors import InputError
-from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
 PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")

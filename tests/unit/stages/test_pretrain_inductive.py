@@ -21,10 +21,10 @@ from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
-from aam.tasks.pretrain import inductive
+from aam.tasks.pretrain import run as run_of_pretraining
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.atomic import read_json
-from aam.util.provenance import provenance
+from aam.util.digests import provenance
 from aam.util.run_options import RunOptions
 
 UNLABELLED = "002"
@@ -114,8 +114,8 @@ def test_no_member_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
 
 def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkeypatch, tmp_path):
     """Killed in a cleanup, between a model and its facts, and before the second fold."""
-    finished, given, train = tmp_path / "work" / "finished", [], inductive.train
-    written = inductive.write_json
+    finished, given, train = tmp_path / "work" / "finished", [], run_of_pretraining.train
+    written = run_of_pretraining.write_json
 
     def spy(settings, prepared, devices, checkpoints, runtime, name):
         given.append((name.split()[-1], runtime))
@@ -126,12 +126,12 @@ def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkey
             raise KeyboardInterrupt
         written(path, content)
 
-    monkeypatch.setattr(inductive, "train", spy)
+    monkeypatch.setattr(run_of_pretraining, "train", spy)
     shutil.copytree(encoders["encoders"] / "fold0", finished / "fold0")
     (finished / "fold0" / "model.safetensors").unlink()
     limit = {"deadline": time.time() + 1000.0, "log_dir": tmp_path / "work" / "notes"}
     with monkeypatch.context() as patched:
-        patched.setattr(inductive, "write_json", killed)
+        patched.setattr(run_of_pretraining, "write_json", killed)
         for dies_at in ("fold0", "fold1"):
             with pytest.raises(KeyboardInterrupt):
                 run(study, tmp_path, inputs, **limit)

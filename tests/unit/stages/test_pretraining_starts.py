@@ -23,9 +23,8 @@ from aam.model.store import KNOWN_ASVS
 from aam.stages.pretrain import pretrain_encoder
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.util.atomic import read_json, write_json
+from aam.util.digests import provenance, write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import write_manifest
-from aam.util.provenance import provenance
 from aam.util.run_options import RunOptions
 
 

@@ -21,11 +21,11 @@ from aam.distances.in_batch import BatchDistances
 from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
-from aam.tasks.pretrain import true_distances
+from aam.tasks.pretrain import preparation
 from aam.train.loop import TimeIsUp
 from aam.util.atomic import read_json, write_json
+from aam.util.digests import write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import write_manifest
 
 BYTES = ("pairs", "embeddings", "asvs", "model/model.safetensors", "model/config.json")
 
@@ -200,7 +200,7 @@ def test_a_training_with_subsampled_rows_is_cut_and_goes_on_to_the_same_bytes(
 
 
 def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(true_distances, "DISTANCES_FRACTION", 0.0)
+    monkeypatch.setattr(preparation, "DISTANCES_FRACTION", 0.0)
     with pytest.raises(InputError, match=r"Hint: set pretraining.targets: batch"):
         study.pretrain(tmp_path)
     assert not (tmp_path / "work").exists()
@@ -208,8 +208,8 @@ def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):
 
 def test_a_limit_of_memory_is_kept_by_all_processes_together():
     left_mb = 2.0**10
-    held_gb = true_distances.held_mb(torch.device("cpu")) / 2**10
-    one, four = (true_distances.room(held_gb + left_mb / 2**10, number) for number in (1, 4))
+    held_gb = preparation.held_mb(torch.device("cpu")) / 2**10
+    one, four = (preparation.room(held_gb + left_mb / 2**10, number) for number in (1, 4))
     assert one == pytest.approx(4 * four, rel=0.1)
     assert one < left_mb * 2**20
-    assert true_distances.room(held_gb / 2, 1) == 0
+    assert preparation.room(held_gb / 2, 1) == 0

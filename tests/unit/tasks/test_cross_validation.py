@@ -11,7 +11,7 @@ from aam.inference.asv_cache import module_digest
 from aam.inference.embed import embed_samples
 from aam.model.batch import CATEGORIES
 from aam.model.predictor import load_predictor
-from aam.tasks.finetune import cross_validation, recipes, train_fold
+from aam.tasks.finetune import cross_validation, recipes
 from aam.tasks.finetune.fold_model import FoldModel, FrozenEmbeddings
 from aam.util.atomic import write_json
 from aam.util.run_options import RunOptions
@@ -251,8 +251,8 @@ def test_asv_embeddings_made_before_train_the_same_model(new_task, deeper, tmp_p
     # Not the weights: attention is blind to some, which rounding alone moves.
     points, losses = [], []
     for setup, known in ((task.setup, frozen), (elsewhere, FrozenEmbeddings())):
-        model = FoldModel(setup, 0, 0, known)
-        predictor, history = train_fold.train_or_read(model)
+        model = FoldModel(setup, 0, 0, "fold0", known)
+        predictor, history = cross_validation.train_or_read(model)
         points.append(model.outputs(predictor, np.arange(9)).point_NC)
         losses.append([record["value"] for record in history if "loss" in record["name"]])
     np.testing.assert_allclose(points[0], points[1], rtol=1e-3)

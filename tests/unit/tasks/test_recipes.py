@@ -53,7 +53,7 @@ def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
 def test_the_cheapest_recipe_is_trained_whatever_the_budget(setup, monkeypatch):
     own = setup(budget_minutes=1e-9)
     assert affordable_recipes(own) == {"kernel": 1}
-    # As a kernel machine of many samples is not.
+    # As a kernel head of many samples is not.
     seconds = {"kernel": 50, "partial": 10, "full": 30}
     monkeypatch.setattr(recipes, "seconds", lambda setup, shape, own, samples: seconds[own.recipe])
     assert affordable_recipes(own) == {"partial": 1}

@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils._pytree import tree_flatten
 
 from aam.train.checkpoint import BEST, KEPT, Checkpoints
+from aam.util.digests import write_manifest
 from aam.util.errors import InputError
-from aam.util.manifest import write_manifest
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]

@@ -1,12 +1,15 @@
 """Digests beside files: what was damaged since it was written, and what the user replaced."""
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 
-from aam.util import digests
-from aam.util.digests import check_digests, claim, forget_digests, user_digests, write_digests
+from aam.util import records
+from aam.util.digests import file_digest, provenance, settings_digest
 from aam.util.errors import InputError
+from aam.util.records import check_digests, claim, forget_digests, user_digests, write_digests
 
 
 def test_what_a_stage_wrote_is_known_again(tmp_path):
@@ -34,6 +37,20 @@ def test_what_a_stage_wrote_is_known_again(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folds.tsv", "model"]
 
 
+def test_what_a_job_has_checked_is_named_without_being_read_again(tmp_path, monkeypatch):
+    file, folder = tmp_path / "folds.tsv", tmp_path / "model"
+    file.write_text("sample-id\tfold\n")
+    folder.mkdir()
+    (folder / "weights").write_bytes(bytes(100))
+    write_digests([file, folder])
+    check_digests([file, folder])
+    models = settings_digest({"parts": [file_digest(folder)] * 2})
+    expected = {"folds": file_digest(file), "models": models}
+    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("a file was read again"))
+    found = provenance({}, {"folds": file, "models": [folder, folder]})
+    assert json.loads(found["aam.inputs"]) == expected
+
+
 def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     results, file = tmp_path / "results", tmp_path / "table.tsv"
     results.mkdir()
@@ -43,7 +60,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     first = user_digests(files, results)
     assert list(first) == ["table"]
     read = []
-    monkeypatch.setattr(digests, "file_digest", lambda path: read.append(path) or "new")
+    monkeypatch.setattr(records, "file_digest", lambda path: read.append(path) or "new")
     assert user_digests(files, results) == first
     assert read == []
     (tmp_path / "older").write_text("two")
@@ -51,7 +68,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     (tmp_path / "older").replace(file)
     assert user_digests(files, results) == {"table": "new"}
     assert read == [file]
-    (results / digests.CACHE).write_text("{")
+    (results / records.CACHE).write_text("{")
     assert user_digests({"table": str(file)}, results) == {"table": "new"}
     assert user_digests({"table": str(file)}, tmp_path / "nowhere") == {"table": "new"}
     assert not (tmp_path / "nowhere").exists()
@@ -88,7 +105,7 @@ def test_results_of_another_checkout_are_refused(tmp_path):
         InputError, match="or run the command in .*one; if that is this one, .* delete"
     ):
         claim(results, other)
-    (results / digests.CHECKOUT).unlink()
+    (results / records.CHECKOUT).unlink()
     claim(results, other)
 
 

@@ -55,8 +55,8 @@ class TrainingSamples:
     """Parts that settings are chosen on; none: the first of each is taken."""
 
 
-def fit_machine(model: FoldModel, predictor: Predictor) -> None:
-    """Fit a head that is a kernel machine to the means of the store's views.
+def fit_kernel_head(model: FoldModel, predictor: Predictor) -> None:
+    """Fit a kernel head to the means of the store's views.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ def fit_machine(model: FoldModel, predictor: Predictor) -> None:
     )
     # On several threads BLAS adds up in another order.
     with threadpool_limits(1):
-        fit_kernel_machine(head, predictor.target, samples)
+        fit_support_vectors(head, predictor.target, samples)
 
 
-def fit_kernel_machine(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
+def fit_support_vectors(head: KernelHead, target: Target, samples: TrainingSamples) -> None:
     """Fit the head of a predictor for one column; its ASVs are set already.
 
     Support vectors (Cortes & Vapnik 1995; libsvm, Chang & Lin 2011) predict numbers with least

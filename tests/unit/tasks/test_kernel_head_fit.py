@@ -8,8 +8,8 @@ from sklearn.svm import SVC, SVR
 
 from aam.data.target import Target
 from aam.model.kernel_head import ABSENT, KernelHead, KernelShape, log_reads
-from aam.tasks.finetune import kernel_machine
-from aam.tasks.finetune.kernel_machine import TrainingSamples, fit_kernel_machine
+from aam.tasks.finetune import kernel_head_fit
+from aam.tasks.finetune.kernel_head_fit import TrainingSamples, fit_support_vectors
 from aam.util.errors import InputError
 
 SITES = ("gut", "oral", "skin")
@@ -29,7 +29,7 @@ def numbers():
 def fitted(samples: TrainingSamples, target: Target) -> KernelHead:
     shape = KernelShape(len(samples.value_TE), samples.log_TP.shape[1], 8)
     head = KernelHead(shape, samples.embedding_TD.shape[1], samples.value_TE.shape[1])
-    fit_kernel_machine(head, target, samples)
+    fit_support_vectors(head, target, samples)
     return head
 
 
@@ -45,8 +45,8 @@ def target_of(kind: str) -> Target:
 
 
 def test_a_number_is_that_of_support_vectors_on_the_same_kernel(numbers, monkeypatch):
-    monkeypatch.setattr(kernel_machine, "WEIGHTS", (0.5,))
-    monkeypatch.setattr(kernel_machine, "COSTS", (3.0,))
+    monkeypatch.setattr(kernel_head_fit, "WEIGHTS", (0.5,))
+    monkeypatch.setattr(kernel_head_fit, "COSTS", (3.0,))
     head = fitted(numbers, target_of("regression"))
     assert bool(head.gaussian), "a curve is no plane"
     own = numbers.embedding_TD - numbers.embedding_TD.mean(axis=0)
@@ -80,7 +80,7 @@ def test_classes_have_a_machine_each_and_scaled_logits(numbers, missing):
             alone.set_params(C=cost).fit(likeness_TT, code == 0).decision_function(likeness_TT),
             found[:, 0],
         )[0, 1]
-        for cost in kernel_machine.COSTS
+        for cost in kernel_head_fit.COSTS
     ]
     assert max(scores) > 1 - 1e-6, "a temperature alone lies between both"
 
@@ -111,7 +111,7 @@ def test_classes_of_one_part_each_keep_their_logits(numbers):
 
 
 def test_a_machine_of_too_many_samples_is_refused(new_task, monkeypatch):
-    monkeypatch.setattr(kernel_machine, "MOST_SAMPLES", 5)
+    monkeypatch.setattr(kernel_head_fit, "MOST_SAMPLES", 5)
     with pytest.raises(InputError, match="got kernel with 6 training samples; expected at most 5"):
         new_task(recipe="kernel").run()
 
