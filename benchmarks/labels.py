@@ -14,7 +14,7 @@ import argparse
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from aam.data.folds import read_folds
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import find_branches, read_tree
-from aam.distances.store import read_distances
+from aam.distances.store import distance_rows
 from aam.learners.baselines.problem import Prediction, Problem, fit_predict, leave_parts_out, search
 from aam.learners.baselines.registry import suitable_baselines
 from aam.util.seeds import generator
@@ -112,8 +112,11 @@ def read_problem(results: Path, name: str, kind: str) -> tuple[Problem, list[str
     folds = folds[folds.index.isin(store.sample_ids)]
     row_of_sample = {sample: row for row, sample in enumerate(store.sample_ids)}
     rows = np.array([row_of_sample[sample] for sample in folds.index])
-    ids, matrix = read_distances(results / "unifrac/unweighted/view0.parquet")
-    order = {sample: row for row, sample in enumerate(ids)}
+    names, rows_of_groups = zip(
+        *distance_rows(results / "unifrac/unweighted/view0.parquet"), strict=True
+    )
+    matrix = np.concatenate(rows_of_groups)
+    order = {sample: row for row, sample in enumerate(chain.from_iterable(names))}
     at = [order[sample] for sample in folds.index]
     is_number = kind == "regression"
     target = folds["observed"].to_numpy(np.float64 if is_number else np.str_)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from aam.data.table import FeatureTable
 from aam.distances import engines
 from aam.distances.engines import ScikitBio
 from aam.distances.packages import Ssu, UnifracPackage, import_fault
+from aam.distances.store import distance_rows
 from aam.simulate import birth_death_tree
 
 SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
@@ -70,3 +72,9 @@ def compute(engine, table, tree, metric, alpha=0.5):
     given = METRICS[metric].parameters_in({"alpha": alpha})
     with engine.compute(table, tree, metric, given) as found:
         return np.asarray(found[:], dtype=np.float64)
+
+
+def read_distances(path: Path) -> tuple[list[str], np.ndarray]:
+    """Return the sample IDs of a file of distances, and its whole matrix."""
+    names, rows = zip(*distance_rows(path), strict=True)
+    return [name for part in names for name in part], np.concatenate(rows)

@@ -72,25 +72,6 @@ def write_distances(
             writer.write_table(pa.table(columns, schema=schema), row_group_size=ROW_GROUP)
 
 
-def read_distances(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Read a whole matrix of distances.
-
-    Parameters
-    ----------
-    path
-        A file of `write_distances`.
-
-    Returns
-    -------
-    sample_ids : list of str
-        In the order of rows and columns.
-    distances : numpy.ndarray
-        float32 [N, N].
-    """
-    names, rows = zip(*distance_rows(path), strict=True)
-    return [name for part in names for name in part], np.concatenate(rows)
-
-
 def read_ids(path: Path) -> list[str]:
     """Return the sample IDs of a file of this module, in the order of rows and columns.
 

@@ -47,6 +47,32 @@ PROFILES = {
 }
 """Profiles by the address that ends in their version."""
 SNAKEMAKE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
+ALWAYS: tuple[Entity, ...] = (
+    {
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "about": {"@id": ROOT},
+        "conformsTo": [{"@id": RO_CRATE}, {"@id": list(PROFILES)[-1]}],
+    },
+    {
+        "@id": SNAKEMAKE,
+        "@type": "ComputerLanguage",
+        "name": "Snakemake",
+        "url": {"@id": "https://snakemake.readthedocs.io"},
+        "identifier": {"@id": "https://doi.org/10.1093/bioinformatics/bts480"},
+    },
+    {
+        "@id": f"{COPIES}/workflow/",
+        "@type": "Dataset",
+        "name": "workflow",
+        "description": "The Snakefile with its rules, scripts, environments and captions.",
+    },
+    *(
+        {"@id": url, "@type": "CreativeWork", "name": name, "version": url.rpartition("/")[2]}
+        for url, name in PROFILES.items()
+    ),
+)
+"""What every crate says: what it follows, and what its workflow is written in."""
 SOFTWARE = ("numpy", "scipy", "pandas", "pyarrow", "scikit-bio", "scikit-learn", "torch")
 """Packages whose versions can change a result."""
 FORMATS = {
@@ -107,8 +133,7 @@ def write_crate(
     """
     outputs = [path for path in _outputs(results) if is_asked_for(path.relative_to(results))]
     check_digests(outputs)
-    table_record = _table_record(results)
-    metadata_record = _metadata_record(results)
+    table_record, metadata_record = _records(results)
     readers = {"table": table_record, "sequences": table_record, "metadata": metadata_record}
     input_files = [_input(name, path, readers.get(name, {})) for name, path in inputs.items()]
     started, ended = _times(results)
@@ -128,6 +153,17 @@ def write_crate(
         "endTime": ended.isoformat(timespec="seconds"),
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
+    snakefile = {
+        "@id": WORKFLOW,
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "name": "Attention All Microbes",
+        "description": "From a feature table to cross-validated predictions of sample metadata.",
+        "version": __version__,
+        "license": "https://spdx.org/licenses/BSD-3-Clause",
+        "encodingFormat": "text/plain",
+        "programmingLanguage": {"@id": SNAKEMAKE},
+        "softwareRequirements": _references(software),
+    }
     data = [*input_files, *config_files, *output_files]
     root = {
         "@id": ROOT,
@@ -142,7 +178,7 @@ def write_crate(
         "mentions": {"@id": action["@id"]},
         "hasPart": [{"@id": WORKFLOW}, {"@id": f"{COPIES}/workflow/"}, *_references(data)],
     }
-    graph = [_descriptor(), root, *_workflow(software), action, *data, *software, *_profiles()]
+    graph = [root, snakefile, action, *data, *software, *ALWAYS]
     write_json(results / METADATA, {"@context": CONTEXT, "@graph": graph})
     return results / METADATA
 
@@ -159,16 +195,12 @@ def _outputs(results: Path) -> list[Path]:
     return outputs
 
 
-def _table_record(results: Path) -> Record:
-    """Return what the imported table says of its own making."""
+def _records(results: Path) -> tuple[Record, Record]:
+    """Return what the imported table and the imported metadata say of their own making."""
     with h5py.File(results / "inputs" / "table.biom") as handle:
-        return json.loads(handle.attrs["generated-by"])
-
-
-def _metadata_record(results: Path) -> Record:
-    """Return what the imported metadata say of their own making."""
+        table = json.loads(handle.attrs["generated-by"])
     fields = pq.read_schema(results / "inputs" / "metadata.parquet").metadata
-    return {key.decode(): value.decode() for key, value in fields.items()}
+    return table, {key.decode(): value.decode() for key, value in fields.items()}
 
 
 def _versions(outputs: Sequence[Path], records: Sequence[Record]) -> str:
@@ -266,51 +298,6 @@ def _program(name: str, address: str, number: str) -> Entity:
         "url": address,
         "softwareVersion": number,
     }
-
-
-def _workflow(software: Sequence[Entity]) -> list[Entity]:
-    """Describe the workflow, its other files, and its language."""
-    language = {
-        "@id": SNAKEMAKE,
-        "@type": "ComputerLanguage",
-        "name": "Snakemake",
-        "url": {"@id": "https://snakemake.readthedocs.io"},
-        "identifier": {"@id": "https://doi.org/10.1093/bioinformatics/bts480"},
-    }
-    workflow = {
-        "@id": WORKFLOW,
-        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-        "name": "Attention All Microbes",
-        "description": "From a feature table to cross-validated predictions of sample metadata.",
-        "version": __version__,
-        "license": "https://spdx.org/licenses/BSD-3-Clause",
-        "encodingFormat": "text/plain",
-        "programmingLanguage": {"@id": SNAKEMAKE},
-        "softwareRequirements": _references(software),
-    }
-    folder = {
-        "@id": f"{COPIES}/workflow/",
-        "@type": "Dataset",
-        "name": "workflow",
-        "description": "The Snakefile with its rules, scripts, environments and captions.",
-    }
-    return [workflow, folder, language]
-
-
-def _descriptor() -> Entity:
-    return {
-        "@id": METADATA,
-        "@type": "CreativeWork",
-        "about": {"@id": ROOT},
-        "conformsTo": [{"@id": RO_CRATE}, {"@id": list(PROFILES)[-1]}],
-    }
-
-
-def _profiles() -> list[Entity]:
-    return [
-        {"@id": url, "@type": "CreativeWork", "name": name, "version": url.rpartition("/")[2]}
-        for url, name in PROFILES.items()
-    ]
 
 
 def _references(entities: Sequence[Entity]) -> list[Entity]:

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from aam.util.errors import InputError
 from benchmarks import accelerator
 
 
@@ -47,9 +46,3 @@ def test_a_specification_is_timed_model_by_model(specify, stand_in, instead_of_p
     assert models == {(2, 16), (2, 32)}
     assert {step["pretraining"]["epochs"] for step in steps} == {1}
     assert {step["optimization"]["precision"] for step in steps} == {"fp32", "bf16", "tf32"}
-
-
-def test_an_unknown_key_of_the_configuration_is_the_users(specify, tmp_path):
-    asked = specify(changes={"benchmark": {"repeets": 2}})
-    with pytest.raises(InputError, match="repeets"):
-        accelerator.main([asked, str(tmp_path / "out")])

@@ -13,6 +13,7 @@ from unifrac_cases import (
     needs_package,
     needs_ssu,
     random_case,
+    read_distances,
     table_of,
 )
 
@@ -106,7 +107,7 @@ def study(tmp_path) -> UnifracStudy:
 
 
 def read(path: Path, metric: str):
-    return (store.read_faith_pd if METRICS[metric].per_sample else store.read_distances)(path)
+    return (store.read_faith_pd if METRICS[metric].per_sample else read_distances)(path)
 
 
 def numpy_engine(metric: str):
@@ -177,7 +178,7 @@ def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path
     options = ["-m", f"{metric}_fp64", "-r", "hdf5_fp32", "--pcoa", "0", "-a", "0.5"]
     study.ssu(tmp_path / "d.h5", *options)
     path = study.whole(metric, engine="ssu")
-    sample_ids, found = store.read_distances(path)
+    sample_ids, found = read_distances(path)
     with h5py.File(tmp_path / "d.h5") as file:
         assert [name.decode() for name in file["order"][()]] == sample_ids == study.sample_ids
         assert np.array_equal(found, file["matrix"][()])
@@ -196,7 +197,7 @@ def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path
 def test_neither_jobs_nor_threads_change_a_byte_of_products(tmp_path, samples):
     study = UnifracStudy(tmp_path, samples)
     path = study.whole("unweighted", engine="products")
-    sample_ids, found = store.read_distances(path)
+    sample_ids, found = read_distances(path)
     assert sample_ids == study.sample_ids
     assert np.allclose(found, compute(ScikitBio(), *study.case, "unweighted"), rtol=0, atol=1e-7)
     expected = path.read_bytes()
@@ -279,7 +280,7 @@ def test_undefined_distances_are_the_users_problem(study):
 @pytest.mark.parametrize("metric", ["unweighted", "bray_curtis"])
 def test_one_sample_has_no_pair_to_check(study, metric):
     write_biom(study.inputs["table"], table_of([[1, 2]], study.case[0].feature_ids[:2]), {})
-    assert store.read_distances(study.whole(metric))[1].tolist() == [[0.0]]
+    assert read_distances(study.whole(metric))[1].tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize(("samples", "wanted"), [(2, 50), (5, 10), (2000, 50)])

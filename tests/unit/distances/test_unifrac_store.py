@@ -4,6 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unifrac_cases import read_distances
 
 from aam.distances import store, stripes
 from aam.distances.stripes import Joined, StripeMatrix, Stripes
@@ -40,7 +41,7 @@ def stripes_of(matrix: np.ndarray, start: int, stop: int, kind=Stripes) -> Strip
 def test_what_is_written_is_read_and_the_file_is_the_documented_one(tmp_path, samples):
     matrix, path = distances(samples), tmp_path / "a.parquet"
     store.write_distances(path, ids(samples), matrix, {"b": "1", "a": "2"})
-    sample_ids, read = store.read_distances(path)
+    sample_ids, read = read_distances(path)
     assert sample_ids == ids(samples)
     assert read.dtype == np.float32
     assert np.array_equal(read, matrix)
@@ -84,7 +85,7 @@ def test_a_block_of_rows_is_in_memory_at_a_time(tmp_path, monkeypatch):
     stripes.write_part(tmp_path / "p.parquet", whole, {})
     store.write_distances(tmp_path / "d.parquet", ids(700), StripeMatrix(whole), {})
     assert whole.asked == 2 * [range(0, 256), range(256, 512), range(512, 700)]
-    assert np.array_equal(store.read_distances(tmp_path / "d.parquet")[1], matrix)
+    assert np.array_equal(read_distances(tmp_path / "d.parquet")[1], matrix)
     with stripes.open_parts([tmp_path / "p.parquet"]) as [part]:
         read, groups = part._file.read_row_groups, []
         monkeypatch.setattr(

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 import skbio
 import yaml
+from unifrac_cases import read_distances
 
 from aam.config.configuration import load
 from aam.config.result_paths import exports
 from aam.data.importing.files import ArtifactKind, read_artifact
-from aam.distances.store import read_distances, write_faith_pd
+from aam.distances.store import write_faith_pd
 from aam.stages.export_qza import export_artifact
 from aam.util.digests import provenance
 from aam.util.qiime2 import LAYOUTS
