@@ -6,48 +6,44 @@ from typing import TYPE_CHECKING
 from aam.version import __version__
 
 if TYPE_CHECKING:
-    from aam.api import Model, PretrainedEncoder
-    from aam.inference.first_answer import FirstAnswer
+    from aam.inference.pretrained import PretrainedEncoder
+    from aam.inference.task_predictor import TaskPredictor
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
 __all__ = ["__version__", "encoder", "load", "reference"]
 
 
-def load(directory: str | Path) -> "Model | FirstAnswer":
-    """Rebuild what a task was answered with, to predict other tables.
+def load(directory: str | Path) -> "TaskPredictor":
+    """Read what a task was answered with, to predict other tables.
 
     Parameters
     ----------
     directory
-        Below `results/<dataset>`: `finetune/<model>/<task>/model`, the fine-tuned models of a task;
-        `finetune/<model>/<task>/super_learner`, these and the baselines; or
-        `first/<task>/super_learner`, the baselines alone.
+        Below `results/<dataset>`: `answers/<task>/<model>/super_learner`, the networks of a model
+        and the baselines; `answers/<task>/first/super_learner`, the baselines alone, which take no
+        PyTorch; or `finetune/<model>/<task>/model`, the networks alone.
 
     Returns
     -------
-    aam.api.Model or aam.inference.first_answer.FirstAnswer
-        The latter where there are no models; it takes no PyTorch.
+    aam.inference.task_predictor.TaskPredictor
+        Ready to predict.
 
     Raises
     ------
     InputError
-        The directory holds no model, or one of its files is missing, damaged or of a version that
-        this package cannot read.
+        The directory holds nothing that predicts, or one of its files is missing, damaged or of a
+        version that this package cannot read.
     """
     # Here, because it takes long: the workflow and the importers do without it.
-    from aam.inference.first_answer import FirstAnswer
+    from aam.inference.task_predictor import TaskPredictor
 
-    folder = Path(directory).expanduser()
-    if FirstAnswer.is_in(folder):
-        return FirstAnswer.load(folder)
-    # Models alone take torch.
-    from aam.api import Model
-
-    return Model.load(folder)
+    return TaskPredictor.load(directory)
 
 
 def encoder(directory: str | Path) -> "PretrainedEncoder":
-    """Rebuild a pretrained encoder, to embed other tables (see `aam.api.PretrainedEncoder`).
+    """Rebuild a pretrained encoder, to embed other tables.
+
+    `aam.inference.pretrained.PretrainedEncoder` has its methods.
 
     Parameters
     ----------
@@ -59,7 +55,7 @@ def encoder(directory: str | Path) -> "PretrainedEncoder":
     InputError
         When the directory holds no pretrained model, or one of another version.
     """
-    from aam.api import PretrainedEncoder
+    from aam.inference.pretrained import PretrainedEncoder
 
     return PretrainedEncoder.load(directory)
 

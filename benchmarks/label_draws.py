@@ -34,6 +34,7 @@ from scipy.sparse import csr_array
 from aam import cli
 from aam.config import slices
 from aam.config.configuration import Config, load
+from aam.config.names import FIRST
 from aam.data import nested_folds
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.importing.table import load_table
@@ -48,23 +49,21 @@ from aam.data.predictions import (
 )
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.evaluate import bootstrap
-from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.task_report import TaskReport
 from aam.learners.baselines import decision_trees
-from aam.learners.kept_task import KeptTask
 from aam.report.labels import shorten
 from aam.report.page.files import PageFile, PageFiles
 from aam.stages.baselines import fit_baselines
 from aam.stages.export_qza import WRITERS
-from aam.stages.first_super_learner import keep_baselines
 from aam.stages.folds import divide_into_folds
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.plot import draw_figures
-from aam.stages.predict_first import predict_by_baselines
+from aam.stages.predict import predict_table
 from aam.stages.rarefy import rarefy_table
 from aam.stages.score import score_task
 from aam.stages.summary import write_summary
+from aam.stages.super_learner import keep_super_learner
 from aam.util.errors import InputError
 from aam.util.notes import Note, collect_notes
 
@@ -278,9 +277,11 @@ def _files(folder: Path) -> dict[str, Path]:
         "dropped": "dropped.tsv", "metadata": "metadata.parquet", "view": "view0.biom",
         "view_dropped": "view0.dropped.tsv", "folds": "folds.tsv", "members": "members.tsv",
         "baselines": "baselines.tsv", "nested": "nested.parquet", "other": "other.tsv",
-        "scores": "results/first/t/scores.json", "intervals": "results/first/t/intervals.tsv",
-        "figure": "results/figures/first/t/predictions.svg",
-        "kept": "results/first/t/super_learner", "digest": "results/first/t/super_learner.json",
+        "scores": "results/answers/t/first/scores.json",
+        "intervals": "results/answers/t/first/intervals.tsv",
+        "figure": "results/figures/answers/t/first/predictions.svg",
+        "kept": "results/answers/t/first/super_learner",
+        "digest": "results/answers/t/first/super_learner.json",
         "predicted": "results/predict/first/t/super_learner/other.tsv",
         "summary": "results/first.md", "page": "results/first.html",
         "notes": "results/notes/table.tsv", "metadata_notes": "results/notes/metadata.tsv",
@@ -446,21 +447,21 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         **fitted,
         folds=files["folds"],
         metadata=files["metadata"],
-        task=ScoredTask.read(slices.first(config, "mine", "t")),
+        settings=slices.score(config, "t", FIRST),
         scores_out=files["scores"],
         intervals_out=files["intervals"],
     )
-    keep_baselines(
+    keep_super_learner(
         **fitted,
         **study,
         views=[files["view"]],
         sequences=files["sequences"],
         table=files["table"],
-        task=KeptTask.read(slices.first_super_learner(config, "mine", "t")),
+        settings=slices.super_learner(config, "t", FIRST),
         directory_out=files["kept"],
         digest_out=files["digest"],
     )
-    predict_by_baselines(
+    predict_table(
         model=files["kept"],
         table=files["other"],
         predictions_out=files["predicted"],

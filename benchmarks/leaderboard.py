@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, studentized_range
 
 from aam.config.baselines import CONSTANTS
+from aam.config.names import FIRST
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.table import write_biom
@@ -94,10 +95,10 @@ def scores(results: Path) -> pd.DataFrame:
     score of guessing, the interval of the super learner and the coverage are those of the task.
     """
     reports: dict[tuple[str, str], Path] = {}
-    for pattern in ("*/first/*/scores.json", "*/finetune/*/*/scores.json"):
-        for path in sorted(results.glob(pattern)):
-            dataset = path.relative_to(results).parts[0]
-            reports[dataset, path.parent.name] = path
+    paths = sorted(results.glob("*/answers/*/*/scores.json"))
+    for path in sorted(paths, key=lambda path: path.parent.name != FIRST):
+        dataset, _, task, *_ = path.relative_to(results).parts
+        reports[dataset, task] = path
     rows = []
     for (dataset, _), path in sorted(reports.items()):
         rows += _rows(dataset, TaskReport.read(path))

@@ -25,8 +25,8 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from aam.config.baselines import CONSTANTS
-from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import Comparison, Guessing, NetworkTraining, TaskReport
+from aam.config.settings.tasks import SampleGroups, ScoreSettings, TrainingFacts
+from aam.evaluate.task_report import Comparison, Guessing, TaskReport
 from aam.evaluate.task_scores import Networks, report_task
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -107,28 +107,29 @@ def claims(task: Problem) -> dict[str, Any]:
     is_nested = nested["baseline"] == MODEL
     own = predictions[is_model].drop(columns="baseline")
     networks = Networks(
-        model="base",
         predictions=own,
         nested=nested[is_nested].drop(columns="baseline"),
         recipes=own.assign(recipe=MODEL, weight=1.0),
-        training=NetworkTraining(
-            recipe=MODEL,
-            start="scratch",
-            labels=1.0,
-            evaluation="inductive",
-            start_directory=None,
-        ),
     )
     names = [f"s{row}" for row in range(len(task.group))]
     report, _ = report_task(
-        ScoredTask(
-            names={"dataset": "null", "model": "base", "task": "noise"},
+        ScoreSettings(
+            dataset="null",
+            task="noise",
+            answer="base",
             kind=task.kind,
-            column="noise",
+            columns=["noise"],
             classes=None,
             bounds=(None, None),
-            report_by=(),
-            structure={"column": None, "stated": True},
+            report_by=[],
+            structure=SampleGroups(column=None, stated=True),
+            training=TrainingFacts(
+                recipe=MODEL,
+                start="scratch",
+                labels=1.0,
+                evaluation="inductive",
+                start_directory=None,
+            ),
         ),
         networks=networks,
         baselines=predictions[~is_model],

@@ -62,7 +62,7 @@ def prepare(study: Path, folder: Path) -> None:
 def claims(results: Path) -> pd.DataFrame:
     """Return the claims of every first answer, a row each."""
     rows = []
-    for path in sorted(results.glob("*/first/*/scores.json")):
+    for path in sorted(results.glob("*/answers/*/first/scores.json")):
         report = TaskReport.read(path)
         rows.append({"task": report.task, **claims_of(report)})
     return pd.DataFrame(rows)

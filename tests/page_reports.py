@@ -5,9 +5,9 @@ from typing import Any
 
 from task_reports import TRAINING, comparison
 
+from aam.config.names import FIRST
 from aam.evaluate.scores import MAIN, SUPER_LEARNER
 from aam.evaluate.task_report import (
-    FIRST,
     CalibratedScores,
     Chosen,
     Coverage,

@@ -39,7 +39,7 @@ class Plot:
     settings: Callable[[Config, str], Mapping[str, Any]] | None = None
     shown: str = "always"
     """always: with the summary; tasks: where models are fine-tuned to tasks; explained: of each
-    task whose predictions are explained; first: with the first answers; on_demand."""
+    task whose predictions are explained; answers: with each answer; on_demand."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -70,8 +70,8 @@ PRE = "pretrain/{model}"
 """Folder of a pretrained model below that of a dataset."""
 TASK = "finetune/{model}/{task}"
 """Folder of a task's models."""
-FIRST = "first/{task}"
-"""Folder of a task's first answer."""
+ANSWER = "answers/{task}/{answer}"
+"""Folder of an answer to a task: of its baselines, or of a model's networks and these."""
 PLOTS: dict[str, Plot] = {
     "rarefaction": Plot(
         "Data",
@@ -98,30 +98,23 @@ PLOTS: dict[str, Plot] = {
         ],
         settings=slices.plot_pretraining,
     ),
-    "task": Plot(
+    "finetuning": Plot(
         "Tasks",
-        {
-            "intervals": f"{TASK}/intervals.tsv",
-            "report": f"{TASK}/scores.json",
-            "history": f"{TASK}/history.parquet",
-        },
-        [
-            Figure("history.draw", f"{TASK}/history", "training curves", "finetuning"),
-            Figure("task.draw", f"{TASK}/predictions", "predictions", "predictions"),
-        ],
+        {"history": f"{TASK}/history.parquet"},
+        [Figure("history.draw", f"{TASK}/history", "training curves", "finetuning")],
     ),
-    "first": Plot(
+    "answer": Plot(
         "Tasks",
-        {"intervals": f"{FIRST}/intervals.tsv", "report": f"{FIRST}/scores.json"},
-        [Figure("task.draw", f"{FIRST}/predictions", "predictions", "predictions")],
-        shown="first",
+        {"intervals": f"{ANSWER}/intervals.tsv", "report": f"{ANSWER}/scores.json"},
+        [Figure("task.draw", f"{ANSWER}/predictions", "predictions", "predictions")],
+        shown="answers",
     ),
     "importance": Plot(
         "Tasks",
         {
             "importance": f"{TASK}/importance.tsv",
             "check": f"{TASK}/importance_check.json",
-            "report": f"{TASK}/scores.json",
+            "report": "answers/{task}/{model}/scores.json",
             "tree": "inputs/tree.nwk",
         },
         [Figure("importance.draw", f"{TASK}/importance", "important ASVs", "importance")],

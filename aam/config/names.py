@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 AAM = "AAM"
 """The model, where a configuration has one."""
+FIRST = "first"
+"""Name of the answer to a task by its baselines alone; those of networks have their model's."""
 
 
 def name_models(models: Iterable[str]) -> dict[str, str]:

@@ -5,9 +5,10 @@ from pathlib import Path, PurePath
 
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
+from aam.config.names import FIRST
 from aam.config.slices import has_first, mixes
 
-FIRST_PREDICTIONS = "predict/first/{task}/super_learner"
+FIRST_PREDICTIONS = f"predict/{FIRST}/{{task}}/super_learner"
 """Folder of what the baselines of a task predict for other tables, where there are no models."""
 
 
@@ -30,7 +31,7 @@ def predictions(config: Config, task: str) -> dict[str, dict[str, str]]:
     """
     if not config.models:
         path = f"{FIRST_PREDICTIONS}/{{table}}.tsv"
-        return {path: {"model": "first", "method": "super learner"}}
+        return {path: {"model": FIRST, "method": "super learner"}}
     paths = {}
     for model in config.models:
         paths[f"predict/{model}/{{task}}/{{table}}.tsv"] = {"model": model}
@@ -69,21 +70,20 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
         embeddings = f"pretrain/{model}/embeddings.parquet"
         exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"
         for name in tasks:
-            path = f"finetune/{model}/{name}"
             if config.tasks[name].importance:
-                importance = f"{path}/importance"
+                importance = f"finetune/{model}/{name}/importance"
                 exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
-            exported |= _exports_of_answer(config, name, path, f"predict/{model}/{name}")
+            exported |= _exports_of_answer(config, name, model, f"predict/{model}/{name}")
     if not config.models:
         for name in tasks:
             if has_first(config, name):
                 predicted = FIRST_PREDICTIONS.format(task=name)
-                exported |= _exports_of_answer(config, name, f"first/{name}", predicted)
+                exported |= _exports_of_answer(config, name, FIRST, predicted)
     return exported
 
 
 def _exports_of_answer(
-    config: Config, name: str, folder: str, predicted: str
+    config: Config, name: str, answer: str, predicted: str
 ) -> dict[str, tuple[str, str]]:
     """Return the exports of what is predicted for a task.
 
@@ -93,12 +93,15 @@ def _exports_of_answer(
         The whole configuration.
     name
         Name of the task.
-    folder, predicted
-        Folders of the cross-validated predictions, and of those for other tables.
+    answer
+        Name of the answer.
+    predicted
+        Folder of what is predicted for other tables.
     """
     task = config.tasks[name]
     if len(task.columns) > 1:
         return {}
+    folder = f"answers/{name}/{answer}"
     sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
     for table, section in config.predictions.items():
         if name in section.tasks:
@@ -132,14 +135,17 @@ def is_asked_for(config: Config, dataset: str, path: PurePath) -> bool:
     kind, *names = (part.partition(".")[0] for part in path.parts if part != "figures")
     if not names:
         return True
-    if kind in ("first", "folds", "baselines"):
+    if kind in ("folds", "baselines"):
         return names[0] in tasks
+    if kind == "answers":
+        known = {FIRST, *config.models}
+        return names[0] in tasks and (len(names) == 1 or names[1] in known)
     if kind == "pretrain":
         return names[0] in config.models
     if kind == "finetune":
         return names[0] in config.models and (len(names) == 1 or names[1] in tasks)
     if kind == "predict":
-        known = config.models if config.models else {"first"}
+        known = set(config.models) or {FIRST}
         if names[0] not in known or len(names) < 2:
             return names[0] in known
         *_, table = names
@@ -160,7 +166,23 @@ def left_over_answers(config: Config, dataset: str) -> Iterator[str]:
         Name of the dataset.
     """
     root = Path(config.results_dir) / dataset
-    for folder in sorted([*root.glob("first/*"), *root.glob("finetune/*/*")]):
+    for folder in sorted([*root.glob("answers/*/*"), *root.glob("finetune/*/*")]):
         path = folder.relative_to(root)
         if folder.is_dir() and not is_asked_for(config, dataset, path):
             yield path.as_posix()
+
+
+def older_answers(config: Config, dataset: str) -> Iterator[str]:
+    """Yield the folders of scores that a version of the package before 0.10 wrote, and none reads.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+    """
+    root = Path(config.results_dir) / dataset
+    scored = [*root.glob("first/*/metrics.json"), *root.glob("finetune/*/*/metrics.json")]
+    for path in sorted(scored):
+        yield path.parent.relative_to(root).as_posix()

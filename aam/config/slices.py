@@ -14,9 +14,10 @@ from typing import Any
 from aam.config.baselines import NEED_DISTANCES
 from aam.config.configuration import Config, resolved
 from aam.config.metrics import METRICS
+from aam.config.names import FIRST
 from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.model import EncoderShape
-from aam.config.sections.task import Task
+from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
@@ -310,8 +311,31 @@ def finetune(config: Config, dataset: str, model: str, task: str) -> FinetuneSet
     )
 
 
-def score(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what a score is called, and by what it is reported: nothing that was trained."""
+def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
+    """Return what an answer is called, and by what it is reported: nothing that was trained.
+
+    Parameters
+    ----------
+    answer
+        `aam.config.names.FIRST`, or the name of a model.
+    """
+    section = config.tasks[task]
+    return tasks.ScoreSettings(
+        dataset=section.dataset,
+        task=task,
+        answer=answer,
+        kind=section.kind,
+        columns=section.columns,
+        classes=section.classes,
+        bounds=section.bounds,
+        report_by=section.report_by,
+        structure=_structure(section.folds),
+        training=None if answer == FIRST else _training(config, section.dataset, answer, task),
+    )
+
+
+def _training(config: Config, dataset: str, model: str, task: str) -> tasks.TrainingFacts:
+    """Return how the networks of a model are trained, as far as their scores say it."""
     training = resolved(config, "finetuning", task=task)
     # An encoder from scratch sees the samples of training alone.
     unseen = training.inductive or training.from_scratch
@@ -319,22 +343,13 @@ def score(config: Config, dataset: str, model: str, task: str) -> Slice:
     directory = None
     if chain and not training.from_scratch:
         directory = chain[-1].directory
-    return {
-        **_scored(config, task),
-        "names": {"dataset": dataset, "model": model, "task": task},
-        "training": {
-            "recipe": training.recipe,
-            "start": training.start,
-            "labels": training.labels,
-            "evaluation": "inductive" if unseen else "transductive",
-            "start_directory": None if directory is None else str(directory),
-        },
-    }
-
-
-def first(config: Config, dataset: str, task: str) -> Slice:
-    """Return what the scores of the first answer are called, and by what they are reported."""
-    return {**_scored(config, task), "names": {"dataset": dataset, "task": task}}
+    return tasks.TrainingFacts(
+        recipe=training.recipe,
+        start=training.start,
+        labels=training.labels,
+        evaluation="inductive" if unseen else "transductive",
+        start_directory=None if directory is None else str(directory),
+    )
 
 
 def has_first(config: Config, task: str) -> bool:
@@ -342,32 +357,14 @@ def has_first(config: Config, task: str) -> bool:
     return config.tasks[task].baselines != []
 
 
-def _scored(config: Config, task: str) -> Slice:
-    """Return what the scores of any method on a task depend on."""
-    section = config.tasks[task].plain()
-    return {
-        **{key: section[key] for key in ("kind", "column", "classes", "bounds", "report_by")},
-        "structure": _structure(section["folds"]),
-    }
-
-
-def _structure(folds: Mapping[str, Any]) -> Slice:
+def _structure(folds: Folds) -> tasks.SampleGroups:
     """Return which column keeps samples together, and whether the user said so or that none does.
 
     Folds that a column names are groups: what is left out together belongs together. Groups that
     are False say that every sample is of its own.
     """
-    column = folds["column"] if folds["groups"] is None else folds["groups"]
-    return {"column": column or None, "stated": column is not None}
-
-
-def super_learner(config: Config, dataset: str, model: str, task: str) -> Slice:
-    """Return what the baselines and the rarefaction of another table take."""
-    return {
-        "names": {"dataset": dataset, "model": model, "task": task},
-        **baselines(config, task).plain(),
-        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
-    }
+    column = folds.column if folds.groups is None else folds.groups
+    return tasks.SampleGroups(column=column or None, stated=column is not None)
 
 
 def mixes(config: Config, task: str) -> bool:
@@ -376,13 +373,22 @@ def mixes(config: Config, task: str) -> bool:
     return resolved(config, "finetuning", task=task).labels == 1 and methods != []
 
 
-def first_super_learner(config: Config, dataset: str, task: str) -> Slice:
-    """Return what the baselines and the rarefaction of another table take, without a model."""
-    return {
-        "names": {"dataset": dataset, "task": task},
-        **baselines(config, task).plain(),
-        "rarefaction": resolved(config, "rarefaction", dataset=dataset).plain(),
-    }
+def super_learner(config: Config, task: str, answer: str) -> tasks.SuperLearnerSettings:
+    """Return what the baselines and the rarefaction of another table take.
+
+    Parameters
+    ----------
+    answer
+        `aam.config.names.FIRST`, or the name of a model.
+    """
+    dataset = config.tasks[task].dataset
+    return tasks.SuperLearnerSettings(
+        **dict(baselines(config, task)),
+        dataset=dataset,
+        task=task,
+        answer=answer,
+        rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
+    )
 
 
 def explain(config: Config, task: str) -> tasks.ExplainSettings:

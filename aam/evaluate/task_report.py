@@ -19,8 +19,6 @@ from aam.util.errors import problem
 Role = Literal["network", "super learner", "baseline"]
 """What a method is: networks of a model, all methods mixed, or one that trains no network."""
 Kind = Literal["regression", "classification", "ordinal"]
-FIRST = "first"
-"""Name of the answer by baselines alone."""
 
 
 class ReportPart(BaseModel):
@@ -184,17 +182,16 @@ class Recipe(ReportPart):
 
 
 class NetworkTraining(ReportPart):
-    """How the networks of a model were trained."""
+    """How the networks of a model were trained, and what their parts predict of a target.
+
+    The first fields are those of `aam.config.settings.tasks.TrainingFacts`.
+    """
 
     recipe: str
     start: str
     labels: float
-    """The keys of the section `finetuning`."""
     evaluation: Literal["inductive", "transductive"]
-    """Whether pretraining saw the reads of the samples that are predicted."""
     start_directory: str | None
-    """Directory of a pretrained model that the encoder started from, which may have seen any
-    samples. None: it started from initial weights."""
     recipes: dict[str, Recipe] = {}
     unnested: Unnested | None = None
     """None: no recipes are mixed."""
@@ -341,7 +338,7 @@ class TaskReport(ReportPart):
 
     task: str
     answer: str
-    """`FIRST` where baselines alone answer, else the name of the model."""
+    """`aam.config.names.FIRST` where baselines alone answer, else the name of the model."""
     kind: Kind
     classes: tuple[str, ...] | None
     """Classes in their order; None: they have none, or numbers are predicted."""

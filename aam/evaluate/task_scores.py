@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from aam.config.baselines import CONSTANTS
+from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.data.confounding import confounders
 from aam.data.folds import units_of
 from aam.data.metadata import metadata_column
@@ -31,10 +31,8 @@ from aam.evaluate.method_scores import (
     score_folds,
     score_with_calibration,
 )
-from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
 from aam.evaluate.task_report import (
-    FIRST,
     Chosen,
     Comparison,
     Confounder,
@@ -72,28 +70,17 @@ INTERVALS = (
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """What the networks of a model predict for a task, and how they were trained.
+    """What the networks of a model predict for a task: the tables of `aam.stages.finetune`."""
 
-    Attributes
-    ----------
-    model
-        Name of the model.
-    predictions, nested, recipes
-        What `aam.stages.finetune` writes: cross-validated predictions, nested ones, and the
-        predictions and weights of each recipe.
-    training
-        How they were trained, without what is different for each target.
-    """
-
-    model: str
     predictions: pd.DataFrame
+    """Cross-validated predictions."""
     nested: pd.DataFrame
     recipes: pd.DataFrame
-    training: NetworkTraining
+    """Predictions and weights of each recipe."""
 
 
 def report_task(
-    task: ScoredTask,
+    task: ScoreSettings,
     *,
     networks: Networks | None,
     baselines: pd.DataFrame,
@@ -107,7 +94,7 @@ def report_task(
     Parameters
     ----------
     task
-        What is predicted, what it is called, and by what scores are reported.
+        What is predicted, what the answer is called, and by what scores are reported.
     networks
         None: baselines alone answer.
     baselines, nested_baselines
@@ -129,7 +116,7 @@ def report_task(
     baselines = _order_classes(baselines, task.classes)
     tables = by_baseline(baselines)
     learners = learners_by_target(baselines, _order_classes(nested_baselines, task.classes))
-    columns = [task.column] if isinstance(task.column, str) else task.column
+    columns = task.columns
     network_of = {} if networks is None else _split_networks(task, networks)
     targets = []
     parts = []
@@ -148,8 +135,8 @@ def report_task(
         targets.append(target_report)
         parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
     report = TaskReport(
-        task=task.names["task"],
-        answer=FIRST if networks is None else networks.model,
+        task=task.task,
+        answer=task.answer,
         kind=task.kind,
         classes=None if task.classes is None else tuple(task.classes),
         bounds=task.bounds,
@@ -169,8 +156,9 @@ class _Network:
     training: NetworkTraining
 
 
-def _split_networks(task: ScoredTask, networks: Networks) -> dict[str, _Network]:
+def _split_networks(task: ScoreSettings, networks: Networks) -> dict[str, _Network]:
     """Return what networks predict of each target, and how they were trained."""
+    assert task.training is not None, "networks are trained somehow"
     nested = by_target(_order_classes(networks.nested, task.classes))
     recipes = by_target(networks.recipes)
     network_of = {}
@@ -179,15 +167,15 @@ def _split_networks(task: ScoredTask, networks: Networks) -> dict[str, _Network]
         if UNNESTED in table:
             flattered = table.assign(predicted=table[UNNESTED])
             unnested = _score_unnested(task.kind, table, flattered)
-        described = {
-            "recipes": _score_recipes(task.kind, recipes[target]),
-            "unnested": unnested,
-            "draws": _score_draws(task.kind, table),
-        }
         network_of[target] = _Network(
-            name=networks.model,
+            name=task.answer,
             learner=Learner(table, nested.get(target, NO_NESTED)),
-            training=networks.training.model_copy(update=described),
+            training=NetworkTraining(
+                **task.training.plain(),
+                recipes=_score_recipes(task.kind, recipes[target]),
+                unnested=unnested,
+                draws=_score_draws(task.kind, table),
+            ),
         )
     return network_of
 
@@ -211,7 +199,7 @@ class _Method:
 
 
 def _report_target(
-    task: ScoredTask,
+    task: ScoreSettings,
     column: str,
     *,
     network: _Network | None,
@@ -253,7 +241,7 @@ def _report_target(
         structure=_describe_structure(group.loc[samples["sample-id"]], task.structure),
         rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
         # The seed names no model: all models of a task are resampled alike.
-        seed=seed_of("bootstrap", task.names["dataset"], task.names["task"]),
+        seed=seed_of("bootstrap", task.dataset, task.task),
     )
     methods = _score_methods(scoring, network, baselines, learners)
     leading = _find_leading(methods)
@@ -406,16 +394,16 @@ class _Scoring:
         return report.model_copy(update={"comparisons": comparisons})
 
 
-def _describe_structure(group: pd.Series, settings: Mapping[str, Any]) -> Structure:
-    """Return the groups of scored samples; `settings` are `column` and `stated`."""
+def _describe_structure(group: pd.Series, known: SampleGroups) -> Structure:
+    """Return the groups of scored samples, by what is known of them."""
     names = group.to_numpy(np.str_)
     named = names[names != ""]
     groups = len(np.unique(named))
     return Structure(
-        column=settings["column"],
+        column=known.column,
         groups=groups or None,
         independent=groups == len(named),
-        stated=settings["stated"],
+        stated=known.stated,
     )
 
 
@@ -444,17 +432,16 @@ def _score_draws(kind: str, predictions: pd.DataFrame) -> Draws | None:
 
 
 def _find_confounders(
-    task: ScoredTask, samples: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
+    task: ScoreSettings, samples: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
 ) -> tuple[Confounder, ...]:
     """Return the metadata columns that predict a target among the scored samples."""
     target = samples.set_index("sample-id")["observed"]
-    columns = task.column
     found = confounders(
         pd.to_numeric(target) if task.kind == "regression" else target,
         metadata.loc[target.index],
         kind=task.kind,
-        exclude=[columns] if isinstance(columns, str) else columns,
-        seed=seed_of("confounders", task.names["dataset"], task.names["task"]),
+        exclude=task.columns,
+        seed=seed_of("confounders", task.dataset, task.task),
         groups=group.loc[target.index],
     )
     return tuple(Confounder(**one) for one in found)

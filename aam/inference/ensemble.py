@@ -41,7 +41,7 @@ def predict_table(
     metadata: pd.DataFrame | None = None,
     where: str = "the table",
 ) -> pd.DataFrame:
-    """Predict another table by the models alone, as `aam.api.Model.predict` does.
+    """Predict another table by the models alone, without calibration.
 
     Parameters
     ----------

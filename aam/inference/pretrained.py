@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import pandas as pd
 import torch
 
 from aam.config.metrics import METRICS
@@ -17,7 +18,7 @@ from aam.config.references import REFERENCES
 from aam.data.table import FeatureTable
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.tables import rarefy_views
+from aam.inference.tables import rarefy_views, read_table
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
@@ -29,8 +30,8 @@ ROWS_AT_ONCE = 128
 
 
 @dataclass(frozen=True, eq=False)
-class TableEmbedder:
-    """An encoder with the heads of the distances that it learned."""
+class PretrainedEncoder:
+    """A pretrained encoder, for tables of any study of its region: what `aam.encoder` returns."""
 
     encoder: Encoder
     heads: Mapping[str, DistanceHead]
@@ -47,7 +48,7 @@ class TableEmbedder:
 
         Returns
         -------
-        TableEmbedder
+        PretrainedEncoder
             In evaluation mode.
 
         Raises
@@ -70,6 +71,84 @@ class TableEmbedder:
                 build = partial(distance_head, encoder.shape, metric)
                 heads[metric] = rebuild(directory, build, f"distances.{metric}.")
             return cls(encoder, heads, KnownAsvs.from_model(directory))
+
+    def embed(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        *,
+        depth: int | None = None,
+        threads: int | None = None,
+    ) -> pd.DataFrame:
+        """Embed every sample.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+        depth
+            Reads that are drawn of every sample first; shallower ones are left out. None: all are
+            taken as they are, and samples of unlike depth differ by that, too.
+        threads
+            Cores to use; None: as many as torch takes by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index `sample-id`, one column per number of the embedding.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, or no sample is deep enough.
+        """
+        counts, texts = read_table(table, sequences)
+        cores = threads or torch.get_num_threads()
+        names, sample_ND = self.embed_table(counts, texts, depth, cores)
+        return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))
+
+    def distances(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        metric: str = "unweighted",
+        *,
+        depth: int | None = None,
+        threads: int | None = None,
+    ) -> pd.DataFrame:
+        """Predict the distance between every two samples. No tree is needed.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+        metric
+            One of the distances that the encoder learned, a name in `aam.config.metrics.METRICS`.
+        depth
+            Reads that are drawn of every sample first; shallower ones are left out. None: all are
+            taken as they are, and samples of unlike depth differ by that, too.
+        threads
+            Cores to use; None: as many as torch takes by itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Symmetric, zero on the diagonal, samples by samples.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, no sample is deep enough, or the
+            encoder did not learn the metric.
+        """
+        self.head(metric)
+        frame = self.embed(table, sequences, depth=depth, threads=threads)
+        distance_NN = self.pairwise_distances(torch.tensor(frame.to_numpy()), metric)
+        return pd.DataFrame(distance_NN.numpy(), index=frame.index, columns=frame.index)
 
     def head(self, metric: str) -> DistanceHead:
         """Return the head of a metric.

@@ -1,6 +1,6 @@
 """A task's models and baselines, mixed, for other tables: baselines are fitted again to kept reads.
 
-Without models it is the baselines alone that are mixed: see `aam.inference.first_answer`.
+Without models it is the baselines alone that are mixed: see `aam.inference.task_predictor`.
 
 Shape suffixes: M other samples, C classes.
 """

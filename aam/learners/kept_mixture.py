@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds
 from aam.data.predictions import CROSS_VALIDATION, TARGET, class_names, write_predictions
 from aam.data.same_reads import Fingerprints
@@ -68,13 +69,9 @@ def mix_targets(
 def mixture_settings(
     mixtures: Mapping[str, Mixture],
     mixed: pd.DataFrame,
+    settings: SuperLearnerSettings,
     *,
     model: str | None,
-    kind: str,
-    classes: Sequence[str] | None,
-    bounds: Sequence[float | None],
-    seed: int,
-    rarefaction: Mapping[str, Any],
     provenance: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what the settings of a directory say of its mixture.
@@ -85,18 +82,10 @@ def mixture_settings(
         The mixture for other tables, by target.
     mixed
         The cross-validated predictions of the mixture.
+    settings
+        What is predicted, and how another table is rarefied.
     model
         Name of the model among the learners; None: there is none.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    classes
-        Classes in their order; None: those of the predictions.
-    bounds
-        Least and largest number that can be predicted; None: no bound.
-    seed
-        Seed of the baselines that draw.
-    rarefaction
-        Depth, seed and views of the draws of another table.
     provenance
         Where the mixture comes from (`aam.util.digests`).
 
@@ -108,11 +97,11 @@ def mixture_settings(
     return {
         "format": FORMAT,
         "model": model,
-        "classes": classes or class_names(mixed),
-        "kind": kind,
-        "bounds": bounds,
-        "seed": seed,
-        "rarefaction": rarefaction,
+        "classes": settings.classes or class_names(mixed),
+        "kind": settings.kind,
+        "bounds": settings.bounds,
+        "seed": settings.seed,
+        "rarefaction": settings.rarefaction,
         "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
         "provenance": dict(provenance),
     }

@@ -1,10 +1,10 @@
-"""Prediction: a task's models applied to another table, ASVs never seen included."""
+"""Prediction: what a task was answered with, applied to another table, new ASVs included."""
 
 import logging
 from pathlib import Path
 
-from aam.api import Model
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS
+from aam.inference.task_predictor import TaskPredictor
 from aam.util.atomic import write_tsv
 from aam.util.notes import collect_notes, write_notes
 
@@ -22,12 +22,12 @@ def predict_table(
     predictions_out: Path,
     notes_out: Path,
 ) -> None:
-    """Predict the samples of a table by the models of a task, which bring their own settings.
+    """Predict the samples of a table by the methods of a task, which bring their own settings.
 
     Parameters
     ----------
     model
-        Folder of the fine-tuned models, or of a super learner with models.
+        Folder of the fine-tuned models, or of a super learner.
     table
         The table: BIOM, TSV or `.qza`.
     sequences
@@ -50,7 +50,8 @@ def predict_table(
         enough reads, or hardly any read is near an ASV of training.
     """
     with collect_notes() as notes:
-        result = Model.load(model).predict(table, sequences, metadata, threads=threads, asvs=asvs)
+        predictor = TaskPredictor.load(model)
+        result = predictor.predict(table, sequences, metadata, threads=threads, asvs=asvs)
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from aam.config.settings.tasks import ScoreSettings
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import NetworkTraining
 from aam.evaluate.task_scores import Networks, report_task
 
 
@@ -22,8 +21,7 @@ def score_task(
     nested_baselines: Path,
     folds: Path,
     metadata: Path,
-    task: ScoredTask,
-    training: NetworkTraining | None = None,
+    settings: ScoreSettings,
     scores_out: Path,
     intervals_out: Path,
     provenance: Mapping[str, str] = {},
@@ -41,10 +39,8 @@ def score_task(
         TSV file of the folds of the task.
     metadata
         Parquet file of the imported metadata.
-    task
-        What is predicted, what it is called, and by what scores are reported.
-    training
-        How the networks were trained; needed where there are predictions of them.
+    settings
+        What is predicted, what the answer is called, and by what scores are reported.
     scores_out
         JSON file to write: an `aam.evaluate.task_report.TaskReport`.
     intervals_out
@@ -56,16 +52,13 @@ def score_task(
     if predictions is not None:
         assert recipes is not None, "fine-tuning writes the predictions of its recipes"
         assert nested is not None, "fine-tuning writes nested predictions"
-        assert training is not None, "networks are trained somehow"
         networks = Networks(
-            model=task.names["model"],
             predictions=read_predictions(predictions),
             nested=pd.read_parquet(nested),
             recipes=read_predictions(recipes),
-            training=training,
         )
     report, intervals = report_task(
-        task,
+        settings,
         networks=networks,
         baselines=read_predictions(baselines),
         nested_baselines=pd.read_parquet(nested_baselines),

@@ -120,6 +120,7 @@ def closing_summary(
     *,
     notes: Sequence[Path] = (),
     left_over: Sequence[str] = (),
+    older: Sequence[str] = (),
 ) -> str:
     """Return what a run ends with, in a few lines.
 
@@ -134,6 +135,8 @@ def closing_summary(
         TSV files of what was decided for the user, of which the cautions are named.
     left_over
         Folders of such tasks, below the folder of the dataset.
+    older
+        Folders of scores that an older version wrote.
 
     Returns
     -------
@@ -145,6 +148,9 @@ def closing_summary(
     if left_over:
         shown = f"{first_few(left_over)} in {page.parent}"
         unasked = [f"Not asked for any more, and not on the page: {shown}"]
+    if older:
+        shown = f"{first_few(older)} in {page.parent}"
+        unasked.append(f"Left over from an older version, and not read: scores of {shown}")
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     answers = list_answers([TaskReport.read(path) for path in scores])

@@ -5,41 +5,41 @@ from pathlib import Path
 
 import pandas as pd
 
+from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds, units_of
-from aam.data.predictions import by_target, read_predictions
-from aam.learners import super_learner as mixing
+from aam.data.importing.sequences import load_sequences
+from aam.data.predictions import GROUP, by_baseline, by_target, read_predictions
+from aam.data.same_reads import fingerprint_samples
+from aam.data.table import read_biom
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
-from aam.learners.kept_task import KeptTask
+from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
 from aam.util.atomic import write_json
-from aam.util.digests import file_digest, settings_digest
+from aam.util.digests import settings_digest
 
 
 def keep_super_learner(
     *,
-    model: Path,
-    digests: Path,
-    predictions: Path,
-    nested: Path,
+    model: Path | None = None,
+    predictions: Path | None = None,
+    nested: Path | None = None,
     baselines: Path,
     nested_baselines: Path,
     folds: Path,
     views: Sequence[Path],
     tree: Path,
     sequences: Path,
-    name: str,
-    task: KeptTask,
+    table: Path,
+    settings: SuperLearnerSettings,
     directory_out: Path,
     digest_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
-    """Write what predicting another table with the mixture of model and baselines takes.
+    """Write what predicting another table with the mixture of all methods takes.
 
     Parameters
     ----------
     model
-        Folder of the fine-tuned models.
-    digests
-        JSON file of their digests.
+        Folder of the fine-tuned models; None: baselines are mixed alone.
     predictions, nested
         What `aam.stages.finetune` writes: predictions (TSV) and nested ones (Parquet).
     baselines, nested_baselines
@@ -52,10 +52,11 @@ def keep_super_learner(
         Newick file with a tip for every ASV.
     sequences
         FASTA file with the sequence of every ASV.
-    name
-        What the model is called.
-    task
-        What is predicted, and how another table is rarefied.
+    table
+        BIOM file of the imported table, by whose reads training samples are recognized where no
+        model does it.
+    settings
+        What is predicted, what the answer is called, and how another table is rarefied.
     directory_out
         Folder to write: see `aam.learners.kept_mixture`.
     digest_out
@@ -63,55 +64,60 @@ def keep_super_learner(
     provenance
         Where the mixture comes from, which is written with it (`aam.util.digests`).
     """
-    learners = _learners(name, predictions, nested, baselines, nested_baselines)
-    mixtures, mixed = mix_targets(learners, units_of(read_folds(folds)["group"]))
-    settings = mixture_settings(
+    fold_table = read_folds(folds)
+    learners = _baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))
+    if predictions is not None and nested is not None:
+        own = read_predictions(predictions)
+        learners = _with_networks(settings.answer, own, pd.read_parquet(nested), learners)
+    units = units_of(fold_table["group"])
+    mixtures, mixed = mix_targets(learners, units)
+    # Probabilities are calibrated by groups, as those of the page are.
+    mixed = mixed.assign(**{GROUP: units.loc[mixed["sample-id"]].to_numpy()})
+    content = mixture_settings(
         mixtures,
         mixed,
-        model=name,
-        kind=task.kind,
-        classes=task.classes,
-        bounds=task.bounds,
-        seed=task.seed,
-        rarefaction=task.rarefaction,
+        settings,
+        model=None if model is None else settings.answer,
         provenance=provenance,
     )
+    fingerprints = None
+    if model is None:
+        labelled = [*fold_table.index[fold_table["fold"] >= 0]]
+        fingerprints = fingerprint_samples(read_biom(table), labelled, load_sequences(sequences))
     write_super_learner(
         directory_out,
-        settings,
+        content,
         mixed,
         folds=folds,
         tree=tree,
         sequences=sequences,
         views=views,
         models=model,
+        fingerprints=fingerprints,
     )
-    read = {"digests": digests, "folds": folds, "tree": tree, "sequences": sequences}
-    files = {key: file_digest(path) for key, path in read.items()}
-    digest = settings_digest({"settings": settings, "files": files})
-    write_json(digest_out, {"digest": digest})
+    # The provenance in the settings has the digests of all inputs.
+    write_json(digest_out, {"digest": settings_digest({"settings": content})})
 
 
-def _learners(
-    model: str, predictions: Path, nested: Path, baselines: Path, nested_baselines: Path
-) -> dict[str, dict[str, mixing.Learner]]:
-    """Return what is mixed, by target and name: the model, then the baselines.
+def _baselines(predictions: pd.DataFrame, nested: pd.DataFrame) -> dict[str, dict[str, Learner]]:
+    """Return the baselines that are mixed, by target and name; a constant where it is alone."""
+    learners = learners_by_target(predictions, nested)
+    if learners:
+        return learners
+    name, parts = next(iter(by_baseline(predictions).items()))
+    return {target: {name: Learner(table, NO_NESTED)} for target, table in parts.items()}
 
-    Parameters
-    ----------
-    model
-        What the model is called.
-    predictions, nested
-        Files of its predictions.
-    baselines, nested_baselines
-        Files of those of the baselines.
-    """
-    nested_by_target = by_target(pd.read_parquet(nested))
-    others = mixing.learners_by_target(
-        read_predictions(baselines), pd.read_parquet(nested_baselines)
-    )
+
+def _with_networks(
+    model: str,
+    predictions: pd.DataFrame,
+    nested: pd.DataFrame,
+    baselines: Mapping[str, Mapping[str, Learner]],
+) -> dict[str, dict[str, Learner]]:
+    """Return what is mixed, by target and name: the networks of a model, then the baselines."""
+    nested_by_target = by_target(nested)
     learners = {}
-    for target, table in by_target(read_predictions(predictions)).items():
-        learner = mixing.Learner(table, nested_by_target[target])
-        learners[target] = {model: learner, **others[target]}
+    for target, table in by_target(predictions).items():
+        learner = Learner(table, nested_by_target[target])
+        learners[target] = {model: learner, **baselines[target]}
     return learners

@@ -17,7 +17,7 @@ STAGES = sorted(
 )
 SCRIPTS = digest.PACKAGE_ROOT.parent / "workflow" / "scripts"
 TRAINING = {
-    *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_first", "explain"),
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
 }
 LEARNING = {"model", "train", "tasks", "inference"}
 FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "targets")}

@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES = (
     *("import_table", "import_tree", "import_metadata", "import_taxonomy", "rarefy"),
     *("rarefaction_curve", "unifrac", "folds", "baselines", "score", "plot", "summary", "describe"),
-    *("first_super_learner", "predict_first", "export_qza"),
+    *("super_learner", "export_qza"),
 )
 """All that run where a configuration has no models."""
 
@@ -30,7 +30,7 @@ def imported_with(*modules: str) -> set[str]:
 
 def test_the_stages_of_the_first_answers_import_no_torch() -> None:
     modules = [f"aam.stages.{stage}" for stage in STAGES]
-    modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["first"].figures]
+    modules += [f"aam.report.figures.{one.draw.split('.')[0]}" for one in PLOTS["answer"].figures]
     imported = imported_with(*modules)
     assert "aam.stages.score" in imported
     assert not {"torch", "lightning_fabric", "aam.model"} & imported

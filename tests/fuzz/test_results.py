@@ -18,7 +18,7 @@ from torch import nn
 
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
-from aam.inference.pretrained import TableEmbedder
+from aam.inference.pretrained import PretrainedEncoder
 from aam.model.asv_encoders import Architecture
 from aam.model.encoder import build_encoder
 from aam.model.heads import distance_head
@@ -107,7 +107,7 @@ KINDS = {
         "fold0/config.json fold1/model.safetensors asvs.txt shares.json "
         "reference.safetensors cross_validation.tsv",
     ),
-    "encoder": (TableEmbedder, f"config.json model.safetensors {KNOWN_ASVS}"),
+    "encoder": (PretrainedEncoder, f"config.json model.safetensors {KNOWN_ASVS}"),
 }
 
 

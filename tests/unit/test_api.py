@@ -12,13 +12,13 @@ from scipy.sparse import csr_array
 from skbio.metadata import SampleMetadata
 
 import aam
-from aam.api import Model
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
 from aam.inference.embed import embed_samples
 from aam.inference.outputs import Share, decode_outputs, raw_outputs
+from aam.inference.task_predictor import TaskPredictor
 from aam.learners.conformal import Calibration, load_calibration
 from aam.model.fusion import Vocabulary
 from aam.model.predictor import Predictor
@@ -105,7 +105,7 @@ def test_a_fresh_process_predicts_what_this_one_does(saved, augmented, devices, 
 
 
 @pytest.fixture(scope="module")
-def model(saved) -> Model:
+def model(saved) -> TaskPredictor:
     return aam.load(str(saved[0]))
 
 
@@ -178,7 +178,7 @@ def test_samples_without_reads_are_named(model, augmented, files, caplog):
 @pytest.mark.parametrize("case", ["age", "few", "site"])
 def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, monkeypatch, case):
     """Read by the reader of QIIME 2 as scikit-bio has it."""
-    bundle = model.bundle
+    bundle = model.networks
     cross_validation, added = {
         "age": (cross_validated(), {"lower", "upper"}),
         "few": (cross_validated().iloc[:5], set()),
@@ -187,8 +187,8 @@ def test_a_file_is_metadata_to_qiime(new_encoder, tiny, files, model, tmp_path, 
     if case == "site":
         predictors = [Predictor(new_encoder(20), SITE, seed=0)]
         bundle = replace(bundle, predictors=predictors, shares=[Share()])
-    chosen = Model(bundle, Calibration.fit(cross_validation))
-    monkeypatch.setattr(Model, "load", lambda path: chosen)
+    chosen = TaskPredictor(bundle.target, bundle, calibration=Calibration.fit(cross_validation))
+    monkeypatch.setattr(TaskPredictor, "load", lambda path: chosen)
     inputs = {"table": files["table.biom"], "sequences": files["sequences.fasta"], "model": None}
     output = tmp_path / "predictions.tsv"
     predict_table(**inputs, predictions_out=output, notes_out=tmp_path / "notes.tsv")
@@ -236,7 +236,8 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     vocabulary = Vocabulary(("host",), (("1", "2"),))
     predictor = Predictor(new_encoder(20), AGE, vocabulary=vocabulary, seed=0)
     seen = frozenset(tiny.sequences.values())
-    model = Model(ModelBundle([predictor], [Share()], 60, 0, 20, seen))
+    bundle = ModelBundle([predictor], [Share()], 60, 0, 20, seen)
+    model = TaskPredictor(bundle.target, bundle)
     index = pd.Index(tiny.table.sample_ids, name="sample-id")
     frame = pd.DataFrame({"host": [1, 2] * 10}, index=index)
     frame.to_csv(tmp_path / "metadata.tsv", sep="\t")

@@ -31,15 +31,15 @@ def times(number: int, jobs: Counter[str]) -> Counter[str]:
     return Counter({name: number * count for name, count in jobs.items()})
 
 
-FIRST = Counter(first_answer=1, plot_first=1)
+FIRST = Counter(score=1, plot_answer=1)
 """The first answer to a task; all are on one page."""
 FIRST_PAGE = Counter(first_page=1)
 FIRSTS = times(2, FIRST) + FIRST_PAGE
 TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
-SCORED = Counter(score=1, plot_task=1, plot_importance=1)
+SCORED = Counter(score=1, plot_answer=1, plot_importance=1)
 """Whether importances are drawn depends on the scores."""
 EXPLAINED = Counter(explain=1, plot_importance=1)
-TRAINED = Counter(finetune=1, explain=1) + SCORED
+TRAINED = Counter(finetune=1, plot_finetuning=1, explain=1) + SCORED
 MIXED = Counter(super_learner=1, predict_super_learner=1)
 PREDICTED = Counter(predict=1) + MIXED
 OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1) + PREDICTED + TRAINED
@@ -291,7 +291,7 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     assert "Download as TSV" in text
     assert text.count("environment is off by") == 2
     assert text.count("site is predicted right in") == 2
-    reports = [TaskReport.read(path) for path in page.parent.glob("finetune/*/*/scores.json")]
+    reports = [TaskReport.read(path) for path in page.parent.glob("answers/*/*/scores.json")]
     targets = [(report.kind, target) for report in reports for target in report.targets]
     encoders = [read_json(path) for path in page.parent.glob("pretrain/*/scores.json")]
     # Those of the first answers, the accuracy of all tasks, importances under a red light, and

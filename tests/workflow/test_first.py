@@ -28,7 +28,7 @@ result.to_csv(found, sep="\\t", float_format="%.9g", lineterminator="\\n")
 
 def test_the_default_run_begins_with_what_the_first_answers_need(fresh: Any) -> None:
     planned = fresh.dry_run(*fresh.configured(), "--", "first")
-    for message in ("Fitting the baselines of site", "Scoring the baselines of environment"):
+    for message in ("Fitting the baselines of site", "Scoring the answer first to environment"):
         assert message in planned
     for network in ("Tokenizing", "Gathering the views", "Pretraining", "Fine-tuning"):
         assert network not in planned
@@ -50,7 +50,6 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
     for name in ("first.html", "report.html"):
         page = (results / name).read_text(encoding="utf-8")
         assert "environment is off by" in page
-        assert "The kernel machine alone" in page
         assert "models: {base: {}}" in page
     assert not (results / "pretrain").exists()
     for task, told in (("environment", "lower"), ("site", "probability:gut")):
@@ -61,7 +60,7 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
         assert told in head
         assert predictions.with_suffix(".qza").is_file()
         # In Python, where torch cannot be imported either.
-        files = [results / "first" / task / "super_learner"]
+        files = [results / "answers" / task / "first" / "super_learner"]
         files += [results / "simulated" / "new_table.biom", checkout.root / "again.tsv"]
         program = [sys.executable, "-c", AGAIN, *map(str, files)]
         subprocess.run(program, check=True, cwd=checkout.root, env=os.environ | environment)
@@ -70,6 +69,7 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
     assert checkout.planned() == {}
     # A model that is added later finds the baselines fitted and scored.
     later = replace(fresh, study={**WITHOUT, "models": TINY["models"]}).planned()
-    made = ("import_table", "rarefy", "unifrac", "folds", "baselines", "first_answer", "plot_first")
+    made = ("import_table", "rarefy", "unifrac", "folds", "baselines")
     assert [rule for rule in made if rule in later] == []
     assert (later["pretrain"], later["finetune"], later["first_page"]) == (2, 4, 1)
+    assert (later["score"], later["plot_answer"]) == (4, 4), "those of the networks"

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 RESULTS = [
     f"results/demo/{path}"
     for path in (
-        "finetune/base/environment/scores.json",
+        "answers/environment/base/scores.json",
         "finetune/base/environment/importance.tsv",
         "predict/base/environment/newcomers.tsv",
     )

@@ -17,7 +17,7 @@ from aam.config.figures import PLOTS
 from aam.config.configuration import load, resolved
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
-from aam.config.names import AAM
+from aam.config.names import AAM, FIRST
 from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.records import claim, user_digests
@@ -91,9 +91,10 @@ def gpus(wildcards, processes=1):
     """Return how many GPUs a job counts for.
 
     Zero where this machine does the work and has none: as many training runs as the cores allow
-    then run side by side.
+    then run side by side. An answer of baselines alone needs none.
     """
-    return 0 if works_here() and not accelerated() else processes
+    has_none = works_here() and not accelerated()
+    return 0 if has_none or wildcards.get("answer") == FIRST else processes
 
 
 def all_cores(wildcards):

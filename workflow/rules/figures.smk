@@ -43,7 +43,7 @@ for name, plot in PLOTS.items():
             result(f"logs/{job_of(name)}.log"),
         benchmark:
             result(f"benchmarks/{job_of(name)}.tsv")
-        priority: FIRST_ANSWER_PRIORITY if plot.shown == "first" else 0
+        priority: FIRST_ANSWER_PRIORITY if plot.shown == "answers" else 0
         localrule: True
         conda:
             ENVIRONMENT

@@ -4,7 +4,8 @@ Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`,
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
 of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`nested.parquet`, `digests.json`, `recipes.tsv`, `scores.json`, `intervals.tsv`, `history.parquet`.
+`nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `intervals.tsv`,
+where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
 """
 
 
@@ -108,20 +109,19 @@ rule finetune:
 
 rule score:
     input:
-        predictions=result("finetune/{model}/{task}/predictions.tsv"),
-        recipes=result("finetune/{model}/{task}/recipes.tsv"),
-        nested=result("finetune/{model}/{task}/nested.parquet"),
+        unpack(network_predictions),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
     output:
-        scores=result("finetune/{model}/{task}/scores.json"),
-        intervals=result("finetune/{model}/{task}/intervals.tsv"),
+        scores=result("answers/{task}/{answer}/scores.json"),
+        intervals=result("answers/{task}/{answer}/intervals.tsv"),
     log:
-        result("logs/score/{model}/{task}.log"),
+        result("logs/score/{task}/{answer}.log"),
     benchmark:
-        result("benchmarks/score/{model}/{task}.tsv")
+        result("benchmarks/score/{task}/{answer}.tsv")
+    priority: FIRST_ANSWER_PRIORITY
     conda:
         ENVIRONMENT
     threads: 1
@@ -130,10 +130,10 @@ rule score:
         runtime=60,
     params:
         settings=lambda wildcards: slices.score(
-            CONFIG, wildcards.dataset, wildcards.model, wildcards.task
-        ),
+            CONFIG, wildcards.task, wildcards.answer
+        ).plain(),
         code=script_digest("score"),
     message:
-        f"Scoring {MODEL} on {{wildcards.task}}"
+        "Scoring the answer {wildcards.answer} to {wildcards.task}"
     script:
         "../scripts/score.py"

@@ -202,11 +202,46 @@ def starting_model(wildcards):
 
 def frozen_asvs(wildcards):
     """Return the embeddings of all ASVs, where a task uses them as pretraining left them."""
+    model = wildcards.get("model") or wildcards.answer
     training = resolved(CONFIG, "finetuning", task=wildcards.task)
-    if training.from_scratch or training.recipe == "full" or training.inductive:
+    is_trained = training.from_scratch or training.recipe == "full"
+    if model == FIRST or is_trained or training.inductive:
         return {}
     path = "pretrain/{model}/asvs.safetensors"
-    return {"asvs": result(path, dataset=wildcards.dataset, model=wildcards.model)}
+    return {"asvs": result(path, dataset=wildcards.dataset, model=model)}
+
+
+def network_files(wildcards, **names):
+    """Return files of fine-tuning by name, or none where baselines alone answer."""
+    if wildcards.answer == FIRST:
+        return {}
+    path = "finetune/{model}/{task}"
+    task = wildcards.task
+    folder = result(path, dataset=wildcards.dataset, model=wildcards.answer, task=task)
+    return {key: f"{folder}/{name}" for key, name in names.items()}
+
+
+def network_predictions(wildcards):
+    """Return what the networks of an answer predict."""
+    return network_files(
+        wildcards,
+        predictions="predictions.tsv",
+        recipes="recipes.tsv",
+        nested="nested.parquet",
+    )
+
+
+def mixed_networks(wildcards):
+    """Return the networks of an answer, and what a super learner mixes of their predictions."""
+    files = network_files(
+        wildcards,
+        digests="digests.json",
+        predictions="predictions.tsv",
+        nested="nested.parquet",
+    )
+    # A directory has no checksum: see `starting_model`.
+    models = network_files(wildcards, model="model")
+    return {**{key: ancient(path) for key, path in models.items()}, **files}
 
 
 def prediction_files(wildcards):
@@ -215,9 +250,3 @@ def prediction_files(wildcards):
     if section.table is None:
         return {"table": result("simulated/new_table.biom", dataset=wildcards.dataset)}
     return named_files(section, "table", "sequences", "metadata")
-
-
-def baseline_prediction_files(wildcards):
-    """Return the files of a prediction by baselines, which know no covariates."""
-    files = prediction_files(wildcards)
-    return {name: path for name, path in files.items() if name != "metadata"}

@@ -1,13 +1,8 @@
-"""Apply a task's models to another table.
+"""Apply the methods of a task to another table.
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
-Outputs: `predict/<model>/<task>/<table>.tsv`; of the super learner `finetune/<model>/<task>/super_learner/`, with `super_learner.json` next to it, which stands for it, and `predict/<model>/<task>/super_learner/<table>.tsv`.
-Without models the super learner of the baselines: `first/<task>/super_learner/`, with `super_learner.json` next to it, and `predict/first/<task>/super_learner/<table>.tsv`.
+Outputs: `predict/<model>/<task>/<table>.tsv`, by networks alone; of the super learner `answers/<task>/<answer>/super_learner/`, with `super_learner.json` next to it, which stands for it, and `predict/<answer>/<task>/super_learner/<table>.tsv`.
 """
-
-
-# A model may be called first.
-ruleorder: predict_super_learner > predict_first
 
 
 rule predict:
@@ -42,23 +37,21 @@ rule predict:
 
 rule super_learner:
     input:
-        model=ancient(result("finetune/{model}/{task}/model")),
-        digests=result("finetune/{model}/{task}/digests.json"),
-        predictions=result("finetune/{model}/{task}/predictions.tsv"),
-        nested=result("finetune/{model}/{task}/nested.parquet"),
+        unpack(mixed_networks),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         views=view_files,
         tree=result("inputs/tree.nwk"),
         sequences=result("inputs/sequences.fasta"),
+        table=result("inputs/table.biom"),
     output:
-        directory=directory(result("finetune/{model}/{task}/super_learner")),
-        digest=result("finetune/{model}/{task}/super_learner.json"),
+        directory=directory(result("answers/{task}/{answer}/super_learner")),
+        digest=result("answers/{task}/{answer}/super_learner.json"),
     log:
-        result("logs/super_learner/{model}/{task}.log"),
+        result("logs/super_learner/{task}/{answer}.log"),
     benchmark:
-        result("benchmarks/super_learner/{model}/{task}.tsv")
+        result("benchmarks/super_learner/{task}/{answer}.tsv")
     conda:
         ENVIRONMENT
     threads: 1
@@ -67,11 +60,11 @@ rule super_learner:
         runtime=60,
     params:
         settings=lambda wildcards: slices.super_learner(
-            CONFIG, wildcards.dataset, wildcards.model, wildcards.task
-        ),
+            CONFIG, wildcards.task, wildcards.answer
+        ).plain(),
         code=script_digest("super_learner"),
     message:
-        f"Keeping the super learner of {MODEL} and the baselines on {{wildcards.task}}"
+        "Keeping the super learner of the answer {wildcards.answer} to {wildcards.task}"
     script:
         "../scripts/super_learner.py"
 
@@ -80,15 +73,15 @@ rule predict_super_learner:
     input:
         unpack(prediction_files),
         unpack(frozen_asvs),
-        model=ancient(result("finetune/{model}/{task}/super_learner")),
-        digest=result("finetune/{model}/{task}/super_learner.json"),
+        model=ancient(result("answers/{task}/{answer}/super_learner")),
+        digest=result("answers/{task}/{answer}/super_learner.json"),
     output:
-        predictions=result("predict/{model}/{task}/super_learner/{table}.tsv"),
-        notes=result("predict/{model}/{task}/super_learner/{table}.notes.tsv"),
+        predictions=result("predict/{answer}/{task}/super_learner/{table}.tsv"),
+        notes=result("predict/{answer}/{task}/super_learner/{table}.notes.tsv"),
     log:
-        result("logs/predict_super_learner/{model}/{task}/{table}.log"),
+        result("logs/predict_super_learner/{answer}/{task}/{table}.log"),
     benchmark:
-        result("benchmarks/predict_super_learner/{model}/{task}/{table}.tsv")
+        result("benchmarks/predict_super_learner/{answer}/{task}/{table}.tsv")
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -101,67 +94,6 @@ rule predict_super_learner:
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
-        f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL} and the baselines"
+        "Predicting {wildcards.task} of {wildcards.table} with the super learner of the answer {wildcards.answer}"
     script:
         "../scripts/predict.py"
-
-
-rule first_super_learner:
-    input:
-        baselines=baselines_file,
-        nested_baselines=nested_baselines_file,
-        folds=folds_file,
-        views=view_files,
-        tree=result("inputs/tree.nwk"),
-        sequences=result("inputs/sequences.fasta"),
-        table=result("inputs/table.biom"),
-    output:
-        directory=directory(result("first/{task}/super_learner")),
-        digest=result("first/{task}/super_learner.json"),
-    log:
-        result("logs/first_super_learner/{task}.log"),
-    benchmark:
-        result("benchmarks/first_super_learner/{task}.tsv")
-    conda:
-        ENVIRONMENT
-    threads: 1
-    resources:
-        mem_mb=8000,
-        runtime=60,
-    params:
-        settings=lambda wildcards: slices.first_super_learner(
-            CONFIG, wildcards.dataset, wildcards.task
-        ),
-        code=script_digest("first_super_learner"),
-    message:
-        "Keeping the super learner of the baselines on {wildcards.task}"
-    script:
-        "../scripts/first_super_learner.py"
-
-
-rule predict_first:
-    input:
-        unpack(baseline_prediction_files),
-        model=ancient(result("first/{task}/super_learner")),
-        digest=result("first/{task}/super_learner.json"),
-    output:
-        predictions=result("predict/first/{task}/super_learner/{table}.tsv"),
-        notes=result("predict/first/{task}/super_learner/{table}.notes.tsv"),
-    log:
-        result("logs/predict_first/{task}/{table}.log"),
-    benchmark:
-        result("benchmarks/predict_first/{task}/{table}.tsv")
-    conda:
-        ENVIRONMENT
-    threads: 1
-    resources:
-        mem_mb=16000,
-        runtime=240,
-    params:
-        settings={},
-        code=script_digest("predict_first"),
-        content=content_of(baseline_prediction_files),
-    message:
-        "Predicting {wildcards.task} of {wildcards.table} with the baselines"
-    script:
-        "../scripts/predict_first.py"

@@ -1,5 +1,7 @@
 """The results of a dataset: what targets ask for."""
 
+ANSWER_SCORES = "answers/{task}/{answer}/scores.json"
+
 
 def tasks_of(dataset):
     """Return the names of a dataset's tasks."""
@@ -44,19 +46,19 @@ def explained_tasks_of(dataset):
 
 
 def result_files(dataset, path, tasks=None):
-    """Return a file of a dataset for each of the tasks and models that its path names.
+    """Return a file of a dataset for each of the tasks and models, or answers, that its path names.
 
     By file the `model` and the `task`, as far as they are named. Without `tasks` they are all of
     the dataset.
     """
     tasks = tasks_of(dataset) if tasks is None else tasks
     return {
-        result(path, dataset=dataset, model=model, task=task): {
+        result(path, dataset=dataset, model=model, answer=model, task=task): {
             "model": model,
             "task": task,
         }
         for task in (tasks if "{task}" in path else [""])
-        for model in (CONFIG.models if "{model}" in path else [""])
+        for model in (CONFIG.models if re.search("{model}|{answer}", path) else [""])
     }
 
 
@@ -67,13 +69,16 @@ def pretraining_of(dataset):
 
 def finetuning_of(dataset):
     """Return the scores of every model and task of a dataset."""
-    return list(result_files(dataset, "finetune/{model}/{task}/scores.json"))
+    return list(result_files(dataset, ANSWER_SCORES))
 
 
 def first_of(dataset, path):
     """Return a file of a dataset for each of the tasks that have a first answer, with the task."""
     return {
-        result(path, dataset=dataset, task=task): {"model": "first", "task": task}
+        result(path, dataset=dataset, task=task, answer=FIRST): {
+            "model": FIRST,
+            "task": task,
+        }
         for task in tasks_of(dataset)
         if slices.has_first(CONFIG, task)
     }
@@ -84,11 +89,10 @@ def first_page_of(dataset):
     return [result("first.html", dataset=dataset)] if tasks_of(dataset) else []
 
 
-def answers_of(dataset, file):
+def answers_of(dataset, path):
     """Return a file of every answer of a dataset: of its models, or without any of its baselines."""
-    if not CONFIG.models:
-        return first_of(dataset, f"first/{{task}}/{file}")
-    return result_files(dataset, f"finetune/{{model}}/{{task}}/{file}")
+    files = result_files if CONFIG.models else first_of
+    return files(dataset, path)
 
 
 def predictions_of(dataset):
@@ -128,37 +132,39 @@ def accuracy_file(wildcards):
     return {"accuracy": path} if finetuning_of(wildcards.dataset) else {}
 
 
-def drawn_files(dataset, figure, files):
-    """Return figures of a dataset with the path that `aam.config.figures` has for them."""
+def drawn_files(figure, files):
+    """Return figures with the path that `aam.config.figures` has for them."""
     return {path: {**of, "figure": figure} for path, of in files.items()}
 
 
 def first_figures_of(dataset):
     """Return the figures of the first answers, with what each is of."""
-    figure = PLOTS["first"].figures[0].path_stem
-    return drawn_files(
-        dataset, figure, first_of(dataset, f"figures/{figure}.svg")
-    )
+    figure = PLOTS["answer"].figures[0].path_stem
+    return drawn_files(figure, first_of(dataset, f"figures/{figure}.svg"))
 
 
 def figures_of(dataset):
     """Return the figures of a dataset's summary, with what each is of."""
     shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
-    files = {} if CONFIG.models else first_figures_of(dataset)
+    files = {}
     for plot in PLOTS.values():
         tasks = explained_tasks_of(dataset) if plot.shown == "explained" else None
-        for figure in plot.figures if plot.shown in shown else []:
+        for figure in plot.figures:
             path = f"figures/{figure.path_stem}.svg"
-            drawn = result_files(dataset, path, tasks)
-            files |= drawn_files(dataset, figure.path_stem, drawn)
+            if plot.shown == "answers":
+                files |= drawn_files(figure.path_stem, answers_of(dataset, path))
+            elif plot.shown in shown:
+                files |= drawn_files(
+                    figure.path_stem, result_files(dataset, path, tasks)
+                )
     return files
 
 
 def page_files(dataset):
     """Return the files that the page of a dataset shows, with what each is of, by their kind."""
     return {
-        "scores": answers_of(dataset, "scores.json"),
-        "intervals": answers_of(dataset, "intervals.tsv"),
+        "scores": answers_of(dataset, ANSWER_SCORES),
+        "intervals": answers_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -173,8 +179,8 @@ def page_files(dataset):
 def first_page_files(dataset):
     """Return the files that the page of first answers shows, as `page_files` does."""
     return {
-        "scores": first_of(dataset, "first/{task}/scores.json"),
-        "intervals": first_of(dataset, "first/{task}/intervals.tsv"),
+        "scores": first_of(dataset, ANSWER_SCORES),
+        "intervals": first_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
         "figures": first_figures_of(dataset),
     }
 

@@ -2,14 +2,12 @@
 
 from stage_job import run_job
 
-from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import NetworkTraining
+from aam.config.settings.tasks import ScoreSettings
 from aam.stages.score import score_task
 from aam.util.digests import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
-        training = job.settings.get("training")
+    with run_job(snakemake, ScoreSettings) as job:
         score_task(
             predictions=job.inputs.get("predictions"),
             recipes=job.inputs.get("recipes"),
@@ -18,9 +16,8 @@ if __name__ == "__main__":
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
-            task=ScoredTask.read(job.settings),
-            training=None if training is None else NetworkTraining.model_validate(training),
+            settings=job.settings,
             scores_out=job.outputs["scores"],
             intervals_out=job.outputs["intervals"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

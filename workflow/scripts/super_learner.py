@@ -1,27 +1,26 @@
-"""Keep the mixture of a model and the baselines for other tables."""
+"""Keep the mixture of the methods of a task for other tables."""
 
 from stage_job import run_job
 
-from aam.learners.kept_task import KeptTask
+from aam.config.settings.tasks import SuperLearnerSettings
 from aam.stages.super_learner import keep_super_learner
 from aam.util.digests import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, SuperLearnerSettings) as job:
         keep_super_learner(
-            model=job.inputs["model"],
-            digests=job.inputs["digests"],
-            predictions=job.inputs["predictions"],
-            nested=job.inputs["nested"],
+            model=job.inputs.get("model"),
+            predictions=job.inputs.get("predictions"),
+            nested=job.inputs.get("nested"),
             baselines=job.inputs["baselines"],
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             views=job.inputs["views"],
             tree=job.inputs["tree"],
             sequences=job.inputs["sequences"],
-            name=job.settings["names"]["model"],
-            task=KeptTask.read(job.settings),
+            table=job.inputs["table"],
+            settings=job.settings,
             directory_out=job.outputs["directory"],
             digest_out=job.outputs["digest"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

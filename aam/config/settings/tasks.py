@@ -65,13 +65,33 @@ class SampleGroups(StageSettings):
     """Whether the user said so, or that every sample is of its own."""
 
 
-class FirstSettings(StageSettings):
-    """What a task predicts, and by what its scores are reported, whatever predicted it."""
+class TrainingFacts(StageSettings):
+    """How the networks of a model are trained for a task, as far as its scores say it."""
 
+    recipe: str
+    """What fine-tuning trains: the key of the section `finetuning`."""
+    start: Literal["pretrained", "scratch"]
+    """Which weights fine-tuning starts from."""
+    labels: float
+    """Fraction of the labels that are used."""
+    evaluation: Literal["inductive", "transductive"]
+    """Whether pretraining sees the reads of the samples that are predicted."""
+    start_directory: str | None
+    """Directory of a pretrained model that the encoder starts from, which may have seen any
+    samples; None: it starts from weights that are drawn here."""
+
+
+class ScoreSettings(StageSettings):
+    """What an answer to a task is called, what it predicts, and by what scores are reported."""
+
+    dataset: str
+    task: str
+    answer: str
+    """`aam.config.names.FIRST`, or the name of the model whose networks answer."""
     kind: Kind
     """Whether numbers, classes or ordered classes are predicted."""
-    column: str | list[str]
-    """Metadata column, or columns, that is predicted."""
+    columns: list[str]
+    """Metadata columns that are predicted."""
     classes: list[str] | None
     """Classes in their order, where they have one."""
     bounds: Bounds
@@ -80,30 +100,16 @@ class FirstSettings(StageSettings):
     """Metadata columns by whose values scores are reported, too."""
     structure: SampleGroups
     """What is known of samples that belong together."""
-    names: dict[str, str]
-    """What `dataset` and `task` are called and, where one is scored, the `model`."""
-
-
-class ScoreSettings(FirstSettings):
-    """What the scores of a model on a task are reported by: nothing that was trained."""
-
-    recipe: str
-    """What fine-tuning trained: the key of the section `finetuning`."""
-    start: Literal["pretrained", "scratch"]
-    """Which weights fine-tuning started from."""
-    labels: float
-    """Fraction of the labels that were used."""
-    evaluation: Literal["inductive", "transductive"]
-    """Whether pretraining saw the reads of the samples."""
-    start_directory: str | None
-    """Directory of a pretrained model that the encoder started from, which may have seen any
-    samples; None: it started from weights that were drawn here."""
+    training: TrainingFacts | None = None
+    """None: baselines alone answer."""
 
 
 class SuperLearnerSettings(BaselinesSettings):
-    """What baselines predict for another table, and how that is rarefied."""
+    """What an answer predicts for another table, and how that is rarefied."""
 
-    names: dict[str, str]
-    """What `dataset` and `task` are called and, where one is mixed with them, the `model`."""
+    dataset: str
+    task: str
+    answer: str
+    """`aam.config.names.FIRST`, or the name of the model whose networks answer."""
     rarefaction: dict[str, Any]
     """Depth, seed and views of the draws of another table: the section `rarefaction`."""

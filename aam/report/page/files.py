@@ -25,7 +25,7 @@ class PageFile:
 
     path: Path
     model: str = ""
-    """Name of the model, or `aam.evaluate.task_report.FIRST`."""
+    """Name of the model, or `aam.config.names.FIRST`."""
     task: str = ""
     table: str = ""
     """Name of the table that was predicted."""
@@ -103,7 +103,7 @@ def read_figure(file: PageFile, settings: PageSettings) -> PageFigure:
         What captions name of the configuration, and the captions.
     """
     figure = FIGURES[file.figure]
-    wildcards = {"model": file.model, "task": file.task}
+    wildcards = {"model": file.model, "answer": file.model, "task": file.task}
     text = render_caption(settings.captions[figure.caption], wildcards, settings.plain())
     return PageFigure(capitalize(figure.title), text, file.path.read_text(encoding="utf-8"))
 

@@ -85,7 +85,7 @@ def results(tmp_path):
         ("ecam", report("days_1", "regression", 80, 50, 100)),
         ("mackerel", report("site", "classification", 0.7, 0.6, 0.5)),
     ):
-        path = tmp_path / dataset / "finetune/base" / made.task / "scores.json"
+        path = tmp_path / dataset / "answers" / made.task / "base/scores.json"
         made.write(path)
     return tmp_path
 
@@ -106,9 +106,9 @@ def test_repeats_are_averaged_in_units_of_the_constant(results):
 def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
     table = tmp_path / "scores.tsv"
     main(["scores", str(results), str(table)])
-    path = results / "ecam/finetune/base/days_1/scores.json"
+    path = results / "ecam/answers/days_1/base/scores.json"
     report("days_1", "regression", 70, 50, 100).write(path)
-    (results / "ecam/finetune/base/days_0/scores.json").unlink()
+    (results / "ecam/answers/days_0/base/scores.json").unlink()
     main(["scores", str(results), str(table)])
     main(["report", str(table), str(tmp_path / "page.md"), str(tmp_path / "ranks.png")])
     found = pd.read_csv(table, sep="\t").query("task == 'ecam, days' and learner == 'AAM'")

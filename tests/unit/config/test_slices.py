@@ -47,7 +47,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         **{f"baselines:{task}": slices.baselines(config, task) for task in tasks},
         **{f"explain:{task}": slices.explain(config, task) for task in tasks},
         **{f"finetune:{m}:{task}": slices.finetune(config, "demo", m, task) for m, task in trained},
-        **{f"score:{m}:{task}": slices.score(config, "demo", m, task) for m, task in trained},
+        **{f"score:{m}:{task}": slices.score(config, task, m) for m, task in trained},
         "plot_rarefaction": slices.plot_rarefaction(config, "demo"),
         "benchmark": slices.benchmark(config, "demo", "a"),
     }
@@ -135,7 +135,7 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
 
 def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -> None:
     def kept(change: dict[str, Any]) -> Any:
-        return slices.super_learner(load(merged(BASE, change)), "demo", "a", "age")
+        return slices.super_learner(load(merged(BASE, change)), "age", "a")
 
     depth = {"rarefaction": {"depth": 500}}
     for change in (age(baselines=["svm_clr"]), age(bounds=[0, None]), depth):
@@ -172,6 +172,6 @@ def test_a_score_knows_what_was_said_of_groups(
 ) -> None:
     config = load(BASE | {"tasks": {"age": TASK | {"folds": folds}}})
     expected = {"column": column, "stated": stated}
-    assert slices.score(config, "demo", "a", "age")["structure"] == expected
+    assert slices.score(config, "age", "a").structure.plain() == expected
     shown = slices.plot_pretraining(config, "demo")["columns"]
     assert shown == sorted({"age", *([folds["groups"]] if folds.get("groups") else [])})

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from aam.config.configuration import Config, load
-from aam.config.result_paths import is_asked_for, left_over_answers
+from aam.config.result_paths import is_asked_for, left_over_answers, older_answers
 from aam.config.user_files import require_files, user_files
+from aam.util.atomic import write_text
 from aam.util.errors import InputError
 
 TASK = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 2}}
@@ -95,16 +96,16 @@ ASKED = load(
         ("report.html", True),
         ("inputs/table.biom", True),
         ("unifrac/weighted/view0.parquet", True),
-        ("first/age/scores.json", True),
-        ("first/years/scores.json", False),
-        ("first/elsewhere", False),
+        ("answers/age/first/scores.json", True),
+        ("answers/years/first/scores.json", False),
+        ("answers/elsewhere", False),
         ("folds/age.members.tsv", True),
         ("folds/years.tsv", False),
         ("baselines/years/predictions.tsv", False),
         ("pretrain/base/model", True),
         ("pretrain/large/model", False),
-        ("finetune/base/age/intervals.tsv", True),
-        ("finetune/base/years/intervals.tsv", False),
+        ("answers/age/base/intervals.tsv", True),
+        ("answers/age/large/intervals.tsv", False),
         ("finetune/large/age", False),
         ("predict/base/age/new.tsv", True),
         ("predict/base/age/super_learner/new.probabilities.qza", True),
@@ -112,9 +113,8 @@ ASKED = load(
         ("predict/base/age/super_learner/old.tsv", False),
         ("predict/base/years/new.tsv", False),
         ("predict/first/age/super_learner/new.tsv", False),
-        ("figures/finetune/base/age/predictions.svg", True),
-        ("figures/finetune/base/years/predictions.svg", False),
-        ("figures/first/years/predictions.svg", False),
+        ("figures/answers/age/base/predictions.svg", True),
+        ("figures/answers/years/base/predictions.svg", False),
     ],
 )
 def test_results_of_tasks_models_and_tables_that_are_gone_are_not_asked_for(path, is_asked):
@@ -122,6 +122,14 @@ def test_results_of_tasks_models_and_tables_that_are_gone_are_not_asked_for(path
 
 
 def test_answers_that_are_left_over_are_listed(folder):
-    for name in ("first/age", "first/years", "finetune/base/age", "finetune/large/age"):
+    names = ("answers/age/first", "answers/years/first", "finetune/base/age", "finetune/large/age")
+    for name in names:
         (folder / "results" / "mine" / name).mkdir(parents=True)
-    assert list(left_over_answers(ASKED, "mine")) == ["finetune/large/age", "first/years"]
+    left_over = ["answers/years/first", "finetune/large/age"]
+    assert list(left_over_answers(ASKED, "mine")) == left_over
+
+
+def test_scores_of_an_older_version_are_listed(folder):
+    for name in ("first/age", "finetune/base/age", "pretrain/base"):
+        write_text(folder / "results" / "mine" / name / "metrics.json", "{}")
+    assert list(older_answers(ASKED, "mine")) == ["finetune/base/age", "first/age"]

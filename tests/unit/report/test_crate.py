@@ -48,7 +48,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (results / "report.html").write_text("<p>An answer.</p>")
     # An answer of the run, and one to a task that an earlier configuration had.
-    scores = [results / "first" / name / "scores.json" for name in ("age", "years")]
+    scores = [results / "answers" / name / "first" / "scores.json" for name in ("age", "years")]
     for path in scores:
         write_text(path, "{}")
     write_digests([*imported.values(), results / "report.html", *scores])
@@ -125,7 +125,7 @@ def test_files_times_and_versions_are_those_of_the_run(study: Path) -> None:
     results = study / "results" / "mine"
     # Not the answer to a task that an earlier configuration had.
     names = (
-        "first/age/scores.json",
+        "answers/age/first/scores.json",
         "inputs/metadata.parquet",
         "inputs/table.biom",
         "report.html",

@@ -13,8 +13,8 @@ from page_reports import (
     regression,
 )
 
+from aam.config.names import FIRST
 from aam.evaluate.task_report import (
-    FIRST,
     CoverageOfTest,
     Draws,
     TaskReport,

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from page_reports import NETWORK, RECIPES, classes, guessing, regression
 
+from aam.config.names import FIRST
 from aam.config.settings.page import PageSettings
-from aam.evaluate.task_report import FIRST, TaskReport
+from aam.evaluate.task_report import TaskReport
 from aam.report.page.answers import list_answers
 from aam.report.page.encoders import EncoderReport
 from aam.report.page.methods import REFERENCES, methods_text

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from page_reports import KERNEL, NETWORK, classes, comparison, guessing, regression
 
+from aam.config.names import FIRST
 from aam.evaluate.scores import is_better
-from aam.evaluate.task_report import FIRST, Confounder, TaskReport
+from aam.evaluate.task_report import Confounder, TaskReport
 from aam.report.page.cautions import Caution
 from aam.report.page.details import HIDDEN_IMPORTANCES
 from aam.report.page.methods import MethodsText

@@ -166,16 +166,18 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     neighbours = changed(neighbours, balanced_accuracy=0.75)
     of_site = task_of("classification", "site", target_of(site, [network, neighbours], "a column"))
     for report, predictions in ((age, own), (of_site, site)):
+        answer = root / "answers" / report.task / "base"
+        report.write(answer / "scores.json")
+        predictions.to_csv(answer / "intervals.tsv", sep="\t", index=False)
         folder = root / "finetune" / "base" / report.task
-        report.write(folder / "scores.json")
-        predictions.to_csv(folder / "intervals.tsv", sep="\t", index=False)
+        folder.mkdir(parents=True)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
         asvs.to_csv(folder / "importance.tsv", sep="\t", index=False)
     (root / "inputs").mkdir()
     reads = csr_array(np.full((12, 1), 1000, np.int64))
     write_biom(root / "inputs" / "table.biom", FeatureTable(ids, ["asv"], reads), {})
     (root / "benchmark").mkdir()
-    scores = sorted(root.glob("finetune/*/*/scores.json"))
+    scores = sorted(root.glob("answers/*/*/scores.json"))
     gather_accuracy(scores=scores, table_out=root / "benchmark/accuracy.tsv")
     return root
 
@@ -202,7 +204,7 @@ def test_accuracy_has_a_row_per_model_and_baseline(results):
 
 SETTINGS: dict[str, Any] = {
     "captions": {
-        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.model }}"
+        "predictions": "Of ``{{ snakemake.wildcards.task }}`` with {{ snakemake.wildcards.answer }}"
     },
     "depth": 1000,
     "views": 2,
@@ -232,8 +234,18 @@ SETTINGS: dict[str, Any] = {
 
 
 def of_answers(paths: Iterable[Path], **facts: str) -> list[PageFile]:
-    """Return files in the folder of a model and task, with what they are of."""
-    return [PageFile(path, model=path.parts[-3], task=path.parts[-2], **facts) for path in paths]
+    """Return files in the folder of an answer, with what they are of."""
+    return [PageFile(path, task=path.parts[-3], model=path.parts[-2], **facts) for path in paths]
+
+
+def importance_of(results: Path, scores: Iterable[Path]) -> list[PageFile]:
+    """Return the importance of ASVs for the networks of some answers."""
+    files = []
+    for path in scores:
+        task, model, _ = path.parts[-3:]
+        importance = results / "finetune" / model / task / "importance.tsv"
+        files.append(PageFile(importance, task=task, model=model))
+    return files
 
 
 def summed_up(
@@ -245,8 +257,8 @@ def summed_up(
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / f"{page}.html", "summary": results / "summary.md"}
-    for name in ("intervals", "importance"):
-        files.setdefault(name, of_answers(path.with_name(f"{name}.tsv") for path in scores))
+    files.setdefault("intervals", of_answers(path.with_name("intervals.tsv") for path in scores))
+    files.setdefault("importance", importance_of(results, scores))
     files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
     summary.write_summary(
         files=PageFiles(**files),
@@ -260,7 +272,7 @@ def summed_up(
 def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     header = "sample-id\tpredicted\tunseen_asvs\tnear_reads\tin_training\n"
     files = {
-        "figures/finetune/base/age/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
+        "figures/answers/age/base/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
         "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
         "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
@@ -273,10 +285,10 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     of_age = {"model": "base", "task": "age"}
     page, text = summed_up(
         results,
-        scores=sorted(results.glob("finetune/*/*/scores.json")),
+        scores=sorted(results.glob("answers/*/*/scores.json")),
         encoders=[PageFile(results / "pretrain" / "base" / "scores.json", model="base")],
         accuracy=results / "benchmark" / "accuracy.tsv",
-        figures=[PageFile(figure, figure="finetune/{model}/{task}/predictions", **of_age)],
+        figures=[PageFile(figure, figure="answers/{task}/{answer}/predictions", **of_age)],
         predictions=[
             PageFile(prediction, table="new", **of_age),
             PageFile(mixed, table="new", method="super learner", **of_age),
@@ -357,8 +369,8 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
         assert line.startswith(f"Predictions, light: {light}. {words}")
     page, text = summed_up(
         results,
-        scores=sorted(results.glob("finetune/*/*/scores.json")),
-        predictions=[file for path in paths for file in of_answers([path], table=path.stem)],
+        scores=sorted(results.glob("answers/*/*/scores.json")),
+        predictions=[PageFile(path, model="base", task="age", table=path.stem) for path in paths],
     )
     for _, words in expected:
         assert words in page
@@ -366,17 +378,17 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
-    summed_up(results, scores=sorted(results.glob("finetune/*/*/scores.json")))
+    summed_up(results, scores=sorted(results.glob("answers/*/*/scores.json")))
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
-    assert re.findall(r'(?:src|href)="(?!#|data:|finetune/)[^"]*"|@import|url\(', page) == []
+    assert re.findall(r'(?:src|href)="(?!#|data:|answers/)[^"]*"|@import|url\(', page) == []
 
 
 def test_lost_samples_are_counted_among_all_that_were_imported(results):
     """Not among the labelled ones, which may be few."""
     dropped = results / "dropped.tsv"
     dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
-    age = results / "finetune/base/age/scores.json"
+    age = results / "answers/age/base/scores.json"
     (target,) = TaskReport.read(age).targets
     rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
     page, _ = summed_up(results, scores=[age], dropped=[dropped])
@@ -393,7 +405,7 @@ def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
 
 
 def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
-    site = results / "finetune/base/site"
+    site = results / "answers/site/base"
     table = pd.read_csv(site / "intervals.tsv", sep="\t", dtype=str)
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
@@ -404,16 +416,16 @@ def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
 
 
 def test_a_task_that_is_not_explained_says_so(results):
-    site = results / "finetune/base/site/scores.json"
-    for importance, says_so in (([], True), ([site.with_name("importance.tsv")], False)):
-        page, _ = summed_up(results, scores=[site], importance=of_answers(importance))
+    site = results / "answers/site/base/scores.json"
+    for importance, says_so in (([], True), (importance_of(results, [site]), False)):
+        page, _ = summed_up(results, scores=[site], importance=importance)
         assert ("the configuration says importance: false" in page) == says_so
         assert "integrated gradients" not in page
 
 
 @pytest.mark.parametrize(("labels", "said"), [(0.1, "10 %"), (0.125, "12.5 %")])
 def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, said):
-    path = results / "finetune" / "base" / "age" / "scores.json"
+    path = results / "answers" / "age" / "base" / "scores.json"
     (target,) = TaskReport.read(path).targets
     training = target.best.training.model_copy(update={"labels": labels})
     network = target.best.model_copy(update={"training": training})
@@ -423,20 +435,26 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
 
 
 def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
-    scores = [results / "finetune" / "base" / name / "scores.json" for name in ("site", "age")]
+    scores = [results / "answers" / name / "base" / "scores.json" for name in ("site", "age")]
     # What an earlier configuration called a task.
-    shutil.copytree(scores[1].parent, results / "finetune" / "base" / "years")
-    left_over = ["finetune/base/years"]
+    shutil.copytree(scores[1].parent, results / "answers" / "years" / "base")
+    left_over = ["answers/years/base"]
     notes = results / "inputs" / "notes" / "metadata.tsv"
     write_notes(notes, [Note("Tabs were found."), Note("No metadata for 'S01'.", is_caution=True)])
     lines = summary.closing_summary(
-        results / "report.html", scores, notes=[notes], left_over=left_over
+        results / "report.html",
+        scores,
+        notes=[notes],
+        left_over=left_over,
+        older=["first/age"],
     ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
     assert lines[2] == "Light: caution. No metadata for 'S01'."
     assert "all 2 tasks" in lines[3]
-    assert "finetune/base/years" in lines[4]
-    assert len(lines) == 5, "what was decided without harm stands on the page"
+    assert "answers/years/base" in lines[4]
+    assert "older version" in lines[5]
+    assert "first/age" in lines[5]
+    assert len(lines) == 6, "what was decided without harm stands on the page"
     (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
     assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     said = summary.closing_summary(results / "report.html", [], left_over=left_over)
@@ -449,7 +467,7 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
     write_notes(notes[0], [common, Note("No metadata for 'S01'.", is_caution=True)])
     write_notes(notes[1], [common])
     page, text = summed_up(
-        results, scores=sorted(results.glob("finetune/*/*/scores.json")), notes=notes
+        results, scores=sorted(results.glob("answers/*/*/scores.json")), notes=notes
     )
     assert page.count(common.text) == text.count(common.text) == 1
     assert 'class="light caution">Caution</span><span>No metadata for' in page
@@ -457,15 +475,15 @@ def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
 
 
 def test_without_models_the_answers_are_the_first_ones(results):
-    age = TaskReport.read(results / "finetune/base/age/scores.json")
+    age = TaskReport.read(results / "answers/age/base/scores.json")
     (target,) = age.targets
     changes = {"name": SUPER_LEARNER, "role": "super learner", "training": None}
     mixed = target.best.model_copy(update=changes)
     methods = (mixed, *target.methods[1:])
-    first = results / "first" / "age"
+    first = results / "answers" / "age" / "first"
     target = target.model_copy(update={"methods": methods, "leading": SUPER_LEARNER})
     task_of("regression", "age", target, answer="first").write(first / "scores.json")
-    shutil.copy(results / "finetune/base/age/intervals.tsv", first)
+    shutil.copy(results / "answers/age/base/intervals.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])

@@ -8,7 +8,6 @@ from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 from stage_calls import as_outputs, call
 
-from aam.api import Model
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
@@ -18,6 +17,7 @@ from aam.data.table import FeatureTable
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
+from aam.inference.task_predictor import TaskPredictor
 from aam.stages import explain
 from aam.stages.finetune import finetune_task
 from aam.tasks.finetune.setup import FinetuneSetup
@@ -215,7 +215,9 @@ def test_the_table_again_gets_its_predictions_and_intervals_of_every_column(
     fasta = tmp_path / "sequences.fasta"
     records = (f">{name}\n{sequence}\n" for name, sequence in study.tiny.sequences.items())
     fasta.write_text("".join(records))
-    found = Model.load(finetuned["pair"]["model"]).predict(study.tiny.table, fasta, host, threads=1)
+    found = TaskPredictor.load(finetuned["pair"]["model"]).predict(
+        study.tiny.table, fasta, host, threads=1
+    )
     table = read(finetuned["pair"]["predictions"]).set_index("sample-id")
     for name in ("age", "weight"):
         columns = {f"{base}:{name}" for base in ("predicted", "sd", "lower", "upper", *QUANTILES)}

@@ -12,26 +12,23 @@ import pandas as pd
 import pytest
 from baseline_studies import HELD_OUT, KINDS, BaselineStudy, write_study
 from scipy.sparse import csr_array
-from stage_calls import as_outputs, call
+from stage_calls import as_outputs
 
 import aam
-from aam.api import Model
+from aam.config.settings.tasks import SampleGroups, ScoreSettings, SuperLearnerSettings
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import by_baseline, read_predictions
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
-from aam.evaluate.scored_task import ScoredTask
 from aam.evaluate.task_report import TaskReport
 from aam.learners.conformal import Calibration
-from aam.learners.first_answer import first_answer_learners
-from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
-from aam.learners.super_learner import super_learner
+from aam.learners.super_learner import learners_by_target, super_learner
 from aam.reference_tree.nearest import reverse_complement
-from aam.stages.first_super_learner import keep_baselines
-from aam.stages.predict_first import predict_by_baselines
+from aam.stages.predict import predict_table
 from aam.stages.score import score_task
+from aam.stages.super_learner import keep_super_learner
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
 
@@ -64,7 +61,8 @@ def calibration(monkeypatch):
 def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
-    call(keep_baselines, study.settings, given, outputs, task=KeptTask.read(study.settings))
+    settings = SuperLearnerSettings(**study.settings, dataset="d", task="t", answer="first")
+    keep_super_learner(**given, settings=settings, **as_outputs(outputs))
     return outputs["directory"]
 
 
@@ -75,7 +73,7 @@ def kept(study, tmp_path_factory) -> Path:
 
 def mixed_by_target(study: BaselineStudy) -> dict[str, Any]:
     """Return what the workflow mixes of the baselines, target by target."""
-    learners = first_answer_learners(
+    learners = learners_by_target(
         read_predictions(study.paths["baselines"]),
         pd.read_parquet(study.paths["nested_baselines"]),
     )
@@ -120,7 +118,7 @@ def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     inputs = {"model": kept, "table": tmp_path / "table.biom"}
     inputs["sequences"] = study.paths["sequences"]
     outputs = {"predictions": tmp_path / "found.tsv"}
-    predict_by_baselines(
+    predict_table(
         **inputs,
         predictions_out=outputs["predictions"],
         notes_out=outputs["predictions"].with_suffix(".notes.tsv"),
@@ -139,15 +137,17 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     names = ("baselines", "nested_baselines", "folds")
     outputs = {name: tmp_path / name for name in ("scores", "intervals")}
     several = sorted(set(study.folds) - {"sample-id", "fold", "observed", "group"})
-    settings = {
+    settings = ScoreSettings(
         **{key: study.settings[key] for key in ("kind", "classes", "bounds")},
-        "names": {"dataset": "d", "task": "t"},
-        "column": [name.removeprefix("observed:") for name in several] or "label",
-        "structure": {"column": None, "stated": False},
-        "report_by": [],
-    }
+        dataset="d",
+        task="t",
+        answer="first",
+        columns=[name.removeprefix("observed:") for name in several] or ["label"],
+        structure=SampleGroups(column=None, stated=False),
+        report_by=[],
+    )
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    score_task(**inputs, task=ScoredTask.read(settings), **as_outputs(outputs))
+    score_task(**inputs, settings=settings, **as_outputs(outputs))
     report = TaskReport.read(outputs["scores"])
     scored = {key.column: target for key, target in report.by_key()}
     mixtures = read_json(kept / "super_learner.json")["mixtures"]
@@ -203,14 +203,14 @@ def test_a_table_of_the_other_strand_is_refused_and_nothing_written(study, kept,
     files = {"model": kept, "table": tmp_path / "new.biom", "sequences": tmp_path / "turned.fasta"}
     message = rf"{tmp_path}/new\.biom: got 5 samples in which 0 % of the reads .*other strand"
     with pytest.raises(InputError, match=message):
-        predict_by_baselines(
+        predict_table(
             **files, predictions_out=tmp_path / "found.tsv", notes_out=tmp_path / "found.notes.tsv"
         )
     assert not (tmp_path / "found.tsv").exists()
     # What the hint says leads to the predictions.
     back = {name: reverse_complement(text) for name, text in turned.items()}
     write_fasta(tmp_path / "turned.fasta", back)
-    predict_by_baselines(
+    predict_table(
         **files, predictions_out=tmp_path / "found.tsv", notes_out=tmp_path / "found.notes.tsv"
     )
     assert (tmp_path / "found.tsv").exists()
@@ -285,8 +285,6 @@ def test_what_is_missing_is_told(kept, tmp_path, damage):
         aam.load(folder)
 
 
-def test_the_class_for_networks_names_the_way(kept, tmp_path):
-    with pytest.raises(InputError, match=r"which has no model.*aam\.load"):
-        Model.load(kept)
+def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(InputError, match="got no such directory"):
         aam.load(tmp_path / "nothing")

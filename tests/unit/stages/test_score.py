@@ -12,17 +12,11 @@ import pytest
 from problems import nested_of
 from stage_calls import as_outputs
 
+from aam.config.settings.tasks import ScoreSettings, TrainingFacts
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate import task_scores
 from aam.evaluate.bootstrap import bootstrap_interval
-from aam.evaluate.scored_task import ScoredTask
-from aam.evaluate.task_report import (
-    NetworkTraining,
-    Structure,
-    TargetReport,
-    TaskReport,
-    accuracy_table,
-)
+from aam.evaluate.task_report import Structure, TargetReport, TaskReport, accuracy_table
 from aam.stages.score import score_task
 from aam.util.errors import InputError
 from aam.util.seeds import seed_of
@@ -31,15 +25,16 @@ RECIPES = {"kernel": 0.25, "full": 0.75}
 """Their weights."""
 CLASSES = ["low", "mid", "high"]
 SETTINGS: dict[str, Any] = {
-    "names": {"dataset": "d", "model": "m", "task": "t"},
-    "column": "age",
+    "dataset": "d",
+    "task": "t",
+    "columns": ["age"],
     "structure": {"column": "host", "stated": True},
     "kind": "regression",
     "classes": None,
     "bounds": [None, None],
     "report_by": [],
 }
-TRAINING = NetworkTraining(
+TRAINING = TrainingFacts(
     recipe="full",
     start="pretrained",
     labels=1.0,
@@ -78,9 +73,12 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., TaskReport]:
             write_predictions(files["predictions"], own)
             nested_of(own).to_parquet(files["nested"])
             write_predictions(files["recipes"], of_recipes(own))
-        task = ScoredTask.read({**SETTINGS, **changes})
-        training = TRAINING.model_copy(update={"labels": labels})
-        score_task(**files, task=task, training=training, **as_outputs(outputs))
+        settings = {**SETTINGS, "answer": "first", **changes}
+        if own is not None:
+            training = TRAINING.model_copy(update={"labels": labels})
+            settings |= {"answer": "m", "training": training}
+        settings = ScoreSettings.model_validate(settings)
+        score_task(**files, settings=settings, **as_outputs(outputs))
         return TaskReport.read(outputs["scores"])
 
     return run
@@ -266,7 +264,7 @@ def test_every_target_of_a_task_is_scored(folds, scored, tmp_path):
     small = predicted(folds, 1.0).assign(target="bmi")
     large = predicted(folds, 9.0).assign(target="age")
     both = pd.concat([small, large])
-    report = scored(both, both.assign(baseline="median"), column=["bmi", "age"])
+    report = scored(both, both.assign(baseline="median"), columns=["bmi", "age"])
     assert report.columns == ("bmi", "age")
     bmi, age = report.targets
     assert age.best.scores["mae_pooled"] > 5 * bmi.best.scores["mae_pooled"]

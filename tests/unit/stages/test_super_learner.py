@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 from baseline_studies import CLASSES, HELD_OUT, RAREFACTION, write_study
 from problems import nested_of
-from stage_calls import call
+from stage_calls import as_outputs
 
 import aam
+from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import read_predictions, write_predictions
@@ -22,7 +23,6 @@ from aam.inference.embed import embed_samples
 from aam.inference.ensemble import predict_table
 from aam.inference.outputs import Share
 from aam.learners.conformal import Calibration
-from aam.learners.kept_task import KeptTask
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import Learner, learners_by_target
 from aam.learners.super_learner import super_learner as mixture_of
@@ -30,6 +30,8 @@ from aam.model.predictor import Predictor
 from aam.stages.super_learner import keep_super_learner
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
+
+UNREAD = "distances", "digests"
 
 FRESH = """
 import sys
@@ -82,7 +84,8 @@ def study(request, augmented, new_encoder, devices, tmp_path_factory) -> dict[st
     write_predictions(paths["predictions"], own)
     nested_of(own).to_parquet(paths["nested"])
     write_json(paths["digests"], {})
-    settings = {**written.settings, "names": {"model": "base"}}
+    names = {"dataset": "d", "task": "t", "answer": "base"}
+    settings = SuperLearnerSettings(**written.settings, **names)
     return {"paths": paths, "settings": settings, "table": written.table, "folds": folds}
 
 
@@ -97,9 +100,8 @@ def calibration(monkeypatch):
 def kept(study, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
-    settings = {**study["settings"], "name": "base"}
-    task = KeptTask.read(settings)
-    call(keep_super_learner, settings, study["paths"], outputs, task=task)
+    given = {key: path for key, path in study["paths"].items() if key not in UNREAD}
+    keep_super_learner(**given, settings=study["settings"], **as_outputs(outputs))
     return outputs["directory"]
 
 

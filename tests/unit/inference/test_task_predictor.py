@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from aam.data.target import Target
-from aam.inference.calibrated import with_intervals
+from aam.inference.task_predictor import with_intervals
 from aam.learners.conformal import Calibration
 
 ROWS = 60

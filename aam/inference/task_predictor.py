@@ -1,0 +1,327 @@
+"""All methods of a task, ready for other tables: what `aam.load` returns.
+
+The module imports PyTorch only where a directory holds networks.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from aam.config.losses import LOSSES
+from aam.data.importing.metadata import load_metadata
+from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, join_classes
+from aam.data.same_reads import Fingerprints, KnownSamples, longest_bp, sequences_as_read
+from aam.data.sequences import tokenize, untokenize
+from aam.data.table import FeatureTable
+from aam.data.target import Target
+from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
+from aam.inference.nearness import check_nearness, measure_nearness
+from aam.inference.tables import name_table, rarefy_views, read_table
+from aam.inference.with_baselines import SuperLearner
+from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
+from aam.learners.kept_mixture import FINGERPRINTS
+from aam.util.digests import fitting
+from aam.util.errors import first_names, problem
+
+if TYPE_CHECKING:
+    from aam.inference.bundle import ModelBundle
+
+logger = logging.getLogger(__name__)
+
+ADDED = ("lower", "upper", "likeliest", "prediction_set")
+"""Columns that the calibration adds, as far as the kind of target has them."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPredictor:
+    """The networks of a task, its baselines, or both mixed, with what calibrates predictions."""
+
+    target: Target
+    networks: "ModelBundle | None" = None
+    """None: baselines predict alone."""
+    super_learner: SuperLearner | None = None
+    """What mixes the methods; None: networks predict alone."""
+    calibration: Calibration | None = None
+    """What turns predictions into intervals or sets of classes; None: neither is given."""
+    samples: KnownSamples | None = None
+    """The samples that baselines alone learn from; networks know theirs themselves."""
+
+    @classmethod
+    def load(cls, directory: str | Path) -> "TaskPredictor":
+        """Read what a task was answered with.
+
+        Parameters
+        ----------
+        directory
+            A folder `model` of networks, or a `super_learner`, of networks and baselines or of
+            baselines alone.
+
+        Returns
+        -------
+        TaskPredictor
+            Ready to predict.
+
+        Raises
+        ------
+        InputError
+            The folder is none of these, or one of its files is missing, damaged or of a version
+            that this package cannot read.
+        """
+        folder = Path(directory).expanduser()
+        super_learner = SuperLearner.load(folder)
+        if super_learner is not None and super_learner.models is None:
+            return cls._of_baselines(folder, super_learner)
+        # Networks alone take PyTorch, which takes seconds to import.
+        from aam.inference.bundle import ModelBundle
+
+        models = folder if super_learner is None else super_learner.models
+        assert models is not None
+        networks = ModelBundle.load(models)
+        calibration = load_calibration(folder, networks.target, quantiles=super_learner is None)
+        return cls(networks.target, networks, super_learner, calibration)
+
+    @classmethod
+    def _of_baselines(cls, folder: Path, super_learner: SuperLearner) -> "TaskPredictor":
+        """Return the answer of a folder without networks."""
+        settings = super_learner.settings
+        with fitting(folder, "a super learner", "copy the directory again, with all of its files"):
+            samples = KnownSamples(
+                sample_ids=frozenset(super_learner.folds.index),
+                fingerprints=Fingerprints.open(folder / FINGERPRINTS),
+            )
+            target = Target(
+                kind=settings["kind"],
+                columns=tuple(settings["mixtures"]),
+                classes=tuple(settings["classes"]),
+                loss=LOSSES[settings["kind"]][0],
+                bounds=tuple(settings["bounds"]),
+            )
+        warn_of_long_branches(settings["rarefaction"])
+        calibration = load_calibration(folder, target, quantiles=False)
+        return cls(target, None, super_learner, calibration, samples)
+
+    def predict(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        metadata: str | Path | pd.DataFrame | None = None,
+        *,
+        threads: int | None = None,
+        asvs: str | Path | None = None,
+    ) -> pd.DataFrame:
+        """Predict every sample that is deep enough; the others are named in a warning.
+
+        Samples that were in training are named in a warning, too: how well these are predicted says
+        nothing about new ones.
+
+        Parameters
+        ----------
+        table
+            Read counts: BIOM, TSV or .qza, or a table in memory. ASVs may be new, and the depth
+            another: every sample is rarefied to the depth of training.
+        sequences
+            FASTA or .qza, where the feature IDs are not the sequences.
+        metadata
+            The covariates of the networks, where they have any: a file in the QIIME 2 format, or
+            text by sample ID. What is missing counts as unknown. Baselines know no covariates and
+            do not read them.
+        threads
+            Cores to use; None: as many as torch takes by itself. Baselines are fitted one after
+            the other.
+        asvs
+            File of ASV embeddings that a frozen encoder made before; others are computed.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Index `sample-id`, in the order of the table. The columns of
+            `aam.inference.ensemble.predict_table`, and before `unseen_asvs` what the calibration
+            adds (see `aam.learners.conformal.Calibration`): of numbers `lower` and `upper`; of
+            classes `likeliest` and `prediction_set`, classes joined by "|". `predicted` is the
+            class chosen with all classes counting alike; probabilities are calibrated to how
+            frequent classes are in training, and `likeliest` has the highest of them. `sd` is of
+            the probabilities before. The last column is `in_training`: "id" where a training sample
+            has this ID, "reads" where one has the same reads under another ID, empty for new
+            samples. A super learner gives neither `sd` nor quantiles, and baselines alone
+            give no `novelty`, either. Where a task has several
+            targets, the columns of each end with a colon and its name. Samples of which less than
+            half of the reads are near an ASV of training (`near_reads`) have neither bounds nor
+            quantiles, and a set of all classes.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, no sample is deep enough, or hardly
+            any read is near an ASV of training.
+        """
+        counts, texts = read_table(table, sequences)
+        where = name_table(table)
+        if self.networks is None:
+            if metadata is not None:
+                logger.info("the baselines know no covariates: the metadata are not read")
+            result = self._predict_by_baselines(counts, texts, where)
+        else:
+            result = self._predict_by_networks(
+                counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
+            )
+        return with_intervals(result, self.calibration, self.target)
+
+    def _predict_by_networks(
+        self,
+        counts: FeatureTable,
+        texts: Mapping[str, str],
+        metadata: pd.DataFrame | None,
+        where: str,
+        *,
+        threads: int | None,
+        asvs: str | Path | None,
+    ) -> pd.DataFrame:
+        """Return what networks predict, mixed with the baselines where there are some.
+
+        Parameters
+        ----------
+        counts, texts
+            Reads, and the sequence of every feature.
+        metadata
+            Covariates as text, by sample ID.
+        where
+            What messages call the table.
+        threads, asvs
+            See `predict`.
+        """
+        import torch
+
+        from aam.inference.ensemble import predict_table
+
+        assert self.networks is not None
+        cores = threads or torch.get_num_threads()
+        result = predict_table(
+            self.networks,
+            counts,
+            texts,
+            cores,
+            asvs=None if asvs is None else Path(asvs),
+            metadata=metadata,
+            where=where,
+        )
+        if self.super_learner is None:
+            return result
+        return self.super_learner.mix(result, counts, texts, cores)
+
+    def _predict_by_baselines(
+        self, counts: FeatureTable, texts: Mapping[str, str], where: str
+    ) -> pd.DataFrame:
+        """Return what baselines predict; the parameters are those of `_predict_by_networks`."""
+        assert self.super_learner is not None
+        assert self.samples is not None
+        rarefaction = self.super_learner.settings["rarefaction"]
+        depth = rarefaction["depth"]
+        kept_sequences = self.super_learner.reads.sequences
+        length_bp = longest_bp(kept_sequences)
+        tokens, store = rarefy_views(
+            counts,
+            texts,
+            depth=depth,
+            views=rarefaction["views"],
+            seed=rarefaction["seed"],
+            max_length_bp=length_bp,
+            where=where,
+        )
+        reads = self.super_learner.reads
+        features = reads.nearest_features(counts, texts)
+        seen_tokens, seen_lengths = tokenize([*kept_sequences.values()], length_bp)
+        nearness = measure_nearness(
+            store,
+            tokens,
+            seen_asvs=frozenset(untokenize(seen_tokens, seen_lengths)),
+            is_near_U=np.array([name in features for name in tokens.feature_ids], bool),
+            depth=depth,
+        )
+        check_nearness(nearness, counts, texts, reads.feature_sequences, where)
+        # More threads would wait, because baselines are fitted one after the other.
+        result = self.super_learner.predict(counts, features, store.sample_ids, threads=1)
+        as_read = sequences_as_read(counts, texts, length_bp)
+        marks = self.samples.marks(counts, as_read).loc[store.sample_ids, "in_training"]
+        result[nearness.columns] = nearness
+        result["in_training"] = marks.to_numpy()
+        warn_of_known(result["in_training"], where)
+        warn_of_unseen(nearness, where)
+        return result
+
+
+def with_intervals(
+    predictions: pd.DataFrame, calibration: Calibration | None, target: Target
+) -> pd.DataFrame:
+    """Put the intervals, or sets, of every target behind its predictions.
+
+    Samples with less than `FEW_NEAR` near reads are unlike those that intervals and sets are
+    calibrated by: their bounds and quantiles are left empty, and their sets hold all classes.
+
+    Parameters
+    ----------
+    predictions
+        What is predicted, then `unseen_asvs`, `near_reads` and what follows them. Where there are
+        several targets, the columns of each end with a colon and its name.
+    calibration
+        What turns them into intervals; None: they are returned as they are.
+    target
+        What is predicted.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same columns, and `ADDED` before `unseen_asvs`.
+    """
+    if calibration is None:
+        return _without_confidence(predictions, target)
+    end = predictions.columns.get_loc("unseen_asvs")
+    parts = [predictions.iloc[:, :end]]
+    for column in target.columns:
+        name = column if len(target.columns) > 1 else ""
+        suffix = f":{name}" if name else ""
+        plain = {f"{base}{suffix}": base for base in ("predicted", *QUANTILE_COLUMNS)}
+        calibrated = calibration.apply(predictions.rename(columns=plain), name, target.bounds)
+        added = calibrated[[base for base in ADDED if base in calibrated]]
+        # Calibrated probabilities stand in the place of the method's own.
+        parts[0] = parts[0].assign(**calibrated.filter(like=PROBABILITY))
+        # Too few samples to calibrate by give no bounds, and QIIME 2 takes no empty column.
+        parts.append(added.dropna(axis=1, how="all").add_suffix(suffix))
+    return _without_confidence(pd.concat([*parts, predictions.iloc[:, end:]], axis=1), target)
+
+
+def _without_confidence(predictions: pd.DataFrame, target: Target) -> pd.DataFrame:
+    """Return predictions whose samples with few near reads have no interval, or a set of all."""
+    is_few = predictions[NEAR_READS] < FEW_NEAR
+    if not is_few.any():
+        return predictions
+    result = predictions.copy()
+    bounds = [name for name in result if str(name).startswith(("lower", "upper", QUANTILE))]
+    result.loc[is_few, bounds] = np.nan
+    if "prediction_set" in result:
+        result.loc[is_few, "prediction_set"] = join_classes(target.classes)
+    # QIIME 2 takes no empty column.
+    return result.drop(columns=bounds) if is_few.all() else result
+
+
+def _read_text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return metadata as text by sample ID, missing values as None."""
+    if metadata is None:
+        return None
+    if not isinstance(metadata, pd.DataFrame):
+        return load_metadata(Path(metadata))
+    text = metadata.astype(object).map(str, na_action="ignore")
+    text = text.where(text.notna(), None).set_axis(metadata.index.map(str))
+    duplicates = text.index[text.index.duplicated()]
+    if len(duplicates):
+        raise problem(
+            "metadata",
+            f"sample IDs that occur more than once: {first_names(duplicates)}",
+            "every ID once",
+            "rename or remove the others",
+        )
+    return text
