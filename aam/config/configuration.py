@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from aam.config.baselines import BASELINES
 from aam.config.losses import LOSSES
 from aam.config.messages import config_error
+from aam.config.names import FIRST
 from aam.config.sections.base import FilePath, Section
 from aam.config.sections.dataset import (
     AugmentationSettings,
@@ -110,8 +111,9 @@ def load(raw: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         raise config_error(error, Config) from error
     for model in config.models:
-        if model in BASELINES:
-            actual = "the name of a baseline"
+        if model == FIRST or model in BASELINES:
+            baseline = "the name of a baseline"
+            actual = "the name of the answers without networks" if model == FIRST else baseline
             expected = "another name"
             raise problem(f"models.{model}", actual, expected, "rename the model")
         resolved(config, "optimization", model=model)

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.folds import TEST, Names
-from aam.data.targets import BeforeRarefaction
+from aam.data.target_columns import BeforeRarefaction
 from aam.util.errors import first_few, first_names, problem
 
 logger = logging.getLogger(__name__)

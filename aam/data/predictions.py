@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from aam.data.values import NUMBER
+from aam.data.cell_values import NUMBER
 from aam.util.atomic import write_tsv
 
 PROBABILITY = "probability:"

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
-from aam.data import targets
 from aam.data.fold_checks import (
     require_enough,
     require_spread_classes,
@@ -23,124 +22,19 @@ from aam.data.fold_checks import (
 )
 from aam.data.folds import TEST, Names
 from aam.data.metadata import metadata_column
-from aam.data.targets import BeforeRarefaction
+from aam.data.target_columns import (
+    BeforeRarefaction,
+    observed_values,
+    require_logarithms,
+    require_varied,
+    samples_where,
+    spellings_of,
+)
 from aam.util.errors import count_names, first_few, problem
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 _SEEDS_OF_SKLEARN = 2**32
-
-
-def held_out_groups(
-    sample_ids: Names,
-    fraction: float,
-    seed: int,
-    *,
-    classes: Names | None = None,
-    groups: Names | None = None,
-) -> NDArray[np.bool_]:
-    """Choose the samples that are held out for testing, in whole groups.
-
-    Groups are gone through in the order of the digests of (seed, group). One is taken where that
-    brings the number of samples taken of each class nearer to the fraction of the class, by the
-    squared differences over the wanted numbers. None is taken where even the smallest is too large.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of the N samples.
-    fraction
-        Fraction of the samples to hold out.
-    seed
-        Seed of the order.
-    classes
-        Class of each sample; None: they do not matter.
-    groups
-        Group of each sample; None: every sample is a group.
-
-    Returns
-    -------
-    numpy.ndarray
-        Whether each sample is held out, bool [N].
-    """
-    group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
-    class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))
-    sizes_GC = pd.crosstab(group_N, class_N).to_numpy(dtype=np.float64)
-    wanted_C = fraction * sizes_GC.sum(axis=0)
-    missing_C = wanted_C.copy()
-    is_chosen = np.zeros(len(names), dtype=np.bool_)
-    order = sorted((seed_of("test", seed, name), name, g) for g, name in enumerate(names))
-    for _, _, group in order:
-        after_C = missing_C - sizes_GC[group]
-        # Divided by what is wanted, as in a chi-squared statistic: one sample too many matters more
-        # in a rare class than in a frequent one.
-        if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
-            missing_C = after_C
-            is_chosen[group] = True
-    return is_chosen[group_N]
-
-
-def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
-    """Return numbers [N] for the folds that a metadata column names, from 0, in natural order.
-
-    That puts `fold2` before `fold10`, and `9` before `10`.
-    """
-
-    def key(name: str) -> tuple[list[tuple[str, int]], str]:
-        words = re.split(r"[0-9]+", name)
-        numbers = re.findall(r"[0-9]+", name)
-        # There is one word more than numbers: -1 fills up the last pair. The name itself decides
-        # between `fold1` and `fold01`.
-        return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
-
-    names = sorted(set(labels), key=key)
-    return pd.Index(names).get_indexer(pd.Index(labels)).astype(np.int64)
-
-
-def assign_folds(
-    sample_ids: Names,
-    k: int,
-    seed: int,
-    *,
-    classes: Names | None = None,
-    groups: Names | None = None,
-) -> NDArray[np.int64]:
-    """Return the fold of each sample, of folds that are alike in size and classes.
-
-    Parameters
-    ----------
-    sample_ids
-        IDs of the N samples; their order does not matter.
-    k
-        Number of folds.
-    seed
-        Seed of the draw.
-    classes
-        Class of each sample, of which all folds get the same fraction; None: they do not matter.
-    groups
-        Group of each sample, which lies in one fold as a whole; None: samples are drawn singly.
-
-    Returns
-    -------
-    numpy.ndarray
-        Folds from 0 to k - 1, int64 [N].
-    """
-    # Samples are divided in the order of their IDs, whatever their order in the table.
-    order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
-    kind = KFold if classes is None else StratifiedKFold
-    if groups is not None:
-        # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
-        kind = StratifiedGroupKFold
-        groups = np.array(groups, dtype=str)[order]
-        classes = [""] * len(order) if classes is None else classes
-    ordered = None if classes is None else np.array(classes, dtype=str)[order]
-    # Seeds of the configuration may be larger than what scikit-learn takes.
-    splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)
-    folds = np.full(len(order), -1, dtype=np.int64)
-    for fold, (_, test) in enumerate(splitter.split(np.zeros(len(order)), ordered, groups)):
-        folds[order[test]] = fold
-    assert set(folds.tolist()) == set(range(k))
-    return folds
 
 
 def divide_labelled(
@@ -178,12 +72,12 @@ def divide_labelled(
     where = task["where"]
     unrarefied = None
     if before is not None and len(before) > len(metadata):
-        unrarefied = targets.BeforeRarefaction(before, depth)
-    wanted = targets.samples_where(metadata, where, unrarefied)
+        unrarefied = BeforeRarefaction(before, depth)
+    wanted = samples_where(metadata, where, unrarefied)
     _warn_of_left_out(metadata, wanted, where)
     if unrarefied is not None:
         unrarefied = unrarefied.where(where)
-    values = targets.observed_values(
+    values = observed_values(
         wanted,
         task["kind"],
         task["columns"],
@@ -192,7 +86,7 @@ def divide_labelled(
         where=[column for column in where if column in task["columns"]],
     )
     if task["logarithm"]:
-        targets.require_logarithms(values)
+        require_logarithms(values)
     return wanted, *divide(wanted, values, task, unrarefied)
 
 
@@ -203,7 +97,7 @@ def _warn_of_left_out(
     left = metadata.loc[metadata.index.difference(wanted.index)]
     for column, names in where.items():
         values = metadata_column(left, column)
-        counts = values[~values.isin(targets.spellings_of(names, values))].value_counts()
+        counts = values[~values.isin(spellings_of(names, values))].value_counts()
         if len(counts):
             shown = first_few(f"{value!r} ({count})" for value, count in counts.items())
             logger.warning(
@@ -327,7 +221,7 @@ def _folds_in_column(
     folds[~is_test] = folds_of_labels(rest.tolist())
     values = values.loc[labels.index]
     for target in values:
-        targets.require_varied(values[target], str(target), f"that have a value of '{column}'")
+        require_varied(values[target], str(target), f"that have a value of '{column}'")
     return values, folds
 
 
@@ -418,3 +312,115 @@ def _hold_out(
             "raise folds.test, or set it to 0",
         )
     return is_test
+
+
+def held_out_groups(
+    sample_ids: Names,
+    fraction: float,
+    seed: int,
+    *,
+    classes: Names | None = None,
+    groups: Names | None = None,
+) -> NDArray[np.bool_]:
+    """Choose the samples that are held out for testing, in whole groups.
+
+    Groups are gone through in the order of the digests of (seed, group). One is taken where that
+    brings the number of samples taken of each class nearer to the fraction of the class, by the
+    squared differences over the wanted numbers. None is taken where even the smallest is too large.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of the N samples.
+    fraction
+        Fraction of the samples to hold out.
+    seed
+        Seed of the order.
+    classes
+        Class of each sample; None: they do not matter.
+    groups
+        Group of each sample; None: every sample is a group.
+
+    Returns
+    -------
+    numpy.ndarray
+        Whether each sample is held out, bool [N].
+    """
+    group_N, names = pd.factorize(np.array(sample_ids if groups is None else groups, object))
+    class_N, _ = pd.factorize(np.array([""] * len(group_N) if classes is None else classes, object))
+    sizes_GC = pd.crosstab(group_N, class_N).to_numpy(dtype=np.float64)
+    wanted_C = fraction * sizes_GC.sum(axis=0)
+    missing_C = wanted_C.copy()
+    is_chosen = np.zeros(len(names), dtype=np.bool_)
+    order = sorted((seed_of("test", seed, name), name, g) for g, name in enumerate(names))
+    for _, _, group in order:
+        after_C = missing_C - sizes_GC[group]
+        # Divided by what is wanted, as in a chi-squared statistic: one sample too many matters more
+        # in a rare class than in a frequent one.
+        if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
+            missing_C = after_C
+            is_chosen[group] = True
+    return is_chosen[group_N]
+
+
+def folds_of_labels(labels: Sequence[str]) -> NDArray[np.int64]:
+    """Return numbers [N] for the folds that a metadata column names, from 0, in natural order.
+
+    That puts `fold2` before `fold10`, and `9` before `10`.
+    """
+
+    def key(name: str) -> tuple[list[tuple[str, int]], str]:
+        words = re.split(r"[0-9]+", name)
+        numbers = re.findall(r"[0-9]+", name)
+        # There is one word more than numbers: -1 fills up the last pair. The name itself decides
+        # between `fold1` and `fold01`.
+        return list(zip(words, map(int, [*numbers, "-1"]), strict=True)), name
+
+    names = sorted(set(labels), key=key)
+    return pd.Index(names).get_indexer(pd.Index(labels)).astype(np.int64)
+
+
+def assign_folds(
+    sample_ids: Names,
+    k: int,
+    seed: int,
+    *,
+    classes: Names | None = None,
+    groups: Names | None = None,
+) -> NDArray[np.int64]:
+    """Return the fold of each sample, of folds that are alike in size and classes.
+
+    Parameters
+    ----------
+    sample_ids
+        IDs of the N samples; their order does not matter.
+    k
+        Number of folds.
+    seed
+        Seed of the draw.
+    classes
+        Class of each sample, of which all folds get the same fraction; None: they do not matter.
+    groups
+        Group of each sample, which lies in one fold as a whole; None: samples are drawn singly.
+
+    Returns
+    -------
+    numpy.ndarray
+        Folds from 0 to k - 1, int64 [N].
+    """
+    # Samples are divided in the order of their IDs, whatever their order in the table.
+    order = np.array(sorted(range(len(sample_ids)), key=sample_ids.__getitem__))
+    kind = KFold if classes is None else StratifiedKFold
+    if groups is not None:
+        # With one class for all, this balances the folds' sizes; GroupKFold, shuffled, does not.
+        kind = StratifiedGroupKFold
+        groups = np.array(groups, dtype=str)[order]
+        classes = [""] * len(order) if classes is None else classes
+    ordered = None if classes is None else np.array(classes, dtype=str)[order]
+    # Seeds of the configuration may be larger than what scikit-learn takes.
+    splitter = kind(k, shuffle=True, random_state=seed % _SEEDS_OF_SKLEARN)
+    folds = np.full(len(order), -1, dtype=np.int64)
+    for fold, (_, test) in enumerate(splitter.split(np.zeros(len(order)), ordered, groups)):
+        folds[order[test]] = fold
+    assert set(folds.tolist()) == set(range(k))
+    return folds

@@ -320,7 +320,7 @@ class Target:
 
 def _numbers(columns: Sequence[str], observed_NC: Rows, transform: str) -> NDArray[np.float64]:
     number_NC = np.array(observed_NC, np.float64).reshape(len(observed_NC), len(columns))
-    # The folds of a task hold no others: see `aam.data.targets.require_logarithms`.
+    # The folds of a task hold no others: see `aam.data.target_columns.require_logarithms`.
     assert not transform.startswith("log") or (number_NC > -1).all(), f"{transform} of {columns}"
     return number_NC
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.data.outliers import LARGEST_OUTLIER, LONG_BRANCH, MUCH_OF_TREE
+from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH, MUCH_OF_TREE
 from aam.data.trees import parse_newick, split_root
 from aam.util.errors import first_names, problem
 from aam.util.notes import CAUTION

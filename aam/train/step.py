@@ -34,71 +34,6 @@ PREFETCHED = 4
 """Batches that each worker holds ready for an accelerator."""
 
 
-def clip_gradients(
-    model: nn.Module, optimizer: Any, devices: Devices, kind: Clipping, limit: float
-) -> Tensor:
-    """Bound the gradients of a model that was set up.
-
-    A gradient that is not finite stays so, or makes the norm not finite.
-
-    Parameters
-    ----------
-    model
-        The model as `Devices.setup_model` returned it.
-    optimizer
-        Its optimizer, as `Devices.setup_optimizer` returned it.
-    devices
-        Where the model is trained.
-    kind
-        Kind of bound, as in `Optimization.clipping`. With ``adaptive`` each unit is bounded by the
-        norm of its weights, by Brock et al. 2021 (arXiv:2102.06171, section 4). A unit is a row of
-        a matrix or a whole vector. In the paper the last layer is left out; here it is not.
-    limit
-        Largest norm, largest value, or, with ``adaptive``, largest ratio of a gradient to its
-        weights.
-
-    Returns
-    -------
-    torch.Tensor
-        Norm of all gradients before, on the device, so that nothing waits for it.
-    """
-    if kind == "norm":
-        return devices.clip(model, optimizer, limit)
-    devices.unscale(model, optimizer)
-    parameters = [p for p in model.parameters() if p.grad is not None]
-    # The norm is taken before any bound, as the curves show it for every kind.
-    norm = _whole(get_total_norm([p.grad for p in parameters if p.grad is not None]))
-    if kind == "value":
-        nn.utils.clip_grad_value_(parameters, limit)
-    else:
-        _clip_units(parameters, limit)
-    return norm
-
-
-@torch.no_grad()
-def _clip_units(parameters: list[nn.Parameter], ratio: float) -> None:
-    for parameter in parameters:
-        assert parameter.grad is not None
-        largest = ratio * _unit_norms(parameter).clamp(min=LEAST_WEIGHTS)
-        norms = _unit_norms(parameter.grad).clamp(min=TINY)
-        _local(parameter.grad).mul_((largest / norms).clamp(max=1.0))
-
-
-def _unit_norms(x: Tensor) -> Tensor:
-    """Return the norm of every row, of those in this process where rows are sharded."""
-    if x.ndim > 1:
-        return torch.linalg.vector_norm(_local(x), dim=tuple(range(1, x.ndim)), keepdim=True)
-    return _whole(torch.linalg.vector_norm(x))
-
-
-def _local(x: Any) -> Tensor:
-    return x.to_local() if isinstance(x, DTensor) else x
-
-
-def _whole(x: Tensor) -> Tensor:
-    return x.full_tensor() if isinstance(x, DTensor) else x
-
-
 class WorkerDied(RuntimeError):
     """A process that assembles batches is gone; the model is as it was after the last step."""
 
@@ -276,3 +211,68 @@ def _from_workers(loader: Iterable[T]) -> Iterator[T]:
                 raise
             raise WorkerDied(first_line(error)) from error
         yield batch
+
+
+def clip_gradients(
+    model: nn.Module, optimizer: Any, devices: Devices, kind: Clipping, limit: float
+) -> Tensor:
+    """Bound the gradients of a model that was set up.
+
+    A gradient that is not finite stays so, or makes the norm not finite.
+
+    Parameters
+    ----------
+    model
+        The model as `Devices.setup_model` returned it.
+    optimizer
+        Its optimizer, as `Devices.setup_optimizer` returned it.
+    devices
+        Where the model is trained.
+    kind
+        Kind of bound, as in `Optimization.clipping`. With ``adaptive`` each unit is bounded by the
+        norm of its weights, by Brock et al. 2021 (arXiv:2102.06171, section 4). A unit is a row of
+        a matrix or a whole vector. In the paper the last layer is left out; here it is not.
+    limit
+        Largest norm, largest value, or, with ``adaptive``, largest ratio of a gradient to its
+        weights.
+
+    Returns
+    -------
+    torch.Tensor
+        Norm of all gradients before, on the device, so that nothing waits for it.
+    """
+    if kind == "norm":
+        return devices.clip(model, optimizer, limit)
+    devices.unscale(model, optimizer)
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    # The norm is taken before any bound, as the curves show it for every kind.
+    norm = _whole(get_total_norm([p.grad for p in parameters if p.grad is not None]))
+    if kind == "value":
+        nn.utils.clip_grad_value_(parameters, limit)
+    else:
+        _clip_units(parameters, limit)
+    return norm
+
+
+@torch.no_grad()
+def _clip_units(parameters: list[nn.Parameter], ratio: float) -> None:
+    for parameter in parameters:
+        assert parameter.grad is not None
+        largest = ratio * _unit_norms(parameter).clamp(min=LEAST_WEIGHTS)
+        norms = _unit_norms(parameter.grad).clamp(min=TINY)
+        _local(parameter.grad).mul_((largest / norms).clamp(max=1.0))
+
+
+def _unit_norms(x: Tensor) -> Tensor:
+    """Return the norm of every row, of those in this process where rows are sharded."""
+    if x.ndim > 1:
+        return torch.linalg.vector_norm(_local(x), dim=tuple(range(1, x.ndim)), keepdim=True)
+    return _whole(torch.linalg.vector_norm(x))
+
+
+def _local(x: Any) -> Tensor:
+    return x.to_local() if isinstance(x, DTensor) else x
+
+
+def _whole(x: Tensor) -> Tensor:
+    return x.full_tensor() if isinstance(x, DTensor) else x

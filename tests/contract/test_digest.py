@@ -20,7 +20,7 @@ TRAINING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
 }
 LEARNING = {"model", "train", "tasks", "inference"}
-FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "targets")}
+FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "target_columns")}
 FOLDS |= {"aam.stages.folds"}
 """How folds are drawn; their files stand for it."""
 SCORES = {"aam.evaluate.score_functions", "aam.learners.conformal", "aam.evaluate.task_report"}

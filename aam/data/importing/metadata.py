@@ -16,6 +16,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from aam.data.cell_values import (
+    FEW_NUMBERS,
+    MISSING,
+    group_alike,
+    join_spellings,
+    missing_among_numbers,
+    read_numbers,
+)
 from aam.data.importing.delimited import (
     SEPARATORS,
     find_separator,
@@ -32,14 +40,6 @@ from aam.data.importing.files import (
 )
 from aam.data.importing.ids import likely_pairs, match_samples
 from aam.data.metadata import TYPES_ATTRIBUTE
-from aam.data.values import (
-    FEW_NUMBERS,
-    MISSING,
-    group_alike,
-    join_spellings,
-    missing_among_numbers,
-    read_numbers,
-)
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from aam.data.metadata import declared_type
-from aam.data.roles import are_states, is_blank, names_units, unit_rank
-from aam.data.values import (
+from aam.data.cell_values import (
     FEW_NUMBERS,
     Numbers,
     are_codes,
@@ -21,6 +19,8 @@ from aam.data.values import (
     is_unknown,
     read_numbers,
 )
+from aam.data.metadata import declared_type
+from aam.data.roles import are_states, is_blank, names_units, unit_rank
 from aam.util.errors import first_few, first_names, problem, problems
 
 logger = logging.getLogger(__name__)

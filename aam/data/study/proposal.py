@@ -10,6 +10,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
+from aam.data.cell_values import read_numbers
 from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
 from aam.data.splits import divide
 from aam.data.study.columns import (
@@ -22,8 +23,7 @@ from aam.data.study.columns import (
     task_kind,
     unit_columns,
 )
-from aam.data.targets import require_varied
-from aam.data.values import read_numbers
+from aam.data.target_columns import require_varied
 from aam.util.errors import InputError, first_few, problem
 
 MOST_LOST = 0.05

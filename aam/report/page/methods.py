@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
 from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
-from aam.data.outliers import LARGEST_OUTLIER, LONG_BRANCH
+from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
 from aam.evaluate.task_report import NetworkTraining
 from aam.report.labels import to_words
 from aam.report.page.answers import Answer, is_stopped

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from aam.batches.dataset import BatchDataset, Subsampling, number_of_batches
-from aam.batches.distances import load_matrices, pair_variances
+from aam.batches.distance_matrices import load_matrices, pair_variances
 from aam.batches.masking import Masker
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.training import Pretraining

@@ -161,6 +161,12 @@ def test_names_that_cannot_be_folders_are_refused(key: str, name: str) -> None:
     assert_one_line(raw, f"configuration key {key}: got the name {name!r}; expected letters")
 
 
+@pytest.mark.parametrize("name", ["first", "random_forest"])
+def test_a_model_has_no_name_of_another_method(name: str) -> None:
+    raw = with_key(f"models.{name}", {})
+    assert_one_line(raw, f"models.{name}: got the name of", "rename")
+
+
 @pytest.mark.parametrize("name", ["a", "2024", "gut_v4-150bp", "Age"])
 def test_plain_names_are_accepted(name: str) -> None:
     assert list(load(with_key(f"models.{name}", {})).models) == [name]

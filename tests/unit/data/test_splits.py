@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.data.splits import assign_folds, folds_of_labels, held_out_groups
-from aam.data.targets import observed_values
+from aam.data.target_columns import observed_values
 from aam.tasks.pretrain.inputs import held_out
 from aam.util.errors import InputError
 

@@ -25,7 +25,7 @@ from aam.data.study.columns import (
 from aam.data.study.proposal import depth_sentences, propose_configuration, propose_depth
 from aam.data.study.study import Study, study_sentences, task_sentences
 from aam.data.table import FeatureTable
-from aam.data.targets import observed_values
+from aam.data.target_columns import observed_values
 from aam.util.errors import InputError
 
 SAMPLES = 60

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from aam.batches.distances import load_matrices
+from aam.batches.distance_matrices import load_matrices
 from aam.distances import store
 from aam.train import loop
 from aam.train.checkpoint import Checkpoints, NotSaved

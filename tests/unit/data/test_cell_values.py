@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aam.data.values import (
+from aam.data.cell_values import (
     are_codes,
     are_dates,
     find_sentinels,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aam.batches import distances
-from aam.batches.distances import load_matrices, pair_variances
+from aam.batches import distance_matrices
+from aam.batches.distance_matrices import load_matrices, pair_variances
 from aam.config.metrics import FAITH_PD
 from aam.distances import store
 from aam.distances.store import write_distances, write_faith_pd
@@ -50,7 +50,7 @@ def test_distances_without_room_are_one_message_before_anything_is_read(
     matrices, *_ = load_matrices(files, METRICS, 2, ids, None, needed)
     np.testing.assert_array_equal(matrices["unweighted"], [symmetric(20, 0), symmetric(20, 1)])
     for name in ("distance_rows", "read_faith_pd"):
-        monkeypatch.setattr(distances, name, None)
+        monkeypatch.setattr(distance_matrices, name, None)
     message = r"unweighted0.parquet: got .* 4 such files; .* set pretraining.targets: batch"
     with pytest.raises(InputError, match=message):
         load_matrices(files, METRICS, 2, ids, None, needed - 1)
@@ -83,7 +83,7 @@ def test_the_variance_over_pairs_is_that_of_all_of_them_at_once(at_once, number,
     matrix = (50 + rng.normal(size=(1, 20, 20))).astype(np.float32)
     samples = rng.permutation(20)[:number]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(distances, "DISTANCES_AT_ONCE", at_once)
+        patched.setattr(distance_matrices, "DISTANCES_AT_ONCE", at_once)
         variance = pair_variances({"weighted": matrix}, samples)["weighted"]
     pairs = matrix[0][np.ix_(samples, samples)][np.triu_indices(number, 1)]
     assert variance == pytest.approx(max(pairs.astype(np.float64).var(), 1e-6), rel=1e-9)

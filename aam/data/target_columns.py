@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from aam.data.metadata import metadata_column
-from aam.data.values import (
+from aam.data.cell_values import (
     LARGEST,
     NUMBER,
     are_codes,
@@ -17,6 +16,7 @@ from aam.data.values import (
     is_unknown,
     read_numbers,
 )
+from aam.data.metadata import metadata_column
 from aam.util.errors import InputError, count_names, first_few, first_names, problem
 from aam.util.notes import CAUTION
 
