@@ -11,11 +11,16 @@ from aam.config.losses import LOSSES
 from aam.config.messages import config_error
 from aam.config.names import FIRST
 from aam.config.sections.base import FilePath, Section
-from aam.config.sections.dataset import Dataset
+from aam.config.sections.dataset import (
+    AugmentationSettings,
+    Dataset,
+    Rarefaction,
+    Tokens,
+    Unifrac,
+)
 from aam.config.sections.execution import Benchmark, Optimization, OutputFormats, Runtime
 from aam.config.sections.finetuning import SET_BY_AUTO, Finetuning
 from aam.config.sections.model import ModelSettings
-from aam.config.sections.preparation import AugmentationSettings, Rarefaction, Tokens, Unifrac
 from aam.config.sections.task import Prediction, Task
 from aam.config.sections.training import Pretraining
 from aam.config.starts import architecture_of, chain_of

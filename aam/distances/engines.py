@@ -5,11 +5,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from aam.config.metrics import METRICS, Parameters
+from aam.config.settings.data import EngineName
 from aam.data.table import FeatureTable
 from aam.data.trees import branch_fractions
 from aam.distances.formulas import FORMULAS, all_generalized
@@ -31,8 +31,6 @@ INSTALL = "Debian, Ubuntu: apt install unifrac-tools; conda: unifrac-binaries of
 INSTALL_PACKAGE = "Debian, Ubuntu: bash workflow/install_unifrac.sh; conda: unifrac of bioconda"
 OR_AUTO = "set it to auto"
 """End of a hint: what helps without an installation."""
-Setting = Literal["auto", "unifrac", "ssu", "products", "scikit-bio"]
-"""The key `unifrac.engine` of the configuration."""
 
 
 class ScikitBio:
@@ -109,7 +107,7 @@ def has_ssu() -> bool:
 
 
 def choose_engine(
-    setting: Setting,
+    setting: EngineName,
     *,
     samples: int,
     metric: str,
@@ -166,7 +164,7 @@ def choose_engine(
 
 
 def choose_engine_for_jobs(
-    setting: Setting, *, samples: int, metric: str, threads: int, scratch: Path | None
+    setting: EngineName, *, samples: int, metric: str, threads: int, scratch: Path | None
 ) -> Products | Ssu:
     """Return the engine of a metric that several jobs share.
 
@@ -185,7 +183,7 @@ def choose_engine_for_jobs(
     return _installed_ssu("unifrac.partitions", "a number of jobs of ssu", threads, scratch)
 
 
-def _are_products(setting: Setting, metric: str, samples: int) -> bool:
+def _are_products(setting: EngineName, metric: str, samples: int) -> bool:
     """Return whether `Products` computes a metric, by the setting or, with `auto`, by its size."""
     if metric != UNWEIGHTED:
         return False

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aam.config.metrics import METRICS, Parameters
+from aam.config.settings.data import EngineName
 from aam.data.table import FeatureTable, read_biom
 from aam.data.trees import check_lengths, find_branches, read_tree
 from aam.distances import check, store
-from aam.distances.engines import Engine, ScikitBio, Setting, Sparse, choose_engine
+from aam.distances.engines import Engine, ScikitBio, Sparse, choose_engine
 from aam.distances.stripes import Joined, StripeMatrix, check_whole, open_parts
 from aam.util.scikit_bio import TreeNode
 
@@ -50,7 +51,7 @@ def compute_distances(
     computed: Sequence[Path] | None = None,
     metric: str,
     alpha: float | None = None,
-    engine: Setting = "auto",
+    engine: EngineName = "auto",
     checked_pairs: int = 50,
     threads: int = 1,
     work: Path | None = None,
@@ -149,7 +150,7 @@ def _join_parts(
 
 @contextmanager
 def _compute(
-    wanted: _Wanted, setting: Setting, threads: int, work: Path | None
+    wanted: _Wanted, setting: EngineName, threads: int, work: Path | None
 ) -> Iterator[_Computed]:
     """Yield values that are computed here."""
     metric = wanted.metric

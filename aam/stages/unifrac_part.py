@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aam.config.metrics import METRICS
+from aam.config.settings.data import EngineName
 from aam.data.table import read_biom
 from aam.data.trees import read_tree
-from aam.distances.engines import Setting, choose_engine_for_jobs
+from aam.distances.engines import choose_engine_for_jobs
 from aam.distances.stripes import job_stripes, write_part
 
 logger = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ def compute_part(
     alpha: float | None = None,
     part: int,
     parts: int,
-    engine: Setting = "auto",
+    engine: EngineName = "auto",
     threads: int = 1,
     work: Path | None = None,
     part_out: Path,

@@ -144,7 +144,7 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
-def test_reads_have_a_part_in_a_kernel_machine(kernel_predictor, augmented, devices, kind):
+def test_reads_have_a_part_in_a_kernel_head(kernel_predictor, augmented, devices, kind):
     name, columns, observed, _ = TARGETS[kind]
     predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
     samples = augmented.store, augmented.tokens, [4, 11], devices

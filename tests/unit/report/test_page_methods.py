@@ -157,7 +157,7 @@ def test_a_task_is_named_by_its_columns_and_kind():
     assert "(an ordinal classification of 200 samples) was predicted" in text
 
 
-def test_a_kernel_machine_is_named_where_one_was_used():
+def test_a_kernel_head_is_named_where_one_was_used():
     report = regression(training={"recipes": NETWORK})
     assert "kernel head" not in written(reports=(report,))
     assert REFERENCES["svm"] not in written(reports=(report,))

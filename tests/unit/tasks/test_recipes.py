@@ -93,7 +93,7 @@ def test_fewer_labels_get_more_passes_and_all_layers_over_the_asvs_are_trained(s
         ("regression", {"loss": "mse"}),
     ],
 )
-def test_what_a_kernel_machine_cannot_learn_is_left_to_the_network(
+def test_what_a_kernel_head_cannot_learn_is_left_to_the_network(
     new_task, kind, changes, monkeypatch
 ):
     assert possible_recipes(new_task(kind, recipe="auto", **changes).setup) == ["partial", "full"]
