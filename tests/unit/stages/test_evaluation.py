@@ -503,7 +503,7 @@ def test_without_models_the_answers_are_the_first_ones(results):
 def test_an_encoder_that_was_used_as_it_came_says_so(results):
     path = results / "pretrain" / "base" / "scores.json"
     write_json(path, {**json.loads(path.read_text()), "steps": 0})
-    age = results / "finetune" / "base" / "age" / "scores.json"
+    age = results / "answers" / "age" / "base" / "scores.json"
     page, _ = summed_up(results, scores=[age], encoders=[PageFile(path, model="base")])
     assert "Transductive: the encoder may have seen every sample" in page
     assert "It was used as it came, without training on this study." in page

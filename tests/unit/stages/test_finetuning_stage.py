@@ -281,5 +281,5 @@ def test_a_fold_without_a_model_is_the_users_problem(importance, study, tmp_path
     frame = pd.read_csv(study.files["site.tsv"], sep="\t", dtype=str, na_filter=False)
     frame.loc[3, "fold"] = "2"
     frame.to_csv(tmp_path / "folds.tsv", sep="\t", index=False)
-    with pytest.raises(InputError, match=r"no folder fold2; .*Hint: fine-tune again"):
+    with pytest.raises(InputError, match=r"no model of fold 2; .*Hint: fine-tune again"):
         importance("site", tmp_path / "folds.tsv")
