@@ -34,7 +34,7 @@ def load(directory: str | Path) -> "TaskPredictor":
         The directory holds nothing that predicts, or one of its files is missing, damaged or of a
         version that this package cannot read.
     """
-    # Here, because it takes long: the workflow and the importers do without it.
+    # The import stands here because it takes long: the workflow and the importers do without it.
     from aam.inference.task_predictor import TaskPredictor
 
     return TaskPredictor.load(directory)

@@ -224,8 +224,8 @@ class BatchDataset(Dataset[Batch]):
         parents, weight_BK = parent_shares(self.store, rows_B)
         for name, matrices in self.distances.items():
             parent_KK = matrices[view][np.ix_(parents, parents)]
-            # Two products over the few distinct parents of the batch, in place of a sum for each
-            # pair of rows.
+            # Two products over the few distinct parents of the batch replace a sum for each pair of
+            # rows.
             mixed_BB = weight_BK @ parent_KK @ weight_BK.T
             # A weighted mean over a mixed row's parents would put it at a distance from itself.
             np.fill_diagonal(mixed_BB, 0.0)

@@ -228,7 +228,7 @@ def _mixed(
         position = turns[number % samples]
         first = by_id[position]
         rng = generator(*name, number // samples, sample_ids[first])
-        # Any of the other samples, but never the first one itself.
+        # It is any of the other samples, but never the first one itself.
         second = by_id[(position + 1 + int(rng.integers(samples - 1))) % samples]
         mixed, weight = cutmix(rows[first], rows[second], rng)
         made.append(mixed)

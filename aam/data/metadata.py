@@ -93,7 +93,7 @@ def metadata_column(metadata: pd.DataFrame, column: str) -> pd.Series:
     InputError
         There is no such column; the message has the names that come close.
     """
-    # One form of each letter, as the import of metadata writes them.
+    # The import of metadata writes one form of each letter, too.
     column = unicodedata.normalize("NFC", column)
     if column in metadata.columns:
         return metadata[column]

@@ -355,8 +355,8 @@ def held_out_groups(
     order = sorted((seed_of("test", seed, name), name, g) for g, name in enumerate(names))
     for _, _, group in order:
         after_C = missing_C - sizes_GC[group]
-        # Divided by what is wanted, as in a chi-squared statistic: one sample too many matters more
-        # in a rare class than in a frequent one.
+        # Squares are divided by what is wanted, as in a chi-squared statistic: one sample too many
+        # matters more in a rare class than in a frequent one.
         if (after_C**2 / wanted_C).sum() < (missing_C**2 / wanted_C).sum():
             missing_C = after_C
             is_chosen[group] = True

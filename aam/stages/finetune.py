@@ -110,7 +110,7 @@ def finetune_task(
     write_history(history_out, finished.history, provenance, extra=WHICH_MODEL)
     _write_models(model_out, setup, finished, table)
     write_predictions(recipes_out, recipe_table(setup, finished.mixed))
-    # What stands for the model directory: no fact that leaves predictions as they are.
+    # These stand for the model directory: facts that change no prediction are not among them.
     digests = {
         "models": finished.digests,
         "files": {name: file_digest(model_out / name) for name in SHARED},

@@ -154,8 +154,8 @@ class BatchedMuon(optim.Muon):
 def _move(matrices: list[Tensor], direction_MRC: Tensor, group: dict[str, Any]) -> None:
     """Decay matrices of one shape, and move each against its direction."""
     rows, columns = matrices[0].shape
-    # The same factor as in `torch.optim.Muon`, by which tall matrices change their outputs as much
-    # as wide ones.
+    # As in `torch.optim.Muon`, this factor makes tall matrices change their outputs as much as
+    # wide ones.
     rate = group["lr"] * math.sqrt(max(1.0, rows / columns))
     direction_MRC = direction_MRC.to(matrices[0].dtype, memory_format=torch.contiguous_format)
     torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])

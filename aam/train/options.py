@@ -102,7 +102,7 @@ def set_up(
         The model and its optimizer as `devices` wrap them.
     """
     wrapped = devices.setup_model(model)
-    # After `setup_model`, which may copy and shard the layers that are compiled.
+    # Layers are compiled after `setup_model`, which may copy and shard them.
     compile_blocks(wrapped.module, options.compile, devices.device, compile_cache)
     optimizer = make_optimizer(wrapped.module, settings, fused=options.fused_optimizer)
     _warn_about_attention(options.attention, devices.device)

@@ -25,7 +25,8 @@ def layer_weights(kind: str, width: int, ffn_ratio: float) -> int:
     if kind == "transformer":
         return 4 * width**2 + 2 * width * int(width * ffn_ratio)
     if kind == "bilstm":
-        # Four gates of two directions, each of which is half as wide and takes position and state.
+        # There are four gates in each of two directions, which are half as wide and take position
+        # and state.
         direction = width // 2
         return 2 * 4 * direction * (width + direction)
     if kind == "bdh":

@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 if (REPOSITORY / "aam").is_dir() and sys.path[0] != str(REPOSITORY):
     sys.path.insert(0, str(REPOSITORY))
-    # Also for the processes that a stage starts: Snakemake unsets PYTHONPATH in the environments
+    # Processes that a stage starts need it, too: Snakemake unsets PYTHONPATH in the environments
     # that it makes.
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), others]))

@@ -36,7 +36,7 @@ class FinetuneSettings(TargetSettings):
     """A super learner will mix the predictions, and asks for nested ones."""
     finetuning: Finetuning
     optimization: Optimization
-    # Plain, as models keep it: a section would make fine-tuning depend on those of other stages.
+    # It is plain, as models keep it: a section would make fine-tuning depend on other stages'.
     rarefaction: dict[str, Any]
     """The section `rarefaction`, by which other tables are treated alike."""
     model: EncoderShape | None = None

@@ -28,7 +28,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     EOFError,
-    # An archive with a compression that zipfile does not know.
+    # Zipfile raises it for a compression that it does not know.
     NotImplementedError,
     RuntimeError,
     OSError,

@@ -322,8 +322,7 @@ def count_problems(
     """
     data_E = values.data
     if sample_ids and feature_ids and not data_E.size:
-        hint = "check how the table was filtered or exported"
-        yield problem(path, "a table without a single read", "counts above 0", hint)
+        yield problem(path, "a table without a single read", "counts above 0", _CHECK)
         return
     finite_E = np.isfinite(data_E)
     with np.errstate(invalid="ignore"):
@@ -343,7 +342,7 @@ def count_problems(
             hint = f"these look like {looks}: {_RAW}" if looks else _RAW
             yield problem(path, f"{kind}: {places}", expected, hint)
     if not faults and data_E.size:
-        yield from _whole_number_problems(path, sample_ids, values, looks)
+        yield from _whole_number_problems(path, values, looks)
 
 
 def _places(
@@ -385,9 +384,7 @@ def _describe_scale(values: csr_array) -> str:
     return ""
 
 
-def _whole_number_problems(
-    path: Path, sample_ids: list[str], values: csr_array, looks: str
-) -> Iterator[InputError]:
+def _whole_number_problems(path: Path, values: csr_array, looks: str) -> Iterator[InputError]:
     """Yield why whole numbers are no reads, and warn of reads that were drawn or scaled."""
     data_E = values.data
     sum_N = np.asarray(values.sum(axis=1)).ravel()

@@ -95,7 +95,7 @@ class RecipeMixer:
     def mix(self) -> MixedRecipes:
         """Return the predictions mixed by nested weights, and what they are compared with."""
         by_recipe = {recipe: self._average_recipe(recipe) for recipe in self.networks}
-        # What the weights of each fold rest on, by the block that the fold belongs to.
+        # The weights of each fold rest on what its block has.
         nested = {block: self._collect_nested(block) for block in self._blocks()}
         by_fold = self._fit_mixtures(by_recipe, nested)
         final = recipe_mixture(self.setup, self._is_training(TEST), by_recipe)
@@ -223,7 +223,7 @@ class RecipeMixer:
             parts[fold] = _average(self.outer, fold_shares)
         if self.test:
             parts[TEST] = _average(self.test, test_shares)
-        # Fold after fold to the order of the labelled samples.
+        # The parts stand fold after fold; the rows go back to the order of the labelled samples.
         rows = np.concatenate([np.flatnonzero(fold_L == fold) for fold in parts])
         order = np.argsort(rows)
         quantiles = [mean.quantile_NCQ for mean in parts.values() if mean.quantile_NCQ is not None]

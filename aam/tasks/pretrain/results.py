@@ -100,7 +100,7 @@ def _utilisation(prepared: Prepared, rate: float | None, devices: Devices) -> fl
         return None
     dataset = prepared.dataset
     number = min(BATCHES_COUNTED, len(dataset))
-    # Evenly over the run, whose first batches may have fewer reads than the last ones.
+    # Steps are spread evenly over the run: its first batches may have fewer reads than the last.
     steps = np.linspace(0, len(dataset), number, endpoint=False).astype(int)
     batches = [dataset[step] for step in steps.tolist()]
     flops = sum(step_flops(prepared.model.encoder.shape, batch) for batch in batches)

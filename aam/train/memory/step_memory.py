@@ -289,7 +289,7 @@ class _HeaviestBatch:
 
     def _estimate_mb(self, proposal: MicroBatches, activations_mb: float) -> float:
         """Estimate the peak memory of a step in micro-batches."""
-        # Fraction of the activations that is in memory at a time.
+        # This fraction of the activations is in memory at a time.
         alive = 1.0
         if proposal.recompute == "micro-batches":
             largest_block = max(block_sizes(proposal.split(self.batch)), default=0)
