@@ -320,7 +320,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     divide_into_folds(
         metadata=files["metadata"],
         table=files["view"],
-        **dict(slices.folds(config, "t")),
+        settings=slices.folds(config, "t"),
         folds_out=files["folds"],
         members_out=files["members"],
         notes_out=files["fold_notes"],

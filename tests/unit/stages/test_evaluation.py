@@ -209,6 +209,7 @@ SETTINGS: dict[str, Any] = {
     "depth": 1000,
     "views": 2,
     "drops_long_branches": False,
+    "networks": {"state": "shown"},
     "metrics": ["unweighted", "bray_curtis"],
     "models": {
         "base": {
@@ -488,7 +489,7 @@ def test_without_models_the_answers_are_the_first_ones(results):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
     assert f"{results.name}, age: Works: " in closing
-    settings = {"networks": {"models": {}}}
+    settings = {"networks": {"state": "unasked"}}
     scores = [first / "scores.json"]
     page, text = summed_up(results, settings, scores, page="first", importance=[])
     for part in (page, text):
