@@ -329,7 +329,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     figures = []
     if study.figures:
         records = {"intervals": files["intervals"], "report": files["scores"]}
-        figures = [_of_task(files["figure"], figure="first/{task}/predictions")]
+        figures = [_of_task(files["figure"], figure="answers/{task}/{answer}/predictions")]
         draw_figures(
             draw={"predictions": "task.draw"},
             records=records,

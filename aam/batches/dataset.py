@@ -1,7 +1,8 @@
 """The batches of a training run: a function of the step alone, so that a run can begin anywhere.
 
 Shape suffixes: B samples of a batch, N samples, C columns of a target, F metadata columns, U ASVs
-of a batch or of the token store, A ASVs of a row, D width, R rows of the store, K parents.
+of a batch or of the token store, A ASVs of a row, E branches, D width, R rows of the store,
+K parents.
 """
 
 from collections.abc import Mapping
@@ -98,13 +99,13 @@ class Subsampling:
         wanted = Pretraining.subsampled_reads(int(reads_A.sum()), done)
         drawn_A = rng.multivariate_hypergeometric(reads_A, wanted, method="marginals")
         is_left_A = drawn_A > 0
-        if self.exact.length_E.size and not self._height_F[asvs_A[is_left_A]].any():
+        if self.exact.length_E.size and not self._height_U[asvs_A[is_left_A]].any():
             # Two rows without any length of branches would have the distance 0 / 0.
             return asvs_A, reads_A
         return asvs_A[is_left_A], drawn_A[is_left_A].astype(np.int32)
 
     @cached_property
-    def _height_F(self) -> NDArray[np.float64]:
+    def _height_U(self) -> NDArray[np.float64]:
         """The distance of every ASV from the root."""
         return np.asarray(self.exact.above_FE @ self.exact.length_E)
 

@@ -27,8 +27,8 @@ def compare(
     first, second
         Predictions of one target by two methods.
     independent
-        Whether no two samples share a group (`aam.evaluate.structure`): only then tests over
-        samples are made.
+        Whether no two samples share a group (`aam.evaluate.task_report.Structure`): only then tests
+        over samples are made.
 
     Returns
     -------

@@ -182,16 +182,19 @@ class Recipe(ReportPart):
 
 
 class NetworkTraining(ReportPart):
-    """How the networks of a model were trained, and what their parts predict of a target.
-
-    The first fields are those of `aam.config.settings.tasks.TrainingFacts`.
-    """
+    """How the networks of a model were trained, and what their parts predict of a target."""
 
     recipe: str
+    """What fine-tuning trained: the key `finetuning.recipe`."""
     start: str
+    """Which weights it started from: the key `finetuning.start`."""
     labels: float
+    """Fraction of the labels that were used."""
     evaluation: Literal["inductive", "transductive"]
+    """Whether pretraining saw the reads of the samples that are predicted."""
     start_directory: str | None
+    """Directory of a pretrained model that the encoder started from, which may have seen any
+    samples; None: it started from weights that were drawn for it."""
     recipes: dict[str, Recipe] = {}
     unnested: Unnested | None = None
     """None: no recipes are mixed."""

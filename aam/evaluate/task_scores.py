@@ -80,7 +80,7 @@ class Networks:
 
 
 def report_task(
-    task: ScoreSettings,
+    settings: ScoreSettings,
     *,
     networks: Networks | None,
     baselines: pd.DataFrame,
@@ -93,7 +93,7 @@ def report_task(
 
     Parameters
     ----------
-    task
+    settings
         What is predicted, what the answer is called, and by what scores are reported.
     networks
         None: baselines alone answer.
@@ -113,18 +113,18 @@ def report_task(
     intervals : pandas.DataFrame
         Predictions of the leading method of each target, with intervals or sets.
     """
-    baselines = _order_classes(baselines, task.classes)
+    baselines = _order_classes(baselines, settings.classes)
     tables = by_baseline(baselines)
-    learners = learners_by_target(baselines, _order_classes(nested_baselines, task.classes))
-    columns = task.columns
-    network_of = {} if networks is None else _split_networks(task, networks)
+    learners = learners_by_target(baselines, _order_classes(nested_baselines, settings.classes))
+    columns = settings.columns
+    network_of = {} if networks is None else _split_networks(settings, networks)
     targets = []
     parts = []
     for column in columns:
         # Tables of a task of one column do not name it.
         target = column if len(columns) > 1 else ""
         target_report, intervals = _report_target(
-            task,
+            settings,
             column,
             network=network_of.get(target),
             baselines={name: part[target] for name, part in tables.items()},
@@ -135,11 +135,11 @@ def report_task(
         targets.append(target_report)
         parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
     report = TaskReport(
-        task=task.task,
-        answer=task.answer,
-        kind=task.kind,
-        classes=None if task.classes is None else tuple(task.classes),
-        bounds=task.bounds,
+        task=settings.task,
+        answer=settings.answer,
+        kind=settings.kind,
+        classes=None if settings.classes is None else tuple(settings.classes),
+        bounds=settings.bounds,
         targets=tuple(targets),
         provenance=dict(provenance),
     )

@@ -179,7 +179,7 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     Returns
     -------
     list of str
-        None where nothing limits the trust in the predictions, and nothing was decided.
+        Empty where nothing limits the trust in the predictions, and nothing was decided.
     """
     files = [PageFile(path, table=path.stem) for path in paths if path.is_file()]
     cautions = list(_prediction_limits([(file, read_results(file.path)) for file in files]))

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from aam.evaluate.target_report import score_predictions
 from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
@@ -13,6 +12,7 @@ from aam.data.metadata import read_metadata
 from aam.data.table import read_biom
 from aam.data.trees import read_newick, read_tree
 from aam.distances.products import Products
+from aam.evaluate.method_scores import score_samples
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
@@ -88,7 +88,8 @@ def test_training_median_scores_as_published():
     predicted = [age[fold != own].median() for own in fold]
     columns = {"fold": fold, "observed": age, "predicted": predicted}
     predictions = pd.DataFrame(columns).rename_axis("sample-id").reset_index()
-    report = score_predictions("regression", predictions, metadata[["qiita_study_id"]])
-    assert report["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
-    assert report["mae_pooled"] == pytest.approx(9.99, abs=0.005)
-    assert report["mae_by"]["qiita_study_id"]["10317"]["n"] == 540
+    studies = {"qiita_study_id": metadata["qiita_study_id"]}
+    report = score_samples("regression", predictions, studies)
+    assert report.scores["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
+    assert report.scores["mae_pooled"] == pytest.approx(9.99, abs=0.005)
+    assert report.by["qiita_study_id"]["10317"].n == 540

@@ -3,7 +3,7 @@
 Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`;
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
 of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
-Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
+Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `intervals.tsv`,
 where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
 """

@@ -3,7 +3,7 @@
 Inputs: `rarefied/view<v>.biom`, `inputs/tree.nwk` (for the metrics that need a tree).
 Outputs: `unifrac/<metric>/view<v>.parquet`.
 
-With `unifrac.partitions`, as many jobs compute a share of UniFrac each, and `unifrac` merges them.
+With `unifrac.partitions`, as many jobs compute a share of UniFrac each, in `parts/view<v>/<part>-of-<parts>.parquet`, and `unifrac` merges them.
 """
 
 

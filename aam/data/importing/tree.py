@@ -145,7 +145,7 @@ def load_cut_tree(
     path
         As for `load_tree`.
     feature_ids, other_names
-    return cut_tree(given, feature_ids, path, other_names)
+        As for `cut_tree`.
 
     Raises
     ------
