@@ -21,11 +21,11 @@ from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
 from aam.config.settings.describe import DescribeSettings, PlannedModel, PlannedTask, RunPlan
 from aam.config.settings.finetuning import FinetuneSettings
+from aam.config.settings.plot import PlotSettings
 from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
 from aam.config.starts import Start, architecture_of, chain_of
 from aam.config.user_files import predicted_files
 
-Slice = dict[str, Any]
 CHECKED_PAIRS = 50
 """Pairs of every matrix that another engine computes again."""
 AUGMENTATION_SEED = 7
@@ -397,12 +397,12 @@ def explain(config: Config, task: str) -> tasks.ExplainSettings:
     return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
 
 
-def plot_rarefaction(config: Config, dataset: str) -> Slice:
+def plot_rarefaction(config: Config, dataset: str) -> PlotSettings:
     """Return the depth that the figure marks on the curves."""
-    return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
+    return PlotSettings(depth=resolved(config, "rarefaction", dataset=dataset).depth)
 
 
-def plot_pretraining(config: Config, dataset: str) -> Slice:
+def plot_pretraining(config: Config, dataset: str) -> PlotSettings:
     """Return the metadata columns of a dataset's tasks, each of which colours an ordination."""
     named: set[str] = set()
     for task in config.tasks.values():
@@ -410,7 +410,7 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
             named.update([*task.columns, *task.condition, *task.report_by])
             if task.folds.groups:
                 named.add(task.folds.groups)
-    return {"columns": sorted(named)}
+    return PlotSettings(columns=sorted(named))
 
 
 def summary(config: Config, dataset: str) -> page.PageSettings:

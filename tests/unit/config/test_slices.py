@@ -173,7 +173,7 @@ def test_a_score_knows_what_was_said_of_groups(
     config = load(BASE | {"tasks": {"age": TASK | {"folds": folds}}})
     expected = {"column": column, "stated": stated}
     assert slices.score(config, "age", "a").structure.plain() == expected
-    shown = slices.plot_pretraining(config, "demo")["columns"]
+    shown = slices.plot_pretraining(config, "demo").columns
     assert shown == sorted({"age", *([folds["groups"]] if folds.get("groups") else [])})
 
 
