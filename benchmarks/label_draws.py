@@ -35,6 +35,7 @@ from aam import cli
 from aam.config import slices
 from aam.config.configuration import Config, load
 from aam.config.names import FIRST
+from aam.config.settings.plot import PlotSettings
 from aam.data import nested_folds
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.importing.table import load_table
@@ -320,7 +321,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     divide_into_folds(
         metadata=files["metadata"],
         table=files["view"],
-        **dict(slices.folds(config, "t")),
+        settings=slices.folds(config, "t"),
         folds_out=files["folds"],
         members_out=files["members"],
         notes_out=files["fold_notes"],
@@ -331,7 +332,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
         records = {"intervals": files["intervals"], "report": files["scores"]}
         figures = [_of_task(files["figure"], figure="answers/{task}/{answer}/predictions")]
         draw_figures(
-            draw={"predictions": "task.draw"},
+            settings=PlotSettings(draw={"predictions": "task.draw"}),
             records=records,
             figures_out={"predictions": files["figure"]},
         )

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from aam.config import slices
 from aam.config.configuration import Config
+from aam.config.settings.plot import PlotSettings
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Plot:
     """Files below the folder of a dataset, by the parameter of a function that gets them."""
     figures: Sequence[Figure]
     """With the wildcards of the inputs in their paths."""
-    settings: Callable[[Config, str], Mapping[str, Any]] | None = None
+    settings: Callable[[Config, str], PlotSettings] | None = None
+    """Returns what the figures of a dataset depend on besides files; None: nothing."""
     shown: str = "always"
     """always: with the summary; tasks: where models are fine-tuned to tasks; explained: of each
     task whose predictions are explained; answers: with each answer; on_demand."""
@@ -45,6 +46,11 @@ class Plot:
     def draw(self) -> dict[str, str]:
         """What draws each output."""
         return {figure.name: figure.draw for figure in self.figures}
+
+    def fill_settings(self, config: Config, dataset: str) -> PlotSettings:
+        """Return what draws the figures of a dataset, and what they depend on besides files."""
+        settings = PlotSettings() if self.settings is None else self.settings(config, dataset)
+        return settings.model_copy(update={"draw": self.draw})
 
     @property
     def modules(self) -> list[str]:

@@ -19,12 +19,13 @@ from aam.config.references import REFERENCES, reference_digest
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
+from aam.config.settings.describe import DescribeSettings, PlannedModel, PlannedTask, RunPlan
 from aam.config.settings.finetuning import FinetuneSettings
+from aam.config.settings.plot import PlotSettings
 from aam.config.settings.training import PretrainSettings, SpeedSettings, StudiesSettings
 from aam.config.starts import Start, architecture_of, chain_of
 from aam.config.user_files import predicted_files
 
-Slice = dict[str, Any]
 CHECKED_PAIRS = 50
 """Pairs of every matrix that another engine computes again."""
 AUGMENTATION_SEED = 7
@@ -396,12 +397,12 @@ def explain(config: Config, task: str) -> tasks.ExplainSettings:
     return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
 
 
-def plot_rarefaction(config: Config, dataset: str) -> Slice:
+def plot_rarefaction(config: Config, dataset: str) -> PlotSettings:
     """Return the depth that the figure marks on the curves."""
-    return {"depth": resolved(config, "rarefaction", dataset=dataset).depth}
+    return PlotSettings(depth=resolved(config, "rarefaction", dataset=dataset).depth)
 
 
-def plot_pretraining(config: Config, dataset: str) -> Slice:
+def plot_pretraining(config: Config, dataset: str) -> PlotSettings:
     """Return the metadata columns of a dataset's tasks, each of which colours an ordination."""
     named: set[str] = set()
     for task in config.tasks.values():
@@ -409,7 +410,7 @@ def plot_pretraining(config: Config, dataset: str) -> Slice:
             named.update([*task.columns, *task.condition, *task.report_by])
             if task.folds.groups:
                 named.add(task.folds.groups)
-    return {"columns": sorted(named)}
+    return PlotSettings(columns=sorted(named))
 
 
 def summary(config: Config, dataset: str) -> page.PageSettings:
@@ -434,7 +435,7 @@ def summary(config: Config, dataset: str) -> page.PageSettings:
         tasks={
             name: _page_task(task) for name, task in config.tasks.items() if task.dataset == dataset
         },
-        networks=None if config.models else {"models": {}},
+        networks=page.PageNetworks(state="shown" if config.models else "unasked"),
     )
 
 
@@ -453,46 +454,48 @@ def _page_task(task: Task) -> page.PageTask:
 
 def first_page(config: Config, dataset: str) -> page.PageSettings:
     """Return the settings of the page of first answers, also what its networks' time depends on."""
-    expected = describe(config, dataset)
-    networks = {key: expected[key] for key in ("depth", "max_length_bp", "tasks")}
-    networks["models"] = {}
-    for name, model in expected["models"].items():
-        networks["models"][name] = {key: model[key] for key in ("model", "pretraining")}
-    return summary(config, dataset).model_copy(update={"networks": networks})
+    settings = summary(config, dataset)
+    if not config.models:
+        return settings
+    awaited = page.PageNetworks(state="awaited", plan=_plan(config, dataset))
+    return settings.model_copy(update={"networks": awaited})
 
 
-def describe(config: Config, dataset: str) -> Slice:
-    """Return what a dataset is called, its tasks, and what the time of its runs depends on.
-
-    Returns
-    -------
-    dict
-        Also `predictions`: by the name of a table to predict for its files, `table` and others.
-    """
+def describe(config: Config, dataset: str) -> DescribeSettings:
+    """Return what a run does with the files of a dataset, and what its time depends on."""
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
-    return {
-        "dataset": dataset,
-        **import_tree(config, dataset).plain(),
-        "depth": rarefaction.depth,
-        "drops_long_branches": rarefaction.long_branches == "drop",
-        "max_length_bp": resolved(config, "tokens", dataset=dataset).max_length_bp,
-        "predictions": {
+    return DescribeSettings(
+        **dict(_plan(config, dataset)),
+        drops_long_branches=rarefaction.long_branches == "drop",
+        predictions={
             name: {key: str(path) for key, path in files.items()}
             for name, files in predicted_files(config, dataset).items()
         },
-        "models": {model: pretrain(config, dataset, model).plain() for model in config.models},
-        "tasks": {
-            name: {
-                **folds(config, name).plain(),
-                "finetuning": resolved(config, "finetuning", task=name).plain(),
-                "explained": EXPLAINED["samples"] if section.importance else 0,
-                "report_by": section.report_by,
-                "encoders_of": _owner_of_encoders(config, name),
-            }
+    )
+
+
+def _plan(config: Config, dataset: str) -> RunPlan:
+    """Return what the time of a dataset's runs depends on, besides its table."""
+    models = {}
+    for name in config.models:
+        trained = pretrain(config, dataset, name)
+        models[name] = PlannedModel(model=trained.model, pretraining=trained.pretraining)
+    return RunPlan(
+        depth=resolved(config, "rarefaction", dataset=dataset).depth,
+        max_length_bp=resolved(config, "tokens", dataset=dataset).max_length_bp,
+        models=models,
+        tasks={
+            name: PlannedTask(
+                **dict(folds(config, name)),
+                finetuning=resolved(config, "finetuning", task=name),
+                explained=EXPLAINED["samples"] if section.importance else 0,
+                report_by=section.report_by,
+                encoders_of=_owner_of_encoders(config, name),
+            )
             for name, section in config.tasks.items()
             if section.dataset == dataset
         },
-    }
+    )
 
 
 def _owner_of_encoders(config: Config, task: str) -> str | None:

@@ -2,13 +2,14 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.config.sections.task import Folds
+from aam.config.settings.tasks import FoldsSettings
 from aam.data.folds import TEST, Names
 from aam.data.target_columns import BeforeRarefaction
 from aam.util.errors import first_few, first_names, problem
@@ -21,9 +22,7 @@ MOST_LISTED = 8
 """Classes that a hint lists."""
 
 
-def require_whole_groups(
-    groups: Sequence[str], labels: Sequence[str], settings: Mapping[str, Any]
-) -> None:
+def require_whole_groups(groups: Sequence[str], labels: Sequence[str], settings: Folds) -> None:
     """Check that each group lies in one of the folds that a column names.
 
     Parameters
@@ -43,13 +42,13 @@ def require_whole_groups(
     folds_by_group = pd.Series(labels).groupby(pd.Series(groups)).unique()
     straddling = folds_by_group[folds_by_group.map(len) > 1]
     if len(straddling):
-        column = settings["column"]
+        column = settings.column
         shown = []
         for group, folds in straddling.items():
             names = " and ".join(sorted(f"'{fold}'" for fold in folds))
             shown.append(f"'{group}' in {names}")
         raise problem(
-            f"metadata column '{settings['groups']}'",
+            f"metadata column '{settings.groups}'",
             f"groups that lie in several folds of '{column}': {first_few(shown)}",
             "each group in one fold, as a model would know the group from its other samples",
             f"draw the folds with folds.k in place of folds.column: {column}, correct the "
@@ -60,7 +59,7 @@ def require_whole_groups(
 def require_enough(
     observed: pd.Series,
     groups: Names | None,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     before: BeforeRarefaction | None = None,
 ) -> None:
     """Check that the samples to divide are enough for the folds, as are groups and classes.
@@ -72,7 +71,7 @@ def require_enough(
     groups
         Group of each; None: samples are drawn singly.
     task
-        The slice `folds`.
+        What the task predicts, and how its samples are divided.
     before
         The samples that the task wanted before rarefaction, which is blamed where they were
         enough.
@@ -82,9 +81,10 @@ def require_enough(
     InputError
         There are fewer samples, groups, or samples of a class than folds.
     """
-    settings = task["folds"]
-    k = settings["k"]
-    beyond = " beyond folds.test" if settings["test"] > 0 else ""
+    settings = task.folds
+    k = settings.k
+    assert k is not None, "only folds that are drawn can be too many"
+    beyond = " beyond folds.test" if settings.test > 0 else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
     # What the samples to test take is not what rarefaction drops.
     before = None if beyond else before
@@ -92,7 +92,7 @@ def require_enough(
     expected = f"at least as many as folds, {k}"
     if groups is not None:
         group_names = list(dict.fromkeys(groups))
-        by = f"metadata column '{settings['groups']}'"
+        by = f"metadata column '{settings.groups}'"
         if len(group_names) == 1:
             actual = f"the one value '{group_names[0]}' in all {len(groups)} samples{beyond}"
             raise problem(
@@ -104,7 +104,7 @@ def require_enough(
             )
         if len(group_names) < k:
             actual = f"only {len(group_names)} groups{beyond}: {first_few(group_names)}"
-            had = 0 if before is None else len(before.counts(settings["groups"]))
+            had = 0 if before is None else len(before.counts(str(settings.groups)))
             if before is not None and had >= k:
                 actual += f"; {before.act} keeps them of {had}"
                 lower = f"{before.hint}, {lower}"
@@ -118,7 +118,7 @@ def require_enough(
         raise problem(where, actual, expected, f"{lower}, or fill in the metadata")
     sizes = observed.value_counts().sort_index()
     small = sizes[sizes < k]
-    if task["kind"] != "regression" and len(small):
+    if task.kind != "regression" and len(small):
         names = first_few(f"'{name}' with {size}" for name, size in small.items())
         actual = f"classes with fewer samples than folds{beyond}: {names}"
         hint = f"{lower}, or leave these classes out{_with_where(observed, small.index)}"
@@ -182,7 +182,7 @@ def require_spread_classes(
     observed: pd.Series,
     folds: NDArray[np.int64],
     together: Names | None,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     before: BeforeRarefaction | None = None,
 ) -> None:
     """Check that the models that predict a class have seen samples of it.
@@ -199,7 +199,7 @@ def require_spread_classes(
     together
         The value of `folds.column`, else of `folds.groups`, of each; None without either.
     task
-        The slice `folds`.
+        What the task predicts, and how its samples are divided.
     before
         The samples that the task wanted before rarefaction, for messages.
 
@@ -210,7 +210,7 @@ def require_spread_classes(
     """
     in_folds = pd.Series(folds, index=observed.index).where(folds != TEST)
     spread = in_folds.groupby(observed).nunique()
-    unseen = [name for name in task["classes"] or [] if name not in spread.index]
+    unseen = [name for name in task.classes or [] if name not in spread.index]
     if unseen:
         logger.warning("classes of '%s' that no sample has: %s", observed.name, first_names(unseen))
     confined = spread.index[spread < 2]
@@ -220,7 +220,7 @@ def require_spread_classes(
     actual = "classes whose samples all lie in one fold, or in the test set"
     hint = "set folds.stratified: true or another folds.seed, or leave them out with `where`"
     if together is not None:
-        by = task["folds"]["column"] or task["folds"]["groups"]
+        by = task.folds.column or task.folds.groups
         values_of_class = pd.Series(together, index=observed.index).groupby(observed).unique()
         single = [name for name in confined if len(values_of_class[name]) == 1]
         if single:

@@ -7,13 +7,14 @@ Shape suffixes: N samples, G groups, C classes.
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from aam.config.sections.task import Folds
+from aam.config.settings.tasks import FoldsSettings
 from aam.data.fold_checks import (
     require_enough,
     require_spread_classes,
@@ -39,7 +40,7 @@ _SEEDS_OF_SKLEARN = 2**32
 
 def divide_labelled(
     metadata: pd.DataFrame,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     *,
     before: pd.DataFrame | None = None,
     depth: int | None = None,
@@ -51,7 +52,7 @@ def divide_labelled(
     metadata
         That of all samples, text by sample ID.
     task
-        The slice `folds`.
+        What the task predicts, and how its samples are divided.
     before
         The metadata of all samples of the table before rarefaction, so that a message can say that
         rarefaction is the cause; None: unknown.
@@ -69,7 +70,7 @@ def divide_labelled(
         The task cannot be learned: a column or a value is missing, a target does not vary or is no
         number, or no folds can be made.
     """
-    where = task["where"]
+    where = task.where
     unrarefied = None
     if before is not None and len(before) > len(metadata):
         unrarefied = BeforeRarefaction(before, depth)
@@ -79,13 +80,13 @@ def divide_labelled(
         unrarefied = unrarefied.where(where)
     values = observed_values(
         wanted,
-        task["kind"],
-        task["columns"],
-        task["classes"],
+        task.kind,
+        task.columns,
+        task.classes,
         before=unrarefied,
-        where=[column for column in where if column in task["columns"]],
+        where=[column for column in where if column in task.columns],
     )
-    if task["logarithm"]:
+    if task.logarithm:
         require_logarithms(values)
     return wanted, *divide(wanted, values, task, unrarefied)
 
@@ -113,7 +114,7 @@ def _warn_of_left_out(
 def divide(
     metadata: pd.DataFrame,
     values: pd.DataFrame,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     before: BeforeRarefaction | None = None,
 ) -> tuple[pd.DataFrame, NDArray[np.int64], list[str] | None]:
     """Give every labelled sample a fold: that of a metadata column, or one that is drawn.
@@ -125,7 +126,7 @@ def divide(
     values
         The targets of the labelled samples, a column per target.
     task
-        The slice `folds`.
+        What the task predicts, and how its samples are divided.
     before
         The samples that the task wanted before rarefaction, for messages.
 
@@ -146,25 +147,25 @@ def divide(
         No folds can be made, a group lies in several folds, or all samples of a class lie in one
         fold, so that no model that predicts the class has seen it.
     """
-    settings = task["folds"]
-    target = task["columns"][0]
-    column = settings["column"]
+    settings = task.folds
+    target = task.columns[0]
+    column = settings.column
     groups: list[str] | None = None
     together: list[str] | None = None
     if column is not None:
-        values, folds = _folds_in_column(metadata, values, settings)
+        values, folds = _folds_in_column(metadata, values, column, settings)
         together = _groups(metadata, values.index, column)
-        groups = together if settings["groups"] is None else None
-        if settings["groups"]:
-            groups = _groups(metadata, values.index, settings["groups"])
+        groups = together if settings.groups is None else None
+        if settings.groups:
+            groups = _groups(metadata, values.index, settings.groups)
             require_whole_groups(groups, together, settings)
     else:
-        if settings["groups"]:
-            groups = _groups(metadata, values.index, settings["groups"])
+        if settings.groups:
+            groups = _groups(metadata, values.index, settings.groups)
         together = groups
         folds = _draw_folds(values[target], groups, task, before)
-    require_training_samples(folds, settings["column"] or settings["groups"] or target)
-    if task["kind"] != "regression":
+    require_training_samples(folds, settings.column or settings.groups or target)
+    if task.kind != "regression":
         require_spread_classes(values[target], folds, together, task, before)
     return values, folds, groups
 
@@ -194,17 +195,16 @@ def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]
 
 
 def _folds_in_column(
-    metadata: pd.DataFrame, values: pd.DataFrame, settings: Mapping[str, Any]
+    metadata: pd.DataFrame, values: pd.DataFrame, column: str, settings: Folds
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """Return the samples that a column puts into a fold, and these folds: whole ones to test."""
-    column = settings["column"]
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
     if len(without):
         logger.warning("left out, as '%s' has no value: %s", column, count_names("sample", without))
     labels = labels[labels.notna()]
     is_test = np.zeros(len(labels), dtype=np.bool_)
-    if settings["test"] > 0 and labels.nunique() > 1:
+    if settings.test > 0 and labels.nunique() > 1:
         is_test = _hold_out(labels.index.tolist(), settings, None, labels.tolist(), column)
     rest = labels[~is_test]
     if rest.nunique() < 2:
@@ -248,25 +248,26 @@ def _groups(metadata: pd.DataFrame, samples: pd.Index, column: str) -> list[str]
 def _draw_folds(
     observed: pd.Series,
     groups: Names | None,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     before: BeforeRarefaction | None,
 ) -> NDArray[np.int64]:
     """Return the fold of each sample, -1 for the fraction to test."""
-    settings = task["folds"]
+    settings = task.folds
+    assert settings.k is not None, "folds are drawn where no column names them"
     names = np.array(observed.index, dtype=object)
-    classes = observed.to_numpy(dtype=object) if settings["stratified"] else None
+    classes = observed.to_numpy(dtype=object) if settings.stratified else None
     grouped = None if groups is None else np.array(groups, dtype=object)
     is_test = np.zeros(len(names), dtype=np.bool_)
-    if settings["test"] > 0:
-        where = settings["groups"] or task["columns"][0]
+    if settings.test > 0:
+        where = settings.groups or task.columns[0]
         is_test = _hold_out(names, settings, classes, grouped, where)
     rest_groups = None if grouped is None else grouped[~is_test]
     require_enough(observed[~is_test], rest_groups, task, before)
     folds = np.full(len(names), TEST, dtype=np.int64)
     folds[~is_test] = assign_folds(
         names[~is_test],
-        settings["k"],
-        settings["seed"],
+        settings.k,
+        settings.seed,
         classes=None if classes is None else classes[~is_test],
         groups=rest_groups,
     )
@@ -275,7 +276,7 @@ def _draw_folds(
 
 def _hold_out(
     names: Names,
-    settings: Mapping[str, Any],
+    settings: Folds,
     classes: Names | None,
     groups: Names | None,
     column: str,
@@ -300,8 +301,8 @@ def _hold_out(
     InputError
         Even the smallest group is larger than the fraction to test.
     """
-    fraction = settings["test"]
-    is_test = held_out_groups(names, fraction, settings["seed"], classes=classes, groups=groups)
+    fraction = settings.test
+    is_test = held_out_groups(names, fraction, settings.seed, classes=classes, groups=groups)
     if not is_test.any():
         smallest = pd.Series(names if groups is None else groups).value_counts().min()
         raise problem(

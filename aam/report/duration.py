@@ -1,11 +1,10 @@
 """About how long a run takes, from shapes alone, and how fast a core of this machine is."""
 
-import copy
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from aam.config.names import name_models
 from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
+from aam.config.sections.model import EncoderShape
 from aam.config.sections.training import Pretraining
+from aam.config.settings.describe import PlannedModel, PlannedTask, RunPlan
 from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
@@ -74,14 +75,14 @@ def core_speed() -> float:
 
 
 def expected_parts(
-    plan: Mapping[str, Any], work: "Work", labels: Mapping[str, tuple[int, int]]
+    plan: RunPlan, work: "Work", labels: Mapping[str, tuple[int, int]]
 ) -> list[Part]:
     """Return the parts of a run, from the one that takes longest on.
 
     Parameters
     ----------
     plan
-        The slice `aam.config.slices.describe`.
+        What the time of the run depends on.
     work
         What the table and this machine make of it.
     labels
@@ -91,43 +92,41 @@ def expected_parts(
     for task, (labelled, folds) in labels.items():
         seconds = START + BASELINES * labelled * folds / BASELINE_FOLDS
         parts.append(Part("baselines", f"baselines of {task}", seconds))
-    labels_of_models = name_models(plan["models"])
-    for name, model in plan["models"].items():
+    labels_of_models = name_models(plan.models)
+    for name, model in plan.models.items():
         label = labels_of_models[name]
         pretraining_s = work.pretraining_s(model)
         parts.append(Part("pretraining", f"pretraining of {label}", pretraining_s))
         for task, folds in _folds_with_encoders(plan, labels).items():
             what = f"pretraining of {label} without each of {folds} folds of {task}"
             parts.append(Part("pretraining", what, folds * pretraining_s))
-        for task, section in plan["tasks"].items():
+        for task, section in plan.tasks.items():
             named = f"{task} with {label}"
-            finetuning_s = work.finetuning_s(model, section["finetuning"], *labels[task])
+            finetuning_s = work.finetuning_s(model.model, section.finetuning, *labels[task])
             parts.append(Part("fine-tuning", f"fine-tuning of {named}", finetuning_s))
-            if section["explained"]:
+            if section.explained:
                 explaining_s = work.explaining_s(section, *labels[task])
                 parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
     return sorted(parts, key=lambda part: -part.seconds)
 
 
-def _folds_with_encoders(
-    plan: Mapping[str, Any], labels: Mapping[str, tuple[int, int]]
-) -> dict[str, int]:
+def _folds_with_encoders(plan: RunPlan, labels: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """Return the folds of the inductive tasks, by the first of those that share their encoders."""
     folds: dict[str, int] = {}
-    for task, section in plan["tasks"].items():
-        owner = section["encoders_of"]
+    for task, section in plan.tasks.items():
+        owner = section.encoders_of
         if owner is not None:
             _, folds[owner] = labels[task]
     return folds
 
 
-def propose_faster(plan: Mapping[str, Any], work: "Work") -> tuple[list[str], dict[str, Any]]:
-    """Return lines of configuration that make a run faster, and the slice that they lead to.
+def propose_faster(plan: RunPlan, work: "Work") -> tuple[list[str], RunPlan]:
+    """Return lines of configuration that make a run faster, and the plan that they lead to.
 
     Parameters
     ----------
     plan
-        The slice `aam.config.slices.describe`.
+        What the time of the run depends on.
     work
         What the table and this machine make of it.
 
@@ -135,26 +134,25 @@ def propose_faster(plan: Mapping[str, Any], work: "Work") -> tuple[list[str], di
     -------
     lines : list of str
         Lines of YAML, none where nothing would be faster.
-    changed : dict
-        The slice `plan` with these changes.
+    changed : RunPlan
+        The plan with these changes.
     """
     lines = []
-    changed = copy.deepcopy(dict(plan))
-    lasting = [
-        model["pretraining"]
-        for model in changed["models"].values()
-        if model["pretraining"]["epochs"] is None and work.pretraining_passes(model) > FEW_PASSES
-    ]
-    if lasting:
+    models = dict(plan.models)
+    tasks = dict(plan.tasks)
+    for name, model in plan.models.items():
+        pretraining = model.pretraining
+        if pretraining.epochs is None and work.pretraining_passes(pretraining) > FEW_PASSES:
+            shorter = pretraining.model_copy(update={"epochs": FEW_PASSES})
+            models[name] = model.model_copy(update={"pretraining": shorter})
+    if models != plan.models:
         lines.append(f"pretraining: {{epochs: {FEW_PASSES}}}")
-        for settings in lasting:
-            settings["epochs"] = FEW_PASSES
-    tasks = changed["tasks"].values()
-    if tasks and all(map(_can_be_kernel, tasks)):
+    if tasks and all(map(_can_be_kernel, tasks.values())):
         lines.append("finetuning: {recipe: kernel}")
-        for task in tasks:
-            task["finetuning"]["recipe"] = "kernel"
-    return lines, changed
+        for name, task in plan.tasks.items():
+            kernel = task.finetuning.model_copy(update={"recipe": "kernel"})
+            tasks[name] = task.model_copy(update={"finetuning": kernel})
+    return lines, plan.model_copy(update={"models": models, "tasks": tasks})
 
 
 def is_worth_it(seconds: float, faster_s: float) -> bool:
@@ -168,11 +166,10 @@ def is_worth_it(seconds: float, faster_s: float) -> bool:
     return seconds - faster_s >= max(LEAST_SAVED * seconds, LEAST_SAVED_S)
 
 
-def _can_be_kernel(task: Mapping[str, Any]) -> bool:
+def _can_be_kernel(task: PlannedTask) -> bool:
     """Return whether a kernel head alone can take the place of what `auto` trains."""
-    settings = Finetuning.model_validate(task["finetuning"])
-    obstacle = settings.kernel_obstacle(task["kind"], task["columns"], task["categories"])
-    return settings.has_budget and obstacle is None
+    obstacle = task.finetuning.kernel_obstacle(task.kind, task.columns, task.categories)
+    return task.finetuning.has_budget and obstacle is None
 
 
 def _others_s(labels: Mapping[str, tuple[int, int]]) -> float:
@@ -195,13 +192,13 @@ class Work:
     """Cores in those of the machine of reference."""
 
     @classmethod
-    def from_table(cls, plan: Mapping[str, Any], table: FeatureTable, longest_bp: int) -> "Work":
+    def from_table(cls, plan: RunPlan, table: FeatureTable, longest_bp: int) -> "Work":
         """Return the work that a table makes on this machine, whose speed is measured.
 
         Parameters
         ----------
         plan
-            The slice `aam.config.slices.describe`.
+            What the time of the run depends on.
         table
             Raw counts, before rarefaction.
         longest_bp
@@ -212,7 +209,7 @@ class Work:
         InputError
             No sample has as many reads as the rarefaction depth.
         """
-        depth = plan["depth"]
+        depth = plan.depth
         rows = np.flatnonzero(table.reads >= depth)
         if not rows.size:
             raise too_deep(table.sample_ids, table.reads, depth)
@@ -222,13 +219,13 @@ class Work:
                 table.counts[rows], Pretraining.subsampled_reads(depth, done=0.5)
             ),
             samples=len(rows),
-            length_bp=min(longest_bp, plan["max_length_bp"]),
+            length_bp=min(longest_bp, plan.max_length_bp),
             cores=BUDGET_CORES * core_speed(),
         )
 
     def training_s(
         self,
-        shape: Mapping[str, Any],
+        shape: EncoderShape,
         passes: float,
         rows: float,
         batch_size: int,
@@ -255,68 +252,68 @@ class Work:
         # An ASV is encoded once per step if any row of the batch has it.
         share_of_steps_F = 1 - (1 - prevalence_F) ** min(batch_size, rows)
         encoded_asvs = share_of_steps_F.sum() * steps
-        tokens_per_asv = math.ceil(self.length_bp / shape["patch_bp"])
+        tokens_per_asv = math.ceil(self.length_bp / shape.patch_bp)
         asvs_of_rows = prevalence_F.sum() * passes * rows
-        size = shape["width"], shape["ffn_ratio"]
-        asv_tokens = shape["asv_layers"] * tokens_per_asv * encoded_asvs
-        sample_tokens = shape["sample_layers"] * asvs_of_rows
-        operations = trained_flops(shape["encoder"], *size) * asv_tokens
+        size = shape.width, shape.ffn_ratio
+        asv_tokens = shape.asv_layers * tokens_per_asv * encoded_asvs
+        sample_tokens = shape.sample_layers * asvs_of_rows
+        operations = trained_flops(shape.encoder, *size) * asv_tokens
         operations += trained_flops("transformer", *size) * sample_tokens
         return float(STEP * steps + OPERATION * operations) / self.cores
 
-    def pretraining_s(self, model: Mapping[str, Any]) -> float:
-        """Return the seconds of a pretraining, a slice of `aam.config.slices.pretrain`."""
-        settings = Pretraining.model_validate(model["pretraining"])
+    def pretraining_s(self, model: PlannedModel) -> float:
+        """Return the seconds of a pretraining."""
+        settings = model.pretraining
         learned = self.samples * (1 - settings.held_out)
         # A validation, and the embedding of all samples, are forward passes: a third of a step.
         validated = settings.validations * (self.samples - learned)
         scored = (self.samples + validated) / 3 / learned
-        passes = self.pretraining_passes(model)
+        passes = self.pretraining_passes(settings)
         whole = scored + (1 - settings.subsampled) * passes
         subsampled = settings.subsampled * passes
-        shape, size = model["model"], settings.batch_size
-        seconds = self.training_s(shape, whole, learned, size)
-        seconds += self.training_s(shape, subsampled, learned, size, is_subsampled=True)
+        size = settings.batch_size
+        seconds = self.training_s(model.model, whole, learned, size)
+        seconds += self.training_s(model.model, subsampled, learned, size, is_subsampled=True)
         return START + seconds
 
-    def pretraining_passes(self, model: Mapping[str, Any]) -> int:
+    def pretraining_passes(self, settings: Pretraining) -> int:
         """Return the passes of a pretraining over its training samples."""
-        settings = Pretraining.model_validate(model["pretraining"])
         learned = self.samples * (1 - settings.held_out)
         return settings.passes(math.ceil(learned / settings.batch_size))
 
     def finetuning_s(
-        self, model: Mapping[str, Any], settings: Mapping[str, Any], labelled: int, folds: int
+        self, shape: EncoderShape, settings: Finetuning, labelled: int, folds: int
     ) -> float:
         """Return the seconds of a fine-tuning: its budget, where it has one.
 
         Parameters
         ----------
-        model
-            A slice of `aam.config.slices.pretrain`.
+        shape
+            Architecture of the encoder.
         settings
             The section `finetuning` of the task.
         labelled, folds
             Numbers of labelled samples and of folds.
         """
-        training = Finetuning.model_validate(settings)
-        if training.has_budget:
-            return START + training.budget_s(folds, labelled)
+        if settings.has_budget:
+            return START + settings.budget_s(folds, labelled)
         # From scratch, `auto` trains the whole encoder.
-        recipe = "full" if training.recipe == "auto" else training.recipe
+        recipe = "full" if settings.recipe == "auto" else settings.recipe
         if recipe not in ("full", "partial"):
             return START
-        shape = model["model"]
-        trained = shape if recipe == "full" else {**shape, "asv_layers": 0}
+        if recipe == "partial":
+            # Nothing below the layers over samples is trained. A copy is not validated: no encoder
+            # that is built has 0 layers.
+            shape = shape.model_copy(update={"asv_layers": 0})
         # Nested predictions are made by some more models.
-        passes = (folds * settings["networks"] + ring_size(folds)) * settings["epochs"]
+        passes = (folds * settings.networks + ring_size(folds)) * settings.epochs
         rows = labelled * (1 - 1 / folds)
-        return START + self.training_s(trained, passes, rows, settings["batch_size"])
+        return START + self.training_s(shape, passes, rows, settings.batch_size)
 
-    def explaining_s(self, task: Mapping[str, Any], labelled: int, folds: int) -> float:
+    def explaining_s(self, task: PlannedTask, labelled: int, folds: int) -> float:
         """Return the seconds that explain a task."""
-        samples = min(labelled, folds * task["explained"])
-        share = 0.5 if task["finetuning"]["recipe"] == "kernel" else 1.0
+        samples = min(labelled, folds * task.explained)
+        share = 0.5 if task.finetuning.recipe == "kernel" else 1.0
         return START + share * EXPLAINED * samples / self.cores
 
 

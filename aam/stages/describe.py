@@ -5,10 +5,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from aam.config import slices
 from aam.config.configuration import Config
+from aam.config.settings.describe import DescribeSettings
 from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
@@ -33,7 +33,7 @@ from aam.util.notes import collect_notes
 
 
 def describe_study(
-    plan: Mapping[str, Any],
+    plan: DescribeSettings,
     *,
     table: Path,
     sequences: Path | None = None,
@@ -46,7 +46,7 @@ def describe_study(
     Parameters
     ----------
     plan
-        The slice `aam.config.slices.describe`: what a run does with the files.
+        What a run does with the files.
     table
         The user's table: BIOM 2.1, BIOM 1.0, TSV or `.qza`.
     sequences
@@ -103,7 +103,7 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
             "metadata": root / "metadata.tsv",
         }
         simulate_study(
-            **slices.simulate(config, dataset).plain(),
+            **dict(slices.simulate(config, dataset)),
             table_out=files["table"],
             tree_out=files["tree"],
             metadata_out=files["metadata"],
@@ -113,32 +113,32 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
         yield files
 
 
-def _sentences(study: Study, plan: Mapping[str, Any]) -> list[str]:
+def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     """Return what a study has and what its tasks find."""
-    kept = study.at_depth(plan["depth"], drops_long_branches=plan["drops_long_branches"])
+    kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes
-        for name, task in plan["tasks"].items():
+        for name, task in plan.tasks.items():
             wanted, values, fold, groups = divide_labelled(
-                kept, task, before=study.metadata, depth=plan["depth"]
+                kept, task, before=study.metadata, depth=plan.depth
             )
-            for column in [*task["categories"], *task["report_by"]]:
+            for column in [*task.categories, *task.report_by]:
                 metadata_column(wanted, column)
             samples = int((fold != TEST).sum())
             folds = len({*fold.tolist()} - {TEST})
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
             lines += task_sentences(name, task, wanted, values, groups)
-        for name, files in plan["predictions"].items():
+        for name, files in plan.predictions.items():
             lines.append(_describe_predicted(name, files, study, plan))
     lines += decision_lines(notes)
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
 
 
 def _describe_predicted(
-    name: str, files: Mapping[str, str], study: Study, plan: Mapping[str, Any]
+    name: str, files: Mapping[str, str], study: Study, plan: DescribeSettings
 ) -> str:
     """Return a sentence on a table to predict for, after reading it as its prediction does."""
     counts, sequences = read_table(files["table"], files.get("sequences"))
@@ -150,23 +150,23 @@ def _describe_predicted(
     tokens, store = rarefy_views(
         counts,
         sequences,
-        depth=plan["depth"],
+        depth=plan.depth,
         views=1,
         seed=0,
         max_length_bp=length_bp,
         where=files["table"],
     )
     is_near_U = find_near(tokens, seen_asvs)
-    nearness = measure_nearness(store, tokens, seen_asvs, is_near_U, plan["depth"])
+    nearness = measure_nearness(store, tokens, seen_asvs, is_near_U, plan.depth)
     check_nearness(nearness, counts, sequences, seen_asvs, files["table"])
     return (
-        f"Table {name}, to predict for: {len(nearness)} samples at depth {plan['depth']}; "
+        f"Table {name}, to predict for: {len(nearness)} samples at depth {plan.depth}; "
         f"{nearness[NEAR_READS].mean():.0%} of their reads are near those of the study."
     )
 
 
 def _times(
-    plan: Mapping[str, Any],
+    plan: DescribeSettings,
     table: FeatureTable,
     sequences: Mapping[str, str],
     labels: Mapping[str, tuple[int, int]],

@@ -1,13 +1,12 @@
 """The folds of a task."""
 
 import logging
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from aam.config.sections.task import Folds
+from aam.config.settings.tasks import FoldsSettings
 from aam.data.folds import CATEGORY, OBSERVED, TEST
 from aam.data.metadata import metadata_column, read_metadata
 from aam.data.splits import divide_labelled, fold_members
@@ -22,13 +21,7 @@ def divide_into_folds(
     *,
     metadata: Path,
     table: Path,
-    columns: Sequence[str],
-    where: Mapping[str, Sequence[str]] = {},
-    kind: str,
-    classes: Sequence[str] | None = None,
-    categories: Sequence[str] = (),
-    folds: Folds,
-    logarithm: bool = False,
+    settings: FoldsSettings,
     folds_out: Path,
     members_out: Path,
     notes_out: Path,
@@ -41,20 +34,8 @@ def divide_into_folds(
         Parquet file of the imported metadata.
     table
         BIOM file of a rarefied table, whose samples are divided.
-    columns
-        Metadata columns that are predicted.
-    where
-        By column the values of the samples that belong to the task; empty: all do.
-    kind
-        ``regression``, ``classification`` or ``ordinal``.
-    classes
-        Classes in their order, where they have one.
-    categories
-        Metadata columns that are written as categories.
-    folds
-        How samples are divided.
-    logarithm
-        Ask for numbers above -1.
+    settings
+        What the task predicts, and how its samples are divided.
     folds_out
         TSV file to write. The group is the value of `groups` of the division, else of its
         `column`, else empty.
@@ -72,24 +53,17 @@ def divide_into_folds(
     sample_ids = read_biom(table).sample_ids
     imported = read_metadata(metadata)
     stored = imported.loc[sample_ids]
-    task = {
-        "columns": columns,
-        "where": where,
-        "kind": kind,
-        "classes": classes,
-        "folds": folds.plain(),
-        "logarithm": logarithm,
-    }
     with collect_notes() as notes:
-        wanted, values, fold, groups = divide_labelled(stored, task, before=imported)
-    text = values.map(_exact_text) if kind == "regression" else values
+        wanted, values, fold, groups = divide_labelled(stored, settings, before=imported)
+    text = values.map(_exact_text) if settings.kind == "regression" else values
+    columns = settings.columns
     frame = pd.DataFrame(
         {"fold": fold, "observed": text[columns[0]], "group": "" if groups is None else groups},
         index=values.index,
     )
     for column in columns if len(columns) > 1 else []:
         frame[OBSERVED + column] = text[column]
-    for column in categories:
+    for column in settings.categories:
         frame[CATEGORY + column] = metadata_column(wanted, column).loc[frame.index].fillna("")
     logger.info(
         "%d of %d samples: %d to test, the others in folds of %s",
@@ -98,7 +72,7 @@ def divide_into_folds(
         (fold == TEST).sum(),
         np.bincount(fold[fold != TEST]).tolist(),
     )
-    named = [column for column in (folds.groups, folds.column) if column]
+    named = [column for column in (settings.folds.groups, settings.folds.column) if column]
     others = fold_members(stored, frame["fold"], named).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)

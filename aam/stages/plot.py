@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.settings.plot import PlotSettings
 from aam.data.predictions import read_results
 from aam.evaluate.task_report import TaskReport
 from aam.util.atomic import read_json
@@ -15,28 +16,25 @@ from aam.util.atomic import read_json
 
 def draw_figures(
     *,
-    draw: Mapping[str, str],
+    settings: PlotSettings,
     records: Mapping[str, Path],
-    settings: Mapping[str, Any] = {},
     figures_out: Mapping[str, Path],
 ) -> None:
     """Draw figures of recorded results.
 
     Parameters
     ----------
-    draw
-        By the name of a figure the function that draws it: a module of `aam.report.figures` and
-        a name in it, as the table `aam.config.figures` has them.
+    settings
+        What draws the figures; its other fields are arguments of the functions that have
+        parameters of these names.
     records
         Files by the parameter of a drawing function that gets their content.
-    settings
-        Further arguments of the drawing functions, by parameter.
     figures_out
         SVG files to write, by the name of the figure.
     """
-    given = {**settings, **{name: _content(name, path) for name, path in records.items()}}
+    given = {**dict(settings), **{name: _content(name, path) for name, path in records.items()}}
     for figure, path in figures_out.items():
-        module, function = draw[figure].split(".")
+        module, function = settings.draw[figure].split(".")
         draw_figure = getattr(import_module(f"aam.report.figures.{module}"), function)
         names = inspect.signature(draw_figure).parameters.keys() - {"path"}
         draw_figure(**{name: given[name] for name in names}, path=path)

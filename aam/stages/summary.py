@@ -5,13 +5,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
+from aam.config.settings.describe import RunPlan
 from aam.config.settings.page import PageSettings
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
@@ -214,20 +214,21 @@ def _network_lines(
     reports: Sequence[TaskReport],
 ) -> Iterator[str]:
     """Yield what results without networks say of these; others say nothing."""
-    networks = settings.networks
-    if networks is None:
+    if settings.networks.state == "shown":
         return
-    models = list(networks["models"])
+    models: list[str] = []
     seconds = None
-    if models:
+    plan = settings.networks.plan
+    if plan is not None:
+        models = list(plan.models)
         assert sequences is not None, "the time of networks depends on the lengths of sequences"
-        seconds = _network_seconds(networks, table, sequences, reports)
+        seconds = _network_seconds(plan, table, sequences, reports)
     tasks = list(settings.tasks)
     yield from network_sentences(reports, models=models, tasks=tasks, seconds=seconds)
 
 
 def _network_seconds(
-    networks: Mapping[str, Any],
+    plan: RunPlan,
     table: FeatureTable,
     sequences: Path,
     reports: Sequence[TaskReport],
@@ -238,8 +239,8 @@ def _network_seconds(
     for report in reports:
         best = report.targets[0].best
         labels[report.task] = (best.n, len(best.folds))
-    answered = {name: networks["tasks"][name] for name in labels}
-    asked = {**networks, "tasks": answered}
+    answered = {name: plan.tasks[name] for name in labels}
+    asked = plan.model_copy(update={"tasks": answered})
     work = Work.from_table(asked, table, longest_bp)
     parts = expected_parts(asked, work, labels)
     seconds = sum(part.seconds for part in parts if part.kind in NETWORK_PARTS)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from aam.config import slices
+from aam.config.configuration import load
 from aam.config.figures import PLOTS, Plot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -175,8 +176,8 @@ def test_digests_stand_for_a_model_directory(rule: str) -> None:
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS.keys())
 def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
     """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
-    settings = {None: [], slices.plot_rarefaction: ["depth"], slices.plot_pretraining: ["columns"]}
-    known = {*plot.inputs, *settings[plot.settings], "path"}
+    config = load({"datasets": {"demo": {"simulate": {}}}})
+    known = {*plot.inputs, *plot.fill_settings(config, "demo").plain(), "path"}
     for figure in plot.figures:
         module, function = figure.draw.split(".")
         assert f"aam.report.figures.{module}" in plot.modules

@@ -14,9 +14,7 @@ def job_of(plot):
 
 def figure_settings(name, wildcards):
     """Return what draws the figures of a rule, and what they depend on besides files."""
-    plot = PLOTS[name]
-    settings = plot.settings(CONFIG, wildcards.dataset) if plot.settings else {}
-    return {"draw": plot.draw, **settings}
+    return PLOTS[name].fill_settings(CONFIG, wildcards.dataset).plain()
 
 
 for name, plot in PLOTS.items():

@@ -1,8 +1,11 @@
 """What the page of a dataset gets of the configuration."""
 
-from typing import Any, Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from aam.config.sections.base import StageSettings
+from aam.config.settings.describe import RunPlan
 from aam.config.settings.tasks import Kind
 
 
@@ -42,6 +45,22 @@ class PageTask(StageSettings):
     """Whether predictions are explained."""
 
 
+class PageNetworks(StageSettings):
+    """Whether a page has networks, and what it says of them where it has none."""
+
+    state: Literal["shown", "awaited", "unasked"]
+    """shown: the page has their answers; awaited: they are trained after it is written; unasked:
+    the configuration has no models."""
+    plan: RunPlan | None = None
+    """What the time of networks that are awaited depends on."""
+
+    @model_validator(mode="after")
+    def _plans_what_is_awaited(self) -> Self:
+        if (self.plan is not None) != (self.state == "awaited"):
+            raise ValueError("networks have a plan where they are awaited, and only there")
+        return self
+
+
 class PageSettings(StageSettings):
     """What a page names of the configuration, and what its files are of."""
 
@@ -55,8 +74,7 @@ class PageSettings(StageSettings):
     """Names of the distances."""
     models: dict[str, PageModel]
     tasks: dict[str, PageTask]
-    networks: dict[str, Any] | None = None
-    """Models, tasks and what the time of networks depends on; None: the page has networks."""
+    networks: PageNetworks
     captions: dict[str, str] = {}
     """Captions of figures by their names."""
     files: dict[str, list[dict[str, str]]] = {}

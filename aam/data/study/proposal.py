@@ -10,6 +10,8 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
+from aam.config.sections.task import Folds
+from aam.config.settings.tasks import FoldsSettings
 from aam.data.cell_values import read_numbers
 from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
 from aam.data.splits import divide
@@ -303,15 +305,19 @@ def _folds_of(given: pd.Series, groups: pd.Series | None, kind: str) -> int:
     observed = read_numbers(given).values if kind == "regression" else given
     known = given if groups is None else groups.loc[given.index]
     k = max(min(FOLDS, known.nunique() if groups is not None else len(known)), 2)
-    folds = {
-        "column": None,
-        "k": k,
-        "groups": None if groups is None else str(groups.name),
-        "stratified": kind == "classification",
-        "test": 0.0,
-        "seed": 0,
-    }
-    task = {"columns": [column], "kind": kind, "classes": None, "folds": folds}
+    task = FoldsSettings(
+        columns=[column],
+        where={},
+        kind=kind,
+        classes=None,
+        categories=[],
+        folds=Folds(
+            k=k,
+            groups=None if groups is None else str(groups.name),
+            stratified=kind == "classification",
+        ),
+        logarithm=False,
+    )
     divide(known.to_frame(), observed.to_frame(column), task)
     return k
 

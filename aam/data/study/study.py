@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.config.settings.tasks import FoldsSettings
 from aam.data.confounding import predictive_columns
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
@@ -271,7 +271,7 @@ def with_decisions(notes: Sequence[Note]) -> Iterator[None]:
 
 def task_sentences(
     name: str,
-    task: Mapping[str, Any],
+    task: FoldsSettings,
     metadata: pd.DataFrame,
     values: pd.DataFrame,
     groups: Sequence[str] | None,
@@ -283,31 +283,31 @@ def task_sentences(
     name
         What the task is called.
     task
-        The slice `folds`.
+        What the task predicts, and how its samples are divided.
     metadata
         That of all samples that the task wants.
     values, groups
         Targets and groups of the labelled samples, as `aam.data.splits.divide_labelled` returns
         them.
     """
-    settings = task["folds"]
-    if groups is None and settings["groups"] is None:
+    settings = task.folds
+    if groups is None and settings.groups is None:
         yield (
             f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
             "to a column, or to false where every sample is of another person, animal or site."
         )
     group = None if groups is None else pd.Series(groups, index=values.index)
-    nearly = "nearly exactly" if task["kind"] == "regression" else "for nearly every sample"
-    for target in task["columns"]:
+    nearly = "nearly exactly" if task.kind == "regression" else "for nearly every sample"
+    for target in task.columns:
         predictive = predictive_columns(
             values[target],
             metadata,
-            kind=task["kind"],
-            exclude=task["columns"],
-            seed=settings["seed"],
+            kind=task.kind,
+            exclude=task.columns,
+            seed=settings.seed,
             groups=group,
         )
-        what = f"'{target}'" if len(task["columns"]) > 1 else "the target"
+        what = f"'{target}'" if len(task.columns) > 1 else "the target"
         others = []
         for entry in predictive:
             column = entry["column"]

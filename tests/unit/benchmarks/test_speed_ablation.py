@@ -10,6 +10,7 @@ from matplotlib.image import imread
 from stage_calls import as_outputs
 
 from aam.config.figures import PLOTS
+from aam.config.settings.plot import PlotSettings
 from aam.config.settings.training import SpeedSettings
 from aam.distributed import devices
 from aam.model.batch import Batch
@@ -241,7 +242,7 @@ def draw(name, table, figures, folder) -> Figure:
     """Draw a table from its file, and check that the figure is whole and bounded."""
     table.to_csv(folder / "table.tsv", sep="\t", index=False)
     draw_figures(
-        draw=PLOTS[name].draw,
+        settings=PlotSettings(draw=PLOTS[name].draw),
         records={name: folder / "table.tsv"},
         figures_out={name: folder / "drawn.png"},
     )

@@ -173,5 +173,19 @@ def test_a_score_knows_what_was_said_of_groups(
     config = load(BASE | {"tasks": {"age": TASK | {"folds": folds}}})
     expected = {"column": column, "stated": stated}
     assert slices.score(config, "age", "a").structure.plain() == expected
-    shown = slices.plot_pretraining(config, "demo")["columns"]
+    shown = slices.plot_pretraining(config, "demo").columns
     assert shown == sorted({"age", *([folds["groups"]] if folds.get("groups") else [])})
+
+
+def test_a_page_knows_whether_networks_are_shown_awaited_or_unasked() -> None:
+    config = load(BASE)
+    for cut, state in ((slices.summary, "shown"), (slices.first_page, "awaited")):
+        settings = cut(config, "demo")
+        assert settings.networks.state == state
+        assert type(settings).model_validate(settings.plain()) == settings, "as its script reads it"
+        unasked = cut(load(BASE | {"models": {}}), "demo")
+        assert unasked.networks.plain() == {"state": "unasked"}
+    plan = slices.first_page(config, "demo").networks.plan
+    assert plan is not None
+    assert plan.models.keys() == config.models.keys()
+    assert plan.tasks.keys() == config.tasks.keys()

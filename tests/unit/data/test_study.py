@@ -117,7 +117,7 @@ def test_check_names_what_may_flatter_a_task():
     def said(column="diagnosis", kind="classification", **folds):
         task = {"dataset": "d", "column": column, "kind": kind, "folds": {"k": 3, **folds}}
         sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"t": task}}
-        settings = describe(load(sections), "d")["tasks"]["t"]
+        settings = describe(load(sections), "d").tasks["t"]
         twice = METADATA.assign(
             diagnosis=["ill", "well"] * 30,
             run=["1", "2"] * 30,
@@ -347,7 +347,7 @@ def proposed(metadata, targets=None):
 
 def slices(text_of_tasks):
     sections = {"datasets": {"mine": {"table": "t"}}, "tasks": text_of_tasks}
-    return describe(load(sections), "mine")["tasks"]
+    return describe(load(sections), "mine").tasks
 
 
 def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():

@@ -18,6 +18,7 @@ SETTINGS: dict[str, Any] = {
     "depth": 1000,
     "views": 2,
     "drops_long_branches": False,
+    "networks": {"state": "shown"},
     "metrics": ["unweighted"],
     "models": {
         "base": {"encoder": "bdh", "width": 64, "asv_layers": 2, "sample_layers": 3, "start": None}

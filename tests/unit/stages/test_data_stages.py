@@ -328,10 +328,10 @@ def test_a_table_to_predict_for_is_checked_before_anything_is_trained(tmp_path):
         "predictions": {"others": {"table": "new.biom", "tasks": ["t"]}},
     }
     settings = slices.describe(load(raw), "mine")
-    assert settings["predictions"] == {"others": {"table": str(tmp_path / "new.biom")}}
+    assert settings.predictions == {"others": {"table": str(tmp_path / "new.biom")}}
     for name, is_refused in (("new", False), ("turned", True)):
         files = {"others": {"table": str(tmp_path / f"{name}.biom")}}
-        asked = {**settings, "tasks": {}, "predictions": files}
+        asked = settings.model_copy(update={"tasks": {}, "predictions": files})
         if is_refused:
             with pytest.raises(InputError, match=r"turned\.biom: got 6 samples .*everse"):
                 describe_study(asked, table=tmp_path / "mine.biom")

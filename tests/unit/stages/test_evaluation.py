@@ -18,6 +18,7 @@ from task_reports import changed, comparison, method_of, target_of, task_of
 
 from aam.config.figures import PLOTS
 from aam.config.settings.page import PageSettings
+from aam.config.settings.plot import PlotSettings
 from aam.data.predictions import read_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances
@@ -209,6 +210,7 @@ SETTINGS: dict[str, Any] = {
     "depth": 1000,
     "views": 2,
     "drops_long_branches": False,
+    "networks": {"state": "shown"},
     "metrics": ["unweighted", "bray_curtis"],
     "models": {
         "base": {
@@ -488,7 +490,7 @@ def test_without_models_the_answers_are_the_first_ones(results):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
     assert f"{results.name}, age: Works: " in closing
-    settings = {"networks": {"models": {}}}
+    settings = {"networks": {"state": "unasked"}}
     scores = [first / "scores.json"]
     page, text = summed_up(results, settings, scores, page="first", importance=[])
     for part in (page, text):
@@ -517,9 +519,8 @@ def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
         path.write_text(texts[name])
     outputs = {"rarefaction": tmp_path / "rarefaction.png"}
     draw_figures(
-        draw=PLOTS["rarefaction"].draw,
+        settings=PlotSettings(draw=PLOTS["rarefaction"].draw, depth=100),
         records=inputs,
-        settings={"depth": 100},
         figures_out=outputs,
     )
     assert outputs["rarefaction"].read_bytes().startswith(b"\x89PNG")

@@ -74,7 +74,7 @@ def divide(files, tmp_path):
         divide_into_folds(
             table=files["table"],
             metadata=metadata,
-            **dict(slices.folds(config({"column": column, "kind": kind, **task}), "t")),
+            settings=slices.folds(config({"column": column, "kind": kind, **task}), "t"),
             folds_out=output,
             members_out=tmp_path / "members.tsv",
             notes_out=tmp_path / "notes.tsv",
@@ -304,7 +304,7 @@ def test_the_depth_is_named_where_it_is_the_cause(tmp_path, task, message):
         divide_into_folds(
             table=tmp_path / "table",
             metadata=tmp_path / "metadata",
-            **dict(slices.folds(config({"kind": "regression", **task}), "t")),
+            settings=slices.folds(config({"kind": "regression", **task}), "t"),
             folds_out=tmp_path / "folds.tsv",
             members_out=tmp_path / "members.tsv",
             notes_out=tmp_path / "notes.tsv",
@@ -335,7 +335,7 @@ def test_what_looks_odd_in_a_task_is_told_on_its_notes(files, tmp_path, task, me
     divide_into_folds(
         table=files["table"],
         metadata=tmp_path / "metadata",
-        **dict(slices.folds(config({"kind": "regression", "folds": {"k": 2}, **task}), "t")),
+        settings=slices.folds(config({"kind": "regression", "folds": {"k": 2}, **task}), "t"),
         folds_out=tmp_path / "folds.tsv",
         members_out=tmp_path / "members.tsv",
         notes_out=tmp_path / "notes.tsv",
