@@ -28,7 +28,7 @@ from aam.report.labels import format_quantity
 from aam.train.compilation import CACHE
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
-from benchmarks import kept_tests, predicted
+from benchmarks import kept_tests
 from benchmarks.accelerator import OPTION, Specification, Study, laid_over, time_steps
 from benchmarks.kept import KeptResults
 from benchmarks.speed.ablation import NOTES, medians, probe_hardware, steps_request
@@ -86,7 +86,6 @@ SHOWN = {
     "error": ("unifrac_mae",),
 }
 """Columns of the table of training runs, and their keys in `scores.json`: a mean, and a peak."""
-PREDICTIONS = "What named GPUs should reach"
 UNMEASURED = "Not measured yet"
 WAITS = "`make gpu` fills in these sections when it runs on a GPU:"
 LEFT = "Some rows had no time yet: `make gpu` again."
@@ -190,23 +189,6 @@ def training_file(folder: Path, model: str, name: str) -> Path:
     return folder / f"training-{model}-{re.sub('[^a-z0-9]+', '-', name.lower())}.json"
 
 
-def predict(lease: Lease) -> None:
-    """Write what a step should take on named GPUs, `predicted.md`, unless no step was counted."""
-    settings, inputs = lease.study.inputs_for(lease.models[0])
-    common = {
-        "kind": "work",
-        "settings": settings.training.plain(),
-        "inputs": inputs,
-        "threads": lease.study.runtime.threads,
-    }
-    works = [lease.results({**common, "batch_size": size}) for size in settings.batch_sizes[-2:]]
-    counted = [predicted.Work(**work) for work in works if work is not None]
-    if not counted:
-        logger.warning("the work of a step could not be counted, see above")
-        return
-    write_text(lease.folder / "predicted.md", predicted.table(counted) + "\n")
-
-
 def describe(lease: Lease) -> None:
     """Write what the figures were measured on: `about.json`."""
     settings, inputs = lease.study.inputs_for(lease.models[0])
@@ -225,7 +207,7 @@ def parts(
         file = training_file(Path(), model, name)
         return str(file), partial(train, model=model, name=name)
 
-    parts: dict[str, Callable[[Lease], None]] = {"about.json": describe, "predicted.md": predict}
+    parts: dict[str, Callable[[Lease], None]] = {"about.json": describe}
     parts |= dict(training(model, CONFIGURED) for model in models)
     timed = partial(time_modes, groups=[ORDER, BATCH])
     for model in models:
@@ -269,11 +251,10 @@ def measure_all(
     return lease.models
 
 
-def page(folder: Path, models: Sequence[str], earlier: str = "") -> str:
+def page(folder: Path, models: Sequence[str]) -> str:
     """Return the Markdown page of what a folder holds.
 
-    Parts without a measurement are listed at the end, under `WAITS`. Where the folder has no
-    predictions, those of an `earlier` page stay: they depend on no GPU.
+    Parts without a measurement are listed at the end, under `WAITS`.
     """
     state = folder / "waiting.json"
     waiting = read_json(state)["parts"] if state.exists() else []
@@ -303,7 +284,6 @@ def page(folder: Path, models: Sequence[str], earlier: str = "") -> str:
     if any(text != WAITS for text in timed.values()):
         sections["Notes on the steps"] = NOTES
     sections |= timed
-    sections[PREDICTIONS] = _predictions(folder / "predicted.md", earlier)
     parts_left = [heading for heading, text in sections.items() if text == WAITS]
     written = [f"## {heading}\n\n{text}" for heading, text in sections.items() if text != WAITS]
     if parts_left:
@@ -311,13 +291,6 @@ def page(folder: Path, models: Sequence[str], earlier: str = "") -> str:
         written.append(f"## {UNMEASURED}\n\n{WAITS}\n\n{lines}")
     head = ["# On a GPU", "`make gpu` measures and writes this page ([how](how-to/gpu.md))."]
     return "\n\n".join([*head, *written]) + "\n"
-
-
-def _predictions(file: Path, earlier: str) -> str:
-    if file.exists():
-        return f"{predicted.NOTES}\n\n{file.read_text(encoding='utf-8').strip()}"
-    _, _, rest = earlier.partition(f"## {PREDICTIONS}\n\n")
-    return rest.partition("\n\n## ")[0].strip() or WAITS
 
 
 def _facts(file: Path) -> str:
@@ -439,9 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except InputError as error:
         raise SystemExit(str(error)) from error
     docs = given.folder if given.dry else ROOT / "docs"
-    written = docs / "gpu.md"
-    earlier = written.read_text(encoding="utf-8") if written.exists() else ""
-    write_text(written, page(given.folder, models, earlier))
+    write_text(docs / "gpu.md", page(given.folder, models))
     draw(given.folder, models, docs / "images" / "gpu.png")
 
 

@@ -18,7 +18,7 @@ from aam.util.atomic import write_text
 from benchmarks.speed.subprocess_runner import Measure
 
 logger = logging.getLogger(__name__)
-UNTIMED = ("device", "roofline", "work")
+UNTIMED = ("device", "roofline")
 """Kinds of requests that are done whatever the time: what is written needs them."""
 Result = dict[str, Any] | None
 

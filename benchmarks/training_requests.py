@@ -5,7 +5,6 @@ Each request is done in a process of its own.
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from aam.util.atomic import read_json
 from aam.util.digests import file_digest, provenance
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
-from benchmarks import predicted
 from benchmarks.speed import measurements
 
 CHECKPOINT_EVERY_S = 20.0
@@ -34,21 +32,10 @@ OUTPUTS = {
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a request of `measurements.run`, or one of the kinds `training` and `work`."""
-    kinds = {"training": train, "work": count_work}
+    """Do a request of `measurements.run`, or one of the kind `training`."""
+    kinds = {"training": train}
     measure = kinds.get(request["kind"], measurements.run)
     return measure(request)
-
-
-def count_work(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `benchmarks.predicted.Work` of a step of `batch_size` samples."""
-    work = predicted.work_of_a_step(
-        PretrainSettings.model_validate(request["settings"]),
-        PretrainInputs.model_validate(request["inputs"]),
-        batch_size=request["batch_size"],
-        threads=request["threads"],
-    )
-    return asdict(work)
 
 
 def train(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,20 +4,17 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.train.progress import TimeIsUp
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
-from benchmarks import gpu, kept, kept_tests, predicted, training_requests
+from benchmarks import gpu, kept, kept_tests, training_requests
 from benchmarks.kept import KeptResults
-from benchmarks.predicted import GPUS, Work
 
 TRAINED = {
     "optimization": {"lacking": []},
@@ -50,8 +47,6 @@ def asked(stand_in, instead_of_processes, clock, tmp_path) -> list[str]:
         # Requests name the folder, which is another one for each run of a test.
         done.append(text.replace(str(tmp_path / "whole"), str(tmp_path / "gpu")))
         clock.now += SECONDS * (request["kind"] not in kept.UNTIMED)
-        if request["kind"] == "work":
-            return asdict(Work(request["batch_size"], 800, int(1e12), int(1e9)))
         return {**TRAINED, "weights": "w"} if request["kind"] == "training" else stand_in(request)
 
     instead_of_processes(measure)
@@ -116,33 +111,6 @@ def test_a_run_whose_time_is_up_goes_on_and_measures_nothing_twice(dry, asked):
     assert asked == []
 
 
-def test_predictions_stay_on_the_page_where_no_step_can_be_counted(
-    dry, stand_in, instead_of_processes, clock, caplog
-):
-    def counted(request):
-        if request["kind"] == "work":
-            return asdict(Work(request["batch_size"], launches=800, flops=10**12, bytes=10**9))
-        return stand_in(request)
-
-    def not_counted(request):
-        return None if request["kind"] == "work" else stand_in(request)
-
-    only = [str(dry), "--dry", "--only", "predicted"]
-    instead_of_processes(counted)
-    gpu.main(only)
-    page = (dry / "gpu.md").read_text()
-    assert "| A100, 80 GB | 80 GB | as they are | 8.01: products | 8.01: products |" in page
-    for path in (dry / "predicted.md", dry / "measurements.jsonl"):
-        path.unlink()
-    instead_of_processes(not_counted)
-    gpu.main(only)
-    assert (dry / "gpu.md").read_text() == page
-    assert "could not be counted" in caplog.text
-    (dry / "gpu.md").unlink()
-    gpu.main(only)
-    assert f"- {gpu.PREDICTIONS}" in parts_left((dry / "gpu.md").read_text())
-
-
 class Requests(list):
     """Play the results of a call, and collect what is asked for."""
 
@@ -173,20 +141,6 @@ def test_a_training_run_has_the_settings_of_its_model_but_for_its_change(
     assert settings["pretraining"] == plain["pretraining"]
     changed = {"level": "basic", "precision": "fp32"}
     assert settings["optimization"] == {**plain["optimization"], **changed}
-
-
-def test_the_work_of_a_step_is_counted_on_a_cpu_as_an_accelerator_would_do_it(
-    files, speed_settings
-):
-    inputs = PretrainInputs.model_validate(files)
-    settings = speed_settings().training
-    small, large = (
-        predicted.work_of_a_step(settings, inputs, batch_size=size, threads=1) for size in (4, 8)
-    )
-    assert (small.batch_size, large.batch_size) == (4, 8)
-    assert small.launches == large.launches > 100, "samples are one block, whatever their number"
-    assert 0 < small.flops < large.flops
-    assert 0 < small.bytes < large.bytes
 
 
 def test_a_run_that_is_killed_loses_one_measurement(dry, asked, monkeypatch):
@@ -287,11 +241,3 @@ def test_outcomes_of_tests_are_kept_through_crashes(tmp_path):
     begun = Counter(line["test"].rpartition("::")[2] for line in lines if "outcome" not in line)
     assert begun.pop("test_ends_the_process") == 2
     assert set(begun.values()) == {1}
-
-
-def test_the_longest_of_three_bounds_a_step():
-    (a100,) = [gpu for gpu in GPUS if gpu.name.startswith("A100")]
-    work = Work(64, launches=800, flops=int(1e12), bytes=int(1e9))
-    seconds = work.seconds(a100)
-    assert seconds == pytest.approx({"launches": 4e-3, "products": 1 / 124.8, "memory": 1 / 1427.3})
-    assert "8.01: products" in predicted.table([work])
