@@ -37,7 +37,7 @@ ADDED = ("lower", "upper", "likeliest", "prediction_set")
 """Columns that the calibration adds, as far as the kind of target has them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TaskPredictor:
     """The networks of a task, its baselines, or both mixed, with what calibrates predictions."""
 
@@ -50,6 +50,13 @@ class TaskPredictor:
     """What turns predictions into intervals or sets of classes; None: neither is given."""
     samples: KnownSamples | None = None
     """The samples that baselines alone learn from; networks know theirs themselves."""
+
+    def __repr__(self) -> str:
+        """Return what predicts what; without the samples of training, which are the study's own."""
+        methods = [] if self.networks is None else ["networks"]
+        methods += [] if self.super_learner is None else ["baselines"]
+        columns = ", ".join(self.target.columns)
+        return f"TaskPredictor({self.target.kind} of {columns} by {' and '.join(methods)})"
 
     @classmethod
     def load(cls, directory: str | Path) -> "TaskPredictor":
@@ -156,9 +163,11 @@ class TaskPredictor:
         Raises
         ------
         InputError
-            A file cannot be read, features have no sequence, no sample is deep enough, or hardly
-            any read is near an ASV of training.
+            A file cannot be read or is not there, features have no sequence, no sample is deep
+            enough, or hardly any read is near an ASV of training.
         """
+        if isinstance(metadata, str | Path) and not Path(metadata).is_file():
+            raise problem(metadata, "no such file", "metadata in a file", "correct the path")
         counts, texts = read_table(table, sequences)
         where = name_table(table)
         if self.networks is None:

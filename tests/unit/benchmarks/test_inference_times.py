@@ -58,7 +58,7 @@ def test_embedding_is_timed_with_an_empty_and_a_filled_cache_in_turn(
 
 def test_both_tables_are_one_page(files, in_this_process, monkeypatch, capsys):
     """Embeddings are in fp32, as the stages write them, and validations in that of training."""
-    monkeypatch.setattr(inference, "SAMPLES", 5)
+    monkeypatch.setattr(inference, "STATISTICS_SAMPLES", 5)
     monkeypatch.setattr(devices, "has_fast_bf16", lambda: True)
     few = ["--samples", "8", "--held-out", "4", "25", "--repeats", "1"]
     inference.main([str(files["tokens"].parents[1]), *few])

@@ -249,6 +249,14 @@ def test_metadata_are_taken_as_models_take_them_and_change_nothing(study, kept, 
     expected = model.predict(study.table, sequences)
     found = model.predict(study.table, sequences, tmp_path / "metadata.tsv")
     pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(InputError, match=r"metadata\.tvs: got no such file"):
+        model.predict(study.table, sequences, tmp_path / "metadata.tvs")
+
+
+def test_a_predictor_that_is_printed_shows_no_samples(study, kept):
+    shown = repr(aam.load(kept))
+    assert "baselines" in shown
+    assert len(shown) < 200, "people share what they print, and samples are of patients"
 
 
 def test_a_single_sample_is_predicted_as_among_others(study, kept):
