@@ -294,7 +294,7 @@ def _files(folder: Path) -> dict[str, Path]:
 def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     """Carry out what `aam init` and `aam run` do, in this process."""
     files = _files(folder)
-    files["predictions"].parent.mkdir(parents=True)
+    files["scores"].parent.mkdir(parents=True)
     _write_user_files(study, files)
     config = _configure(study, files)
     import_table(
@@ -625,7 +625,7 @@ def _plain_space(text: str) -> str:
 def _answer_plain(study: Study, files: Mapping[str, Path], config: Config, folder: Path) -> None:
     """Answer the same study with plain names of the same order."""
     plain = _files(folder)
-    plain["predictions"].parent.mkdir(parents=True)
+    plain["scores"].parent.mkdir(parents=True)
     renamed = _plain_names(study, files, config)
     table = read_folds(files["folds"])
     groups = {name: f"g{i:03d}" for i, name in enumerate(sorted(set(table["group"]) - {""}))}
@@ -679,7 +679,7 @@ def _other_numbers(
 ) -> Iterator[str]:
     """Yield files whose content depends on what samples and classes are called."""
     renamed = _plain_names(study, files, config)
-    for name in ("baselines", "predictions", "intervals", "predicted"):
+    for name in ("baselines", "intervals", "predicted"):
         expected = _read_text(plain[name])
         table = _read_text(files[name])
         table["sample-id"] = [renamed.ids[one] for one in table["sample-id"]]
@@ -694,8 +694,8 @@ def _other_numbers(
         )
         if not table.equals(expected):
             yield f"{name} depends on names"
-    report = json.loads(files["metrics"].read_text(encoding="utf-8"))
-    other = json.loads(plain["metrics"].read_text(encoding="utf-8"))
+    report = json.loads(files["scores"].read_text(encoding="utf-8"))
+    other = json.loads(plain["scores"].read_text(encoding="utf-8"))
     if not _are_alike(_rename_report(report, renamed), other):
         yield "the scores depend on names"
 
@@ -719,14 +719,16 @@ def _read_text(path: Path) -> pd.DataFrame:
 
 def _rename_report(report: Any, renamed: _Renamed, key: str = "") -> Any:
     """Return a report with plain names of samples and classes where it has names of a study."""
-    if key in ("per_class", "intercepts"):
+    if key in ("per_class", "intercepts") and report is not None:
         return {renamed.classes[name]: value for name, value in report.items()}
-    if key == "classes":
+    if key == "classes" and report is not None:
         return [renamed.classes[name] for name in report]
     if key == "samples" and isinstance(report, list):
         return [renamed.ids[name] for name in report]
     if isinstance(report, dict):
         return {name: _rename_report(value, renamed, name) for name, value in report.items()}
+    if isinstance(report, list):
+        return [_rename_report(value, renamed) for value in report]
     return report
 
 
