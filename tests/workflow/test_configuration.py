@@ -92,7 +92,7 @@ def test_a_task_is_explained_unless_it_says_no(fresh: Any) -> None:
     assert {what.format("environment", model) for model in ("base", "other")} <= messages
     assert not {what.format("site", model) for model in ("base", "other")} & messages
     assert not any("importance" in message and "site" in message for message in messages)
-    assert "Scoring AAM (base) on site" in messages
+    assert "Scoring the answer base to site" in messages
 
 
 def test_a_mistake_is_one_message_and_nothing_else(fresh: Any) -> None:
