@@ -183,9 +183,9 @@ LOGIC: dict[str, Counter[str]] = {
     + TABLES,
     "stages/pretrain.py": PRETRAINED,
     "stages/explain.py": times(4, EXPLAINED) + Counter(summary=1),
-    "nn/block.py": PRETRAINED + times(2, TRAINED),
+    "model/layers/blocks.py": PRETRAINED + times(2, TRAINED),
     "tasks/finetune/fold_model.py": FINETUNED,
-    "bench/batches.py": Counter(),
+    "../benchmarks/speed/batches.py": Counter(),
     # A prediction for another table has intervals too.
     "learners/conformal.py": times(4, SCORED)
     + FIRSTS
