@@ -466,14 +466,14 @@ def _say(line: str) -> None:
 
 def _workflow_folder() -> Path:
     """Return the folder of the workflow: next to the package, where it was installed, or here."""
-    beside, installed, *others = source_folders()
-    for folder in (beside, installed, *others, Path.cwd()):
+    neighbour, installed, *others = source_folders()
+    for folder in (neighbour, installed, *others, Path.cwd()):
         if (folder / "workflow" / "Snakefile").is_file():
             return folder
     raise problem(
         "aam",
-        f"a package without its workflow, which is neither in {beside}, nor in {installed}, nor in "
-        "the current folder",
+        f"a package without its workflow, which is neither in {neighbour}, nor in {installed}, nor "
+        "in the current folder",
         "the file workflow/Snakefile in one of them",
         "install the package again (`pip install --force-reinstall --no-deps`), or run the command "
         "in a clone of the repository; `aam init`, `aam.load` and `aam.encoder` need no workflow",

@@ -7,6 +7,7 @@ said, and a configuration always wins.
 
 import re
 from collections.abc import Iterable
+from enum import IntEnum
 from functools import cache
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+")
@@ -40,31 +41,28 @@ _NEVER_UNITS = frozenset(
 )
 """Words of IDs of samples, files and studies, which are no units of a study."""
 
-_TECHNICAL = re.compile(
-    # Only whole words count: a template and platelets are no plates, a trunk is no run.
-    r"(?<![a-z])(run|plate|lane|batch|library)s?"
-    r"([ _.-]?(id|no|nr|num|number|name|date|prefix|center|accession))?(?![a-z])"
-    r"|barcode|primer|extract|(?<!con)sequenc|instrument|platform|cent(er|re)(?!ed)"
-    r"|^(qiita[ _.-]?)?(study|project)([ _.-]?(id|name|accession|title))?$",
-    re.IGNORECASE,
+_TECHNICAL = frozenset(
+    "run runs runid plate plates plateid plating lane lanes batch batches library libraries center "
+    "centers centre centres well wells tube tubes robot tool lot mastermix linker flowcell kit "
+    "kits operator technician machine seq pcr adapter multiplex pool amplicon dna rna aliquot "
+    "freezer box shipment read reads nonchim denoised nanodrop qubit protocol".split()
 )
-"""Names of columns on how, where and in which study samples were processed."""
-_TECHNICAL_WORDS = frozenset(
-    "well wells tube tubes robot tool lot plating mastermix linker flowcell kit kits operator "
-    "technician machine seq sequencer protocol pcr adapter multiplex pool amplicon dna rna "
-    "aliquot freezer box shipment read reads nonchim denoised nanodrop qubit".split()
-)
-"""Words of such columns wherever they stand in a name."""
+"""Words of columns on how and where samples were processed. Whole words count: a template and
+platelets are no plates, a trunk is no run."""
+_TECHNICAL_STEMS = ("barcode", "primer", "extract", "sequenc", "instrument", "platform")
+"""Beginnings of such words."""
+_STUDY = frozenset("study studyid project projectid qiita accession title".split())
+"""Words of which the name of a column of studies consists: an arm of a study is none."""
 _ARCHIVE_WORDS = frozenset(
     "bases mbases bytes mbytes spot spots insert load assay consent "
     "datastore filetype provider biosample bioproject accession sra ena submission taxid taxon "
     "scientific organism latitude longitude lat lon elevation altitude title description url doi "
     "pubmed email comment comments note notes filename path timestamp date year specimen remaining "
-    "summary published fold anonymized".split()
+    "summary fold anonymized".split()
 )
 """Words of columns that an archive fills in, which no study is made to predict."""
-_NO_TARGETS = frozenset({"month", "day", "year", "host common name", "host scientific name"})
-"""Whole names of such columns."""
+_NO_TARGETS = frozenset({"month", "day"})
+"""Whole names of such columns: a month of life may be predicted, one of the calendar not."""
 
 _FINDINGS = tuple(
     frozenset(words.split())
@@ -86,13 +84,13 @@ _FINDINGS = tuple(
 )
 """Words of what people study, the most likely first: health, places, treatments, quantities."""
 
-_CONTROL_WORDS = re.compile(
+_STATE = re.compile(
     r"(healthy|normal|disease\w*|ill|sick|un?affected|cases?|controls?|ctrl|patients?|hc|treated"
     r"|untreated|placebo|positive|negative|yes|no|male|female|wt|ko|wild[ _-]?type|knock[ _-]?out)"
     r"([ _-]?(controls?|subjects?|patients?|group))?",
     re.IGNORECASE,
 )
-"""Values of a column that says what is wrong with a person, not who the person is."""
+"""Values of a column that says how a being is, not which being it is."""
 _BLANK = re.compile(
     r"(?<![a-z])(blanks?|ntc|no[ _.-]?template|mock[ _.-]?communit\w*|zymo\w*"
     r"|(neg|negative|pos|positive)[ _.-]?(control|ctrl|ctl|pcr)s?"
@@ -118,8 +116,12 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def is_technical(name: str) -> bool:
-    """Return whether a column is on how samples were processed, by its name."""
-    return _TECHNICAL.search(name) is not None or not _TECHNICAL_WORDS.isdisjoint(words_of(name))
+    """Return whether a column is on how, where or in which study samples were processed."""
+    words = words_of(name)
+    core = {word for word in words if word not in _ID}
+    names_a_study = core <= _STUDY and any(word.startswith(("study", "project")) for word in core)
+    has_stem = any(word.startswith(_TECHNICAL_STEMS) for word in words)
+    return names_a_study or has_stem or not _TECHNICAL.isdisjoint(words)
 
 
 def is_of_archive(name: str) -> bool:
@@ -135,7 +137,20 @@ def is_id(name: str) -> bool:
     return words_of(name)[-1:] in (("id",), ("ids",))
 
 
-def unit_rank(name: str) -> int | None:
+class UnitName(IntEnum):
+    """What the name of a column says of units, the surest first."""
+
+    UNIT = 0
+    """It names persons, animals, or what they share, such as a home."""
+    ABOUT_UNITS = 1
+    """It is about one of these, as `family_of_origin`: many names may be those of units."""
+    PLACE = 2
+    """It names places: many of them may be units, few are what people predict."""
+    OTHER_ID = 3
+    """It ends as names of IDs do."""
+
+
+def unit_name(name: str) -> UnitName | None:
     """Return how surely a column says which samples are of one unit, by its name.
 
     Parameters
@@ -145,29 +160,26 @@ def unit_rank(name: str) -> int | None:
 
     Returns
     -------
-    int or None
-        0: it names persons, animals, or what they share, such as a home; 1: it is about one of
-        these, as `family_of_origin`, which counts where there are many names; 2: it names places,
-        which count where there are many; 3: another ID. None: it is technical, an ID of samples,
-        or no ID.
+    UnitName or None
+        None: it is technical, an ID of samples, or no ID.
     """
     words = words_of(name)
     core = tuple(word for word in words if word not in _ID)
     kinds = _PERSONS | _HOMES
     if core and core[-1] in kinds and set(core) <= kinds | _BEFORE_ID:
-        return 0
+        return UnitName.UNIT
     if is_technical(name) or not _NEVER_UNITS.isdisjoint(words):
         return None
     if not kinds.isdisjoint(words):
-        return 1
+        return UnitName.ABOUT_UNITS
     if is_id(name):
-        return None if is_of_archive(name) else 3
-    return 2 if len(core) == 1 and core[0] in _PLACES else None
+        return None if is_of_archive(name) else UnitName.OTHER_ID
+    return UnitName.PLACE if len(core) == 1 and core[0] in _PLACES else None
 
 
 def names_units(name: str) -> bool:
     """Return whether a column names units, also where it holds numbers or few values."""
-    return unit_rank(name) in (0, 3)
+    return unit_name(name) in (UnitName.UNIT, UnitName.OTHER_ID)
 
 
 def finding_rank(name: str) -> int:
@@ -195,7 +207,7 @@ def are_states(values: Iterable[str]) -> bool:
     values
         Different values of a column.
     """
-    return any(_CONTROL_WORDS.fullmatch(value.strip()) for value in values)
+    return any(_STATE.fullmatch(value.strip()) for value in values)
 
 
 def is_blank(text: str) -> bool:

@@ -20,7 +20,7 @@ from aam.data.cell_values import (
     read_numbers,
 )
 from aam.data.metadata import declared_type
-from aam.data.roles import are_states, is_blank, names_units, unit_rank
+from aam.data.roles import UnitName, are_states, is_blank, names_units, unit_name
 from aam.util.errors import first_few, first_names, problem, problems
 
 logger = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ def unit_columns(columns: list[Column]) -> list[Column]:
     columns
         Columns of the metadata.
     """
-    possible = [(rank, one) for one in columns if (rank := _unit_rank(one)) is not None]
+    possible = [(rank, one) for one in columns if (rank := _unit_name(one)) is not None]
     return [one for _, one in sorted(possible, key=lambda pair: (pair[0], -len(pair[1].counts)))]
 
 
@@ -232,16 +232,16 @@ def lies_within(column: Column, other: Column) -> bool:
     return is_complete and bool((pairs.groupby("finer")["coarser"].nunique() == 1).all())
 
 
-def _unit_rank(column: Column) -> int | None:
+def _unit_name(column: Column) -> UnitName | None:
     """Return how surely a column says which samples are of one unit; None: it does not."""
-    rank = unit_rank(column.name)
+    rank = unit_name(column.name)
     groups = len(column.counts)
     if rank is None or groups < 2 or groups > MOST_GROUPS * column.counts.sum():
         return None
     numbers = read_numbers(column.counts.index.to_series().astype(object)).values
     if (numbers % 1 > 0).any():
         return None
-    if rank in (0, 3):
+    if names_units(column.name):
         is_state = groups < FOLDS and are_states(map(str, column.counts.index))
         return None if is_state else rank
     # A column on a family's history has a few answers; one that names families has many names.

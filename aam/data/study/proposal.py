@@ -81,10 +81,8 @@ def depth_sentences(reads_N: NDArray[np.int64], depth: int) -> Iterator[str]:
     depth
         The proposed depth.
     """
-    lost = [
-        f"{one} reads lose {int((reads_N < one).sum())}"
-        for one in (max(depth // 2, 1), depth, 2 * depth)
-    ]
+    depths = (max(depth // 2, 1), depth, 2 * depth)
+    lost = [f"a depth of {one} loses {int((reads_N < one).sum())}" for one in depths]
     yield f"Of {len(reads_N)} samples, {', '.join(lost)}."
     if depth < LEAST_DEPTH:
         yield (

@@ -5,7 +5,7 @@ import yaml
 from gallery.headers import HEADERS, Header
 
 from aam.config.configuration import load
-from aam.data.roles import is_blank, is_technical, unit_rank, words_of
+from aam.data.roles import UnitName, is_blank, is_technical, unit_name, words_of
 from aam.data.study.columns import columns_of, propose_grouping
 from aam.data.study.proposal import propose_configuration
 
@@ -32,23 +32,23 @@ def test_units_and_tasks_of_public_headers(header: Header) -> None:
 )
 def test_a_name_has_the_same_words_however_it_is_written(name: str) -> None:
     assert words_of(name) == ("host", "subject", "id")
-    assert unit_rank(name) == 0
+    assert unit_name(name) == UnitName.UNIT
 
 
 @pytest.mark.parametrize(
-    ("name", "rank"),
+    ("name", "expected"),
     [
-        ("cage", 0),
-        ("Mouse #", 0),
-        ("family_of_origin", 1),
-        ("plot", 2),
-        ("cube_id", 3),
+        ("cage", UnitName.UNIT),
+        ("Mouse #", UnitName.UNIT),
+        ("family_of_origin", UnitName.ABOUT_UNITS),
+        ("plot", UnitName.PLACE),
+        ("cube_id", UnitName.OTHER_ID),
         *((name, None) for name in ("well_id", "sample_id", "tube_id", "run_id", "biosample_id")),
         *((name, None) for name in ("body_site", "depth", "animal_run", "host_taxid")),
     ],
 )
-def test_units_are_known_by_their_names(name: str, rank: int | None) -> None:
-    assert unit_rank(name) == rank
+def test_units_are_known_by_their_names(name: str, expected: UnitName | None) -> None:
+    assert unit_name(name) == expected
 
 
 @pytest.mark.parametrize(

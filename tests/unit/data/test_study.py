@@ -162,7 +162,7 @@ def test_a_low_depth_is_proposed_only_where_a_better_one_loses_too_many_samples(
     shallow = np.array([130] * 10 + [900] * 30)
     assert propose_depth(shallow) == 130
     said = " ".join(depth_sentences(shallow, 130))
-    assert "130 reads lose 0" in said
+    assert "a depth of 130 loses 0" in said
     assert "500 would lose 10 samples" in said
     assert len([*depth_sentences(few, 500)]) == 1
 
