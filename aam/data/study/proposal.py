@@ -152,20 +152,8 @@ def propose_configuration(
         if column.name not in wanted and column is not together and _suits(column)
     ]
     by_name = {column.name: column for column in columns}
-    tasks = []
-    names: set[str] = set()
-    refused = []
-    for column in [*(by_name[name] for name in wanted), *suited]:
-        try:
-            draft = _draft(column, together)
-        except InputError as error:
-            if column.name in wanted:
-                raise
-            refused.append(f"`{column.name}`: {_reason(error)}")
-            continue
-        name = _task_name(column, names)
-        names.add(name.casefold())
-        tasks.append(_task(name, dataset, draft))
+    asked = [by_name[name] for name in wanted]
+    tasks, refused = _draft_tasks([*asked, *suited], together, dataset, must=wanted)
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     remarks: list[str] = []
@@ -186,6 +174,44 @@ def propose_configuration(
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _draft_tasks(
+    columns: list[Column], together: Column | None, dataset: str, *, must: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of each task that a run accepts, and why other columns have none.
+
+    Parameters
+    ----------
+    columns
+        Those to predict, in the order of the tasks.
+    together
+        The column whose samples stay together; None: there is none.
+    dataset
+        What the study is called.
+    must
+        Names of columns whose refusal is an error.
+
+    Raises
+    ------
+    InputError
+        A run would refuse a task for one of `must`.
+    """
+    tasks = []
+    refused = []
+    names: set[str] = set()
+    for column in columns:
+        try:
+            draft = _draft(column, together)
+        except InputError as error:
+            if column.name in must:
+                raise
+            refused.append(f"`{column.name}`: {_reason(error)}")
+            continue
+        name = _task_name(column, names)
+        names.add(name.casefold())
+        tasks.append(_task(name, dataset, draft))
+    return tasks, refused
 
 
 def _one_line(column: Column) -> str:
