@@ -203,12 +203,12 @@ def _disturb(study: SlurmStudy, cluster: Cluster, run: Future[Any]) -> None:
     """Cut off two attempts at pretraining, unless the run has ended before."""
     work = study.root / "results" / "demo" / "pretrain" / "base" / "work"
     if _wait_until(lambda: any(work.rglob("step-*.pt")), run):
-        study.edit("runtime/entry.py", MARGIN, WHOLE_LIMIT)
+        study.edit("stages/job.py", MARGIN, WHOLE_LIMIT)
         cluster.cancel(cluster.jobs("pretrain")[0])
         (study.root / "hold").unlink()
     # The third may have been submitted before the second is looked at.
     _wait_until(lambda: [job.state for job in cluster.jobs("pretrain")[1:2]] == ["FAILED"], run)
-    study.edit("runtime/entry.py", WHOLE_LIMIT, MARGIN)
+    study.edit("stages/job.py", WHOLE_LIMIT, MARGIN)
 
 
 def _wait_until(true: Callable[[], bool], run: Future[Any]) -> bool:
