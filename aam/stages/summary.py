@@ -136,7 +136,7 @@ def closing_summary(
     left_over
         Folders of such tasks, below the folder of the dataset.
     older
-        Folders of scores that an older version wrote.
+        Files and folders that an older version wrote.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def closing_summary(
         unasked = [f"Not asked for any more, and not on the page: {shown}"]
     if older:
         shown = f"{first_few(older)} in {page.parent}"
-        unasked.append(f"Left over from an older version, and not read: scores of {shown}")
+        unasked.append(f"Left over from an older version, and not read: {shown}")
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     answers = list_answers([TaskReport.read(path) for path in scores])

@@ -40,8 +40,8 @@ SCORED = Counter(score=1, plot_answer=1, plot_importance=1)
 """Whether importances are drawn depends on the scores."""
 EXPLAINED = Counter(explain=1, plot_importance=1)
 TRAINED = Counter(finetune=1, plot_finetuning=1, explain=1) + SCORED
-MIXED = Counter(super_learner=1, predict_super_learner=1)
-PREDICTED = Counter(predict=1) + MIXED
+MIXED = Counter(super_learner=1, predict=1)
+PREDICTED = Counter(predict_networks=1) + MIXED
 OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1) + PREDICTED + TRAINED
 """The task `site` starts from scratch."""
 OF_A_TASK = times(2, TRAINED) + TABLES
@@ -190,7 +190,7 @@ LOGIC: dict[str, Counter[str]] = {
     "learners/conformal.py": times(4, SCORED)
     + FIRSTS
     + TABLES
-    + times(2, Counter(predict=1, predict_super_learner=1)),
+    + times(2, Counter(predict=1, predict_networks=1)),
 }
 """What a line of logic in a module makes stale."""
 

@@ -169,7 +169,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for report, predictions in ((age, own), (of_site, site)):
         answer = root / "answers" / report.task / "base"
         report.write(answer / "scores.json")
-        predictions.to_csv(answer / "intervals.tsv", sep="\t", index=False)
+        predictions.to_csv(answer / "predictions.tsv", sep="\t", index=False)
         folder = root / "finetune" / "base" / report.task
         folder.mkdir(parents=True)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
@@ -259,7 +259,7 @@ def summed_up(
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / f"{page}.html", "summary": results / "summary.md"}
-    files.setdefault("intervals", of_answers(path.with_name("intervals.tsv") for path in scores))
+    files.setdefault("intervals", of_answers(path.with_name("predictions.tsv") for path in scores))
     files.setdefault("importance", importance_of(results, scores))
     files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
     summary.write_summary(
@@ -276,7 +276,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     files = {
         "figures/answers/age/base/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
         "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
-        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
+        "predict/base/age/networks/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
@@ -408,10 +408,10 @@ def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
 
 def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
     site = results / "answers/site/base"
-    table = pd.read_csv(site / "intervals.tsv", sep="\t", dtype=str)
+    table = pd.read_csv(site / "predictions.tsv", sep="\t", dtype=str)
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
-    table.to_csv(site / "intervals.tsv", sep="\t", index=False)
+    table.to_csv(site / "predictions.tsv", sep="\t", index=False)
     page, _ = summed_up(results, scores=[site / "scores.json"])
     assert "<td>01</td>" in page
     assert "<td>02</td>" in page
@@ -485,7 +485,7 @@ def test_without_models_the_answers_are_the_first_ones(results):
     first = results / "answers" / "age" / "first"
     target = target.model_copy(update={"methods": methods, "leading": SUPER_LEARNER})
     task_of("regression", "age", target, answer="first").write(first / "scores.json")
-    shutil.copy(results / "answers/age/base/intervals.tsv", first)
+    shutil.copy(results / "answers/age/base/predictions.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
