@@ -1,5 +1,6 @@
 """The configuration, and what all rules share: paths, code digests, resources."""
 
+import atexit
 import os
 import re
 import sys

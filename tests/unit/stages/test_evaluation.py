@@ -298,13 +298,14 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         dropped=dropped,
     )
     for words in (
-        "Works: a column is off by 1.0 on average (95 % interval 0.9 to 1.2); guessing: 6.0. "
-        "Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this page). "
-        "Better than the best baseline, random forest (2.5; p = 0.025).",
+        "Works: a column is off by 1.0 on average with AAM (95 % interval 0.9 to 1.2); guessing: "
+        "6.0. Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this "
+        "page). Better than the best baseline, random forest (2.5; p = 0.025).",
         "Does not work: a column is predicted right in 50.0 % of the samples of a class, averaged "
-        "over the classes (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
-        "guessing could be chance (p = 0.4, also when corrected for the 2 tests of this page). "
-        "The difference to the best baseline, kNN on UniFrac (75.0 %), could be chance (p = 0.5).",
+        "over the classes, with AAM (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The "
+        "difference to guessing could be chance (p = 0.4, also when corrected for the 2 tests of "
+        "this page). The difference to the best baseline, kNN on UniFrac (75.0 %), could be "
+        "chance (p = 0.5).",
         "Only 4 groups (values of host): with other groups the score could be clearly different.",
         "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
@@ -436,7 +437,7 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
-def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
+def test_a_run_ends_with_every_task_of_the_page_and_names_what_is_left_over(results):
     scores = [results / "answers" / name / "base" / "scores.json" for name in ("site", "age")]
     # What an earlier configuration called a task.
     shutil.copytree(scores[1].parent, results / "answers" / "years" / "base")
@@ -451,8 +452,10 @@ def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(resul
         older=["first/age"],
     ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
+    assert "50.0 % of the samples of a class" in lines[0]
+    assert lines[1].startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     assert lines[2] == "Light: caution. No metadata for 'S01'."
-    assert "all 2 tasks" in lines[3]
+    assert "report.html" in lines[3]
     assert "answers/years/base" in lines[4]
     assert "older version" in lines[5]
     assert "first/age" in lines[5]
@@ -461,6 +464,9 @@ def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(resul
     assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     said = summary.closing_summary(results / "report.html", [], left_over=left_over)
     assert "Works" not in said
+    several = summary.closing_summary(results / "report.html", scores * 8).splitlines()
+    assert len(several) == 12, "ten of sixteen answers, the others in one line, the page"
+    assert re.search(r"does not work \(3\), doubtful \(3\)$", several[10])
 
 
 def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
