@@ -31,6 +31,7 @@ from aam.data.study.proposal import (
     propose_configuration,
     propose_depth,
     propose_name,
+    propose_targets,
 )
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
@@ -126,10 +127,14 @@ def _init(given: argparse.Namespace) -> None:
     with with_decisions(study.notes):
         if given.columns is not None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
-        known = [name for name in targets or () if name in study.metadata]
-        reads_N = study.reads_that_matter(known)
+        labels = [name for name in targets or () if name in study.metadata]
+        if targets is None:
+            # Which columns suit depends on the samples that are kept, and these on the columns.
+            depth = propose_depth(study.reads_that_matter())
+            labels = propose_targets(columns_of(study.at_depth(depth)))
+        reads_N = study.reads_that_matter(labels)
         depth = propose_depth(reads_N)
-        about_depth = list(depth_sentences(reads_N, depth))
+        about_depth = list(depth_sentences(reads_N, depth, are_labelled=bool(labels)))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
         kept = study.at_depth(depth)

@@ -116,7 +116,8 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
 def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     """Return what a study has and what its tasks find."""
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
-    lines = list(study_sentences(study, kept))
+    targets = [column for task in plan.tasks.values() for column in task.columns]
+    lines = list(study_sentences(study, kept, depth=plan.depth, targets=targets))
     labels: dict[str, tuple[int, int]] = {}
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes

@@ -30,7 +30,6 @@ from aam.report.page.cautions import (
     list_cautions,
     list_encoder_cautions,
     list_prediction_cautions,
-    list_rarefaction_cautions,
 )
 from aam.report.page.details import left_out_sentences
 from aam.report.page.encoders import EncoderReport, encoder_sentences
@@ -98,7 +97,6 @@ def write_summary(
         tasks=list(task_sections(answers)),
         encoders=list(_write_encoder_sections(encoders, figures)),
         cautions=[
-            *_rarefaction_limits(left_out, table),
             *_encoder_limits(encoders),
             *_prediction_limits(predictions),
             *(Caution("caution", note.text) for note in decided if note.is_caution),
@@ -265,12 +263,6 @@ def _network_seconds(
     parts = expected_parts(asked, work, labels)
     seconds = sum(part.seconds for part in parts if part.kind in NETWORK_PARTS)
     return 60.0 * math.ceil(seconds / 60.0)
-
-
-def _rarefaction_limits(left_out: Sequence[pd.DataFrame], table: FeatureTable) -> list[Caution]:
-    """Return a caution where many of the imported samples have too few reads."""
-    lost = sum(len(frame) for frame in left_out if "depth" in frame)
-    return list_rarefaction_cautions(lost, len(table.sample_ids))
 
 
 def _encoder_limits(encoders: Mapping[str, EncoderReport]) -> Iterator[Caution]:
