@@ -150,6 +150,11 @@ def _init(given: argparse.Namespace) -> None:
             dataset=dataset,
         )
     write_text(given.output, proposed)
+    config = load(yaml.safe_load(proposed))
+    # Estimating times imports what reads and simulates studies.
+    from aam.stages.describe import expected_time
+
+    times = list(expected_time(study, slices.describe(config, dataset)))
     print(
         f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
         "proposed depth."
@@ -162,6 +167,7 @@ def _init(given: argparse.Namespace) -> None:
             f"and its results lie in {results / dataset}."
         )
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
+    print("On two cores of this machine, give or take half:", *times, sep="\n  ")
     print(f"Look at {given.output}, then run: aam check {given.output}")
 
 

@@ -19,7 +19,12 @@ from aam.data.same_reads import Fingerprints, KnownSamples, longest_bp, sequence
 from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
 from aam.data.target import Target
-from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
+from aam.inference.cautions import (
+    warn_of_known,
+    warn_of_long_branches,
+    warn_of_nothing_learned,
+    warn_of_unseen,
+)
 from aam.inference.nearness import check_nearness, measure_nearness
 from aam.inference.tables import name_table, rarefy_views, read_table
 from aam.inference.with_baselines import SuperLearner
@@ -178,6 +183,8 @@ class TaskPredictor:
             result = self._predict_by_networks(
                 counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
             )
+        if self.calibration is not None and self.calibration.has_learned_nothing:
+            warn_of_nothing_learned(where)
         return with_intervals(result, self.calibration, self.target)
 
     def _predict_by_networks(

@@ -413,9 +413,9 @@ def _models(columns: list[Column]) -> str:
             "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
         )
     lines = [
-        "Without AAM's networks the other methods answer in a minute or two. Networks take 5 to 20",
-        f"minutes more on two cores; below {MANY_LABELS} labelled samples they have added nothing",
-        "so far, see docs/results.md. With `models: {base: {}}` AAM is trained too.",
+        f"AAM's networks are not trained: below {MANY_LABELS} labelled samples they have added",
+        "nothing so far, see docs/results.md. With `models: {base: {}}` they are; `aam check` says",
+        "how long that takes.",
     ]
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
 

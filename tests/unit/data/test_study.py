@@ -251,7 +251,7 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert "#   host_id: names, 60 different ones" in text
     assert load(yaml.safe_load(propose_configuration(files, [], 9))).tasks == {}
     assert load(yaml.safe_load(text)).models == {}
-    assert "# so far, see docs/results.md. With `models: {base: {}}` AAM is trained too." in text
+    assert "With `models: {base: {}}` they are" in text
     large = pd.concat([METADATA] * 20, ignore_index=True)
     assert list(
         load(yaml.safe_load(propose_configuration(files, columns_of(large), 9))).models
