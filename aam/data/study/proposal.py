@@ -224,8 +224,14 @@ def propose_targets(columns: list[Column]) -> list[str]:
 
 def _suited(columns: list[Column], together: Column | None) -> list[Column]:
     """Return the columns that are proposed without being asked for, the likeliest first."""
-    ranked = sorted(columns, key=lambda one: (finding_rank(one.name), one.missing))
+    ranked = sorted(columns, key=lambda one: (_finding_rank(one), one.missing))
     return [column for column in ranked if column is not together and _suits(column)]
+
+
+def _finding_rank(column: Column) -> int:
+    """Return how likely a column is what a study was made for; `Subject` may be a diagnosis."""
+    is_diagnosis = names_units(column.name) and are_states(map(str, column.counts.index))
+    return 0 if is_diagnosis else finding_rank(column.name)
 
 
 def _draft_tasks(
