@@ -15,6 +15,7 @@ from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
+from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
 from aam.data.splits import divide_labelled
@@ -154,7 +155,7 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     lines = list(study_sentences(study, kept, depth=plan.depth, targets=targets))
     labels: dict[str, tuple[int, int]] = {}
     with collect_notes() as notes, with_decisions(notes):
-        notes += study.notes
+        notes += without_dropped_branches(study.notes, is_dropped=plan.drops_long_branches)
         for name, task in plan.tasks.items():
             wanted, values, fold, groups = divide_labelled(
                 kept, task, before=study.metadata, depth=plan.depth

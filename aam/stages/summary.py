@@ -14,6 +14,7 @@ from aam.config.figures import PLOTS
 from aam.config.names import name_models
 from aam.config.settings.describe import RunPlan
 from aam.config.settings.page import PageSettings
+from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
@@ -90,7 +91,7 @@ def write_summary(
     encoders = {file.model: EncoderReport.read(file.path) for file in files.encoders}
     left_out = [read_results(path) for path in files.dropped]
     table = read_biom(files.table)
-    decided = _decisions(files.notes)
+    decided = _decisions(files.notes, drops_long_branches=settings.drops_long_branches)
     packages = [*(["torch"] if encoders else []), *PACKAGES]
     results = Results(
         dataset=root.name,
@@ -125,6 +126,7 @@ def closing_summary(
     scores: Sequence[Path],
     *,
     notes: Sequence[Path] = (),
+    drops_long_branches: bool = False,
     left_over: Sequence[str] = (),
     older: Sequence[str] = (),
 ) -> str:
@@ -139,6 +141,8 @@ def closing_summary(
         are of tasks that nobody asked for.
     notes
         TSV files of what was decided for the user, of which the cautions are named.
+    drops_long_branches
+        Whether ASVs behind long branches are left out before reads are drawn.
     left_over
         Folders of such tasks, below the folder of the dataset.
     older
@@ -160,9 +164,10 @@ def closing_summary(
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     answers = list_answers([TaskReport.read(path) for path in scores])
+    decided = _decisions(notes, drops_long_branches=drops_long_branches)
     lines = [
         *(f"{dataset}, {line}" for line in _closing_answers(answers)),
-        *(f"Light: caution. {note.text}" for note in _decisions(notes) if note.is_caution),
+        *(f"Light: caution. {note.text}" for note in decided if note.is_caution),
         f"Page: open {page} in a browser",
         *unasked,
     ]
@@ -208,9 +213,10 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _decisions(paths: Sequence[Path]) -> list[Note]:
+def _decisions(paths: Sequence[Path], *, drops_long_branches: bool = False) -> list[Note]:
     """Return what was decided for the user, each decision once: tasks may share some."""
-    return list(dict.fromkeys(note for path in paths for note in read_notes(path)))
+    notes = dict.fromkeys(note for path in paths for note in read_notes(path))
+    return without_dropped_branches(notes, is_dropped=drops_long_branches)
 
 
 def _write_encoder_sections(

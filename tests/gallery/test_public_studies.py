@@ -52,7 +52,9 @@ class Console:
     def check(self, **changes: Any) -> str:
         """Return what `aam check` prints of the configuration, with sections changed."""
         raw = yaml.safe_load(Path("mine.yaml").read_text(encoding="utf-8"))
-        Path("changed.yaml").write_text(yaml.safe_dump({**raw, **changes}, sort_keys=False), encoding="utf-8")
+        Path("changed.yaml").write_text(
+            yaml.safe_dump({**raw, **changes}, sort_keys=False), encoding="utf-8"
+        )
         return self.said("check", "changed.yaml")
 
     def said(self, *command: str) -> str:
@@ -232,6 +234,8 @@ def test_files_closing_lines_and_page_say_the_same(folder: Path, aam: Console) -
     for said in (page, *both, aam.check()):
         is_told = "ASV30" in said and "long_branches: drop" in said
         assert is_told == (said is page or said.startswith(("Light", "Reading"))), said
+    dropped = aam.check(rarefaction={"depth": 1000, "long_branches": "drop"})
+    assert "long_branches: drop" not in dropped, "that is done"
     # The file that a user opens is the answer of the page.
     answer = results / "answers" / "group" / "first"
     (target,) = TaskReport.read(answer / "scores.json").targets
