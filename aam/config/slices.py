@@ -11,8 +11,8 @@ The functions have these parameters in common: `config`, the whole configuration
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aam.config.baselines import NEED_DISTANCES
-from aam.config.configuration import Config, resolved
+from aam.config.baselines import NEED_DISTANCES, compared_metric
+from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.references import REFERENCES, reference_digest
@@ -42,6 +42,11 @@ def simulate(config: Config, dataset: str) -> data.SimulateSettings:
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
     return data.SimulateSettings(**simulation.plain(), hosts=hosts, newcomers=NEWCOMERS)
+
+
+def import_table(config: Config, dataset: str) -> data.ImportTableSettings:
+    """Return what the numbers of a dataset's table are."""
+    return data.ImportTableSettings(values=config.datasets[dataset].values)
 
 
 def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
@@ -145,7 +150,7 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     dict
         Weight by metric, in the order of `unifrac.metrics`; metrics of weight 0 are left out.
     """
-    metrics = resolved(config, "unifrac", dataset=dataset).metrics
+    metrics = metrics_of(config, dataset)
     weights = resolved(config, "pretraining", dataset=dataset, model=model).distances
     if weights is None:
         return dict.fromkeys(metrics, 1.0)
@@ -250,6 +255,13 @@ def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
     methods = config.tasks[task].baselines
     return methods is None or not NEED_DISTANCES.isdisjoint(methods)
+
+
+def compared_metrics(config: Config, task: str) -> list[str]:
+    """Return the metric that the baselines of a task look at; empty where none does."""
+    if not compares_samples(config, task):
+        return []
+    return [compared_metric(config.datasets[config.tasks[task].dataset].has_tree)]
 
 
 def folds_owner(config: Config, task: str) -> str:
@@ -430,7 +442,7 @@ def summary(config: Config, dataset: str) -> page.PageSettings:
         depth=rarefaction.depth,
         views=rarefaction.views,
         drops_long_branches=rarefaction.long_branches == "drop",
-        metrics=list(resolved(config, "unifrac", dataset=dataset).metrics),
+        metrics=metrics_of(config, dataset),
         models=models,
         tasks={
             name: _page_task(task) for name, task in config.tasks.items() if task.dataset == dataset

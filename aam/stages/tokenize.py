@@ -7,6 +7,7 @@ from pathlib import Path
 from aam.data.sequences import read_fasta, tokenize
 from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import read_biom
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +34,23 @@ def tokenize_asvs(
         Arrow file to write: see `aam.data.stores.TokenStore`.
     provenance
         Metadata of the file that is written (`aam.util.digests`).
+
+    Raises
+    ------
+    InputError
+        The table has amounts, or its features have no sequences.
     """
-    feature_ids = read_biom(table).feature_ids
+    counted = read_biom(table)
+    facts = counted.facts
+    if not (facts.has_sequences and facts.is_counted):
+        lacking = "sequences" if facts.is_counted else "reads"
+        raise problem(
+            "configuration key models",
+            f"networks for a table without {lacking}",
+            "no networks: they are trained on reads of features with sequences",
+            "set `models: {}`; the other methods answer",
+        )
+    feature_ids = counted.feature_ids
     sequence_of = read_fasta(sequences)
     wanted = [sequence_of[feature] for feature in feature_ids]
     tokens, lengths = tokenize(wanted, max_length_bp)

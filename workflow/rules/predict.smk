@@ -38,11 +38,11 @@ rule predict:
 rule super_learner:
     input:
         unpack(mixed_networks),
+        unpack(tree_file),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         views=view_files,
-        tree=result("inputs/tree.nwk"),
         sequences=result("inputs/sequences.fasta"),
         table=result("inputs/table.biom"),
     output:

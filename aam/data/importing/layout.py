@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,10 @@ class Layout:
     """Whether the file says that these are the samples and the features."""
     left_out: list[tuple[str, str, str]] = field(default_factory=list)
     """What was no sample or no feature: `what`, `id` and `why`, as in the file of all such."""
+    values: Literal["reads", "amounts"] | None = None
+    """What the format says that the numbers are; None: the numbers themselves say it."""
+    noun: str | None = None
+    """What the format calls one feature, a key of `aam.data.nouns.PLURALS`; None: its IDs do."""
 
     def turned(self) -> "Layout":
         """Return the same counts with the axes exchanged."""

@@ -1,6 +1,6 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts.
 
-Their numbers have to be reads; what can be told of that for sure is checked here.
+Their numbers are reads or amounts; `recognize_values` says which, and refuses what is neither.
 Shape suffixes: N samples, E entries above 0.
 """
 
@@ -9,8 +9,9 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import biom
 import numpy as np
@@ -32,7 +33,7 @@ from aam.data.importing.files import (
 from aam.data.importing.hdf5 import read_hdf5
 from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
@@ -48,7 +49,15 @@ LEAST_COUNTS = 20
 """Counts from which on a common divisor of them all is no coincidence."""
 LEAST_PER_SAMPLE = 4
 """Counts of a sample, in the mean, from which on a divisor in each sample is none."""
+MOSTLY_WHOLE = 0.5
+"""Share of whole numbers from which on a few fractions are mistakes, not amounts."""
+BASES = {"natural": np.e, "binary": 2.0, "decimal": 10.0}
+"""Logarithms that counts are often given as, plus one."""
+Values = Literal["reads", "amounts"]
+"""What the numbers of a table are: the values of `datasets.<d>.values`."""
+_KEY = "`values` of the dataset"
 _RAW = "give the raw read counts, not normalised or transformed ones"
+_UNTRANSFORMED = "give the reads or the abundances before any transformation"
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
@@ -79,11 +88,15 @@ class TableFile:
     """What the file of a feature table holds."""
 
     table: FeatureTable
-    """Read counts."""
+    """Reads or amounts; of its facts only whether it is counted is known here."""
     sequences: Mapping[str, str]
     """Sequence by feature ID, of a column of sequences; empty if there is none."""
     left_out: list[tuple[str, str, str]]
     """`what`, `id` and `why` of what was called a sample or a feature, and is none."""
+    lineages: Mapping[str, str] = field(default_factory=dict)
+    """Lineage by feature ID, of a column of taxonomy; empty if there is none."""
+    noun: str | None = None
+    """What the format calls one feature; None: it does not say."""
 
 
 def load_table(
@@ -112,6 +125,7 @@ def read_table_file(
     path: Path,
     *,
     sequences: SequenceFile | None = None,
+    values: Values | None = None,
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -124,11 +138,13 @@ def read_table_file(
         says which. Each may be compressed by gzip.
     sequences
         The sequences of the features, where a file has them.
+    values
+        What its numbers are; None: what its format says, or else the numbers themselves.
 
     Raises
     ------
     InputError
-        The file is no table of whole counts, or could be read in two ways; all its problems are
+        The file is no table of reads or amounts, or could be read in two ways; all its problems are
         named at once.
     """
     content = read_content(path, EXPECTED, _ARTIFACT)
@@ -167,14 +183,19 @@ def read_table_file(
         notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
     layout, odd = drop_foreign(path, oriented, known.lengths)
     counts = csr_array(layout.counts)
+    is_counted = recognize_values(counts, values or layout.values) == "reads"
     refuse(
         [
             *odd,
             *_id_problems(path, "sample", layout.sample_ids),
             *_id_problems(path, "feature", layout.feature_ids),
-            *count_problems(path, layout.sample_ids, layout.feature_ids, counts),
+            *count_problems(
+                path, layout.sample_ids, layout.feature_ids, counts, is_counted=is_counted
+            ),
         ]
     )
+    if not is_counted and values is None:
+        _tell_of_amounts(path, counts)
     if notes:
         logger.warning(
             "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
@@ -183,8 +204,13 @@ def read_table_file(
             ", and ".join(notes),
         )
     counts.sort_indices()
-    table = FeatureTable(layout.sample_ids, layout.feature_ids, counts.astype(np.int64))
-    return TableFile(table, by_feature, layout.left_out)
+    table = FeatureTable(
+        layout.sample_ids,
+        layout.feature_ids,
+        counts.astype(np.int64 if is_counted else np.float64),
+        TableFacts(is_counted=is_counted),
+    )
+    return TableFile(table, by_feature, layout.left_out, noun=layout.noun)
 
 
 @dataclass(frozen=True)
@@ -306,10 +332,64 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     yield from report_names(path, unusable, actual, f"printable {what} IDs", f"rename the {what}s")
 
 
+def recognize_values(values: csr_array, given: Values | None = None) -> Values:
+    """Return whether numbers are reads or amounts.
+
+    Whole numbers are reads, unless all samples have the sum of a scale, as percentages have. Other
+    numbers are amounts, unless most of them are whole: a few fractions among reads are mistakes.
+
+    Parameters
+    ----------
+    values
+        float64 [N, F], without zeros that are stored.
+    given
+        What the user or the format says; None: neither does.
+    """
+    data_E = values.data
+    if given is not None or not data_E.size:
+        return given or "reads"
+    if not np.isfinite(data_E).all() or (data_E < 0).any():
+        return "reads"
+    is_whole_E = data_E == np.floor(data_E)
+    samples = (np.diff(values.indptr) > 0).sum()
+    if _describe_scale(values) and (samples > 1 or not is_whole_E.all()):
+        return "amounts"
+    return "reads" if is_whole_E.mean() >= MOSTLY_WHOLE else "amounts"
+
+
+def _tell_of_amounts(path: Path, values: csr_array) -> None:
+    """Say that numbers are taken for amounts, and what follows from it."""
+    looks = _describe_scale(values) or "fractions"
+    logger.warning(
+        "%s: its numbers are amounts (%s), not reads: nothing is rarefied, and each sample is "
+        "scaled to one; set `values: reads` of the dataset if they are counts",
+        path,
+        looks,
+    )
+
+
+def _find_logarithm(values: csr_array) -> str:
+    """Return of which base numbers are the logarithms of counts plus one; empty: of none."""
+    data_E = values.data
+    if data_E.size < LEAST_COUNTS or data_E.max() > 60 or (data_E == np.floor(data_E)).all():
+        return ""
+    for name, base in BASES.items():
+        counts_E = base**data_E - 1
+        # Six digits of a logarithm are that many of a count.
+        if (np.abs(counts_E - np.round(counts_E)) <= 1e-3 + 1e-5 * counts_E).all():
+            return name
+    return ""
+
+
 def count_problems(
-    path: Path, sample_ids: list[str], feature_ids: list[str], values: csr_array
+    path: Path,
+    sample_ids: list[str],
+    feature_ids: list[str],
+    values: csr_array,
+    *,
+    is_counted: bool = True,
 ) -> Iterator[InputError]:
-    """Yield what is wrong with numbers that have to be reads, and warn of what looks odd.
+    """Yield what is wrong with numbers that are reads or amounts, and warn of what looks odd.
 
     Parameters
     ----------
@@ -319,6 +399,8 @@ def count_problems(
         Names of the axes.
     values
         float64 [N, F], without zeros that are stored.
+    is_counted
+        Whether they have to be reads.
     """
     data_E = values.data
     if sample_ids and feature_ids and not data_E.size:
@@ -327,22 +409,34 @@ def count_problems(
     finite_E = np.isfinite(data_E)
     with np.errstate(invalid="ignore"):
         fractional_E = finite_E & (data_E >= 0) & (data_E != np.floor(data_E))
-    whole = "whole numbers of reads"
+    whole = "whole numbers of reads" if is_counted else "amounts of 0 or more"
     looks = _describe_scale(values)
+    hint = _RAW
+    if not is_counted or (data_E < 0).any():
+        hint = _UNTRANSFORMED
+    elif fractional_E.any():
+        hint = f"{_RAW}; if they are amounts, set {_KEY} to amounts"
     faults = 0
     for mask_E, kind, expected in (
         (~finite_E, "counts that are NaN or infinite", whole),
         (data_E < 0, "negative counts", whole),
-        (fractional_E, "fractional counts", whole),
+        (fractional_E & is_counted, "fractional counts", whole),
         (finite_E & (data_E > LARGEST_COUNT), "counts above 2**53", "counts exact in float64"),
     ):
         if mask_E.any():
             faults += 1
             places = _places(mask_E, sample_ids, feature_ids, values)
-            hint = f"these look like {looks}: {_RAW}" if looks else _RAW
-            yield problem(path, f"{kind}: {places}", expected, hint)
-    if not faults and data_E.size:
+            advice = f"these look like {looks}: {hint}" if looks else hint
+            yield problem(path, f"{kind}: {places}", expected, advice)
+    if faults or not data_E.size:
+        return
+    if is_counted:
         yield from _whole_number_problems(path, values, looks)
+        return
+    logarithm = _find_logarithm(values)
+    if logarithm:
+        actual = f"{logarithm} logarithms of counts plus one"
+        yield problem(path, actual, whole, _UNTRANSFORMED)
 
 
 def _places(
@@ -393,11 +487,12 @@ def _whole_number_problems(path: Path, values: csr_array, looks: str) -> Iterato
         actual = f"a table of 0 and 1 alone ({data_E.size:,} ones)"
         hint = (
             "presence and absence have no reads to rarefy, and no abundances to learn from: give "
-            "the raw read counts"
+            f"the raw read counts, or set {_KEY} to amounts to learn from presence alone"
         )
         yield problem(path, actual, "numbers of reads", hint)
     elif looks and len(sum_N) > 1:
-        yield problem(path, f"whole numbers that look like {looks}", "numbers of reads", _RAW)
+        advice = f"{_RAW}, or set {_KEY} to amounts"
+        yield problem(path, f"whole numbers that look like {looks}", "numbers of reads", advice)
     elif len(sum_N) > 1 and (sum_N == sum_N[0]).all():
         logger.info(
             "%s: every sample has %d reads, so the table is rarefied already", path, sum_N[0]
