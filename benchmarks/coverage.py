@@ -11,7 +11,10 @@ the held-out predictions tell
   held-out predictions for independent ones
 
 Labels are those of units, as a disease is that of a person, or of samples, whose errors are alike
-within a unit.
+within a unit. Two methods that see different features are compared, too: equally good ones, and one
+that sees more of the signal.
+
+Shape suffixes: N samples, U units, F features.
 """
 
 import argparse
@@ -30,7 +33,7 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from threadpoolctl import threadpool_limits
 
 from aam.evaluate import comparison
-from aam.evaluate.comparison import compare_with_guessing
+from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.scores import is_better
 from benchmarks.speed.tables import markdown_table
 
@@ -41,6 +44,8 @@ SAMPLES = (1, 4)
 """Samples of a unit."""
 SIGNALS = {"none": 0.0, "weak": 0.5, "strong": 0.95}
 """Correlation of what decides about a label with the features that matter."""
+PAIRS = {"equal": math.pi / 4, "one better": math.pi / 12}
+"""Two methods, and how the signal is divided between what each of them sees."""
 FEATURES = 60
 INFORMATIVE = 10
 FOLDS = 5
@@ -83,13 +88,41 @@ def designs() -> Iterator[Design]:
 def simulate(design: Design, rng: np.random.Generator) -> tuple[pd.DataFrame, NDArray[np.str_]]:
     """Return held-out predictions of a simulated data set, and the unit of each sample."""
     unit_N = np.repeat(np.arange(design.units), design.samples)
-    spread_F = np.arange(1, FEATURES + 1) ** -0.35
-    of_unit_UF = rng.normal(size=(design.units, FEATURES))
-    of_sample_NF = rng.normal(size=(len(unit_N), FEATURES))
-    feature_NF = spread_F * (of_unit_UF[unit_N] + of_sample_NF)
+    feature_NF = _draw_features(unit_N, rng)
     # The same features matter in all draws, so that a score has one mean.
     effect_F = np.random.default_rng(0).normal(size=FEATURES) * (np.arange(FEATURES) < INFORMATIVE)
-    told_N = feature_NF @ effect_F
+    labels = _draw_labels(design, feature_NF @ effect_F, unit_N, rng)
+    return _predict(design, feature_NF, labels), unit_N.astype(str)
+
+
+def simulate_two(
+    design: Design, rng: np.random.Generator, angle: float
+) -> tuple[pd.DataFrame, pd.DataFrame, NDArray[np.str_]]:
+    """Return the predictions of two methods, which see different halves of the features.
+
+    Both halves are drawn alike, so that the methods are equally good where the angle is 45 degrees;
+    with less, the first half tells more.
+    """
+    unit_N = np.repeat(np.arange(design.units), design.samples)
+    first_NF, second_NF = _draw_features(unit_N, rng), _draw_features(unit_N, rng)
+    effect_F = np.random.default_rng(0).normal(size=FEATURES) * (np.arange(FEATURES) < INFORMATIVE)
+    told_N = math.cos(angle) * first_NF @ effect_F + math.sin(angle) * second_NF @ effect_F
+    labels = _draw_labels(design, told_N, unit_N, rng)
+    first, second = (_predict(design, half_NF, labels) for half_NF in (first_NF, second_NF))
+    return first, second, unit_N.astype(str)
+
+
+def _draw_features(unit_N: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """Return features, [N, F], which samples of a unit share in part."""
+    spread_F = np.arange(1, FEATURES + 1) ** -0.35
+    of_unit_UF = rng.normal(size=(unit_N.max() + 1, FEATURES))
+    return np.asarray(spread_F * (of_unit_UF[unit_N] + rng.normal(size=(len(unit_N), FEATURES))))
+
+
+def _draw_labels(
+    design: Design, told_N: Floats, unit_N: NDArray[np.int64], rng: np.random.Generator
+) -> pd.DataFrame:
+    """Return `observed` and `fold` of each sample; `told_N` is what features tell of labels."""
     untold_N = rng.normal(size=design.units)[unit_N]
     if design.by_unit:
         told_N = (np.bincount(unit_N, weights=told_N) / design.samples)[unit_N]
@@ -98,25 +131,32 @@ def simulate(design: Design, rng: np.random.Generator) -> tuple[pd.DataFrame, ND
     signal = SIGNALS[design.signal]
     value_N = signal * told_N / told_N.std() + math.sqrt(1 - signal**2) * untold_N
     share = TARGETS[design.target]
+    order_U = rng.permutation(design.units)
     observed_N: NDArray[np.float64] | NDArray[np.str_] = value_N
     if share is not None:
         threshold = np.sort(value_N)[-max(round(share * len(value_N)), LEAST_OF_CLASS)]
         observed_N = np.where(value_N >= threshold, "yes", "no")
-    order_U = rng.permutation(design.units)
-    if share is not None:
         # Folds hold about as many units of each class.
         order_U = np.argsort(np.argsort(np.bincount(unit_N, weights=value_N)))
     fold_N = ((order_U + rng.integers(FOLDS)) % FOLDS)[unit_N]
+    return pd.DataFrame({"observed": observed_N, "fold": fold_N})
+
+
+def _predict(design: Design, feature_NF: Floats, labels: pd.DataFrame) -> pd.DataFrame:
+    """Return the labels with what a ridge predicts for each fold from the others."""
+    observed_N = labels["observed"].to_numpy()
     predicted_N = observed_N.copy()
     for fold in range(FOLDS):
-        is_in_fold_N = fold_N == fold
+        is_in_fold_N = labels["fold"].to_numpy() == fold
         model = RidgeCV(PENALTIES)
-        if share is not None:
+        if design.kind != "regression":
             model = RidgeClassifierCV(PENALTIES, class_weight="balanced")
         model.fit(feature_NF[~is_in_fold_N], observed_N[~is_in_fold_N])
         predicted_N[is_in_fold_N] = model.predict(feature_NF[is_in_fold_N])
-    table = pd.DataFrame({"observed": observed_N, "predicted": predicted_N, "fold": fold_N})
-    return table, unit_N.astype(str)
+    ids = pd.RangeIndex(len(labels)).astype(str)
+    labels = labels.assign(predicted=predicted_N)
+    labels.insert(0, "sample-id", ids)
+    return labels
 
 
 def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
@@ -147,22 +187,21 @@ def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | No
     return float(2 * stats.t.sf(abs(values.mean()) / error, df=len(values) - 1))
 
 
-def over_folds(kind: str, table: pd.DataFrame) -> float | None:
-    """Return the p-value of the corrected t-test of what each fold adds to the difference."""
-    folds = [part for _, part in table.groupby("fold")]
+def over_folds(kind: str, first: pd.DataFrame, second: pd.DataFrame | None = None) -> float | None:
+    """Return the p-value of the corrected t-test over folds; against guessing without a second."""
+    fold = first["fold"]
+    sizes = fold.value_counts(sort=False)
+    observed = first["observed"]
     if kind == "regression":
-        median = pd.concat(
-            [part.assign(predicted=table.drop(part.index)["observed"].median()) for part in folds]
-        ).loc[table.index]
-        error = (table["observed"] - table["predicted"]).abs()
-        gain = error - (table["observed"] - median["predicted"]).abs()
-        gains = gain.groupby(table["fold"]).mean()
-    else:
-        sizes = table["observed"].value_counts()
-        weight = 1.0 / (len(sizes) * table["observed"].map(sizes))
-        gain = weight * ((table["observed"] == table["predicted"]) - 1.0 / len(sizes))
-        gains = len(folds) * gain.groupby(table["fold"]).sum()
-    return corrected_resampled_t(gains, [len(part) for part in folds])
+        if second is None:
+            medians = {name: observed[fold != name].median() for name in sizes.index}
+            second = first.assign(predicted=fold.map(medians))
+        gain = (observed - first["predicted"]).abs() - (observed - second["predicted"]).abs()
+        return corrected_resampled_t(gain.groupby(fold).mean(), sizes.sort_index())
+    count = observed.value_counts()
+    other = 1.0 / len(count) if second is None else (observed == second["predicted"]).astype(float)
+    gain = ((observed == first["predicted"]) - other) / (len(count) * observed.map(count))
+    return corrected_resampled_t(len(sizes) * gain.groupby(fold).sum(), sizes.sort_index())
 
 
 def draw(design: Design, seed: int) -> dict[str, float | bool | None]:
@@ -184,6 +223,41 @@ def draw(design: Design, seed: int) -> dict[str, float | bool | None]:
         "low of independent": independent.interval and independent.interval[0] / scale,
         "high of independent": independent.interval and independent.interval[1] / scale,
     }
+
+
+def draw_two(design: Design, angle: float, seed: int) -> dict[str, bool]:
+    """Return which tests find two methods different in one data set."""
+    first, second, unit_N = simulate_two(design, np.random.default_rng(seed), angle)
+    p = compare(design.kind, first, second, pd.Series(unit_N, first["sample-id"])).p
+    p_over_folds = over_folds(design.kind, first, second)
+    return {
+        "found": p is not None and p < 0.05,
+        "found over folds": p_over_folds is not None and p_over_folds < 0.05,
+    }
+
+
+def measure_two(draws: int, processes: int = 1) -> pd.DataFrame:
+    """Return how often tests find two methods different, a row per design and angle.
+
+    Parameters
+    ----------
+    draws
+        Data sets of each design.
+    processes
+        Processes at a time; the table is the same for any number.
+    """
+    rows = []
+    for target, units in itertools.product(TARGETS, (20, 60, 130)):
+        for methods, angle in PAIRS.items():
+            design = Design(target, units, samples=2, by_unit=True, signal="strong")
+            with threadpool_limits(1):
+                made = Parallel(processes)(
+                    delayed(draw_two)(design, angle, seed) for seed in range(draws)
+                )
+            rows.append(
+                {"target": target, "units": units, "methods": methods, **pd.DataFrame(made).mean()}
+            )
+    return pd.DataFrame(rows)
 
 
 def measure(
@@ -245,14 +319,25 @@ def markdown(measured: pd.DataFrame) -> str:
     return f"{markdown_table(head, rows)}\n\nMost in one design of noise: {' and '.join(most)}."
 
 
+def markdown_two(measured: pd.DataFrame) -> str:
+    """Return how often two methods are found different, in percent."""
+    rows = [
+        [str(row["target"]), str(row["units"]), str(row["methods"])]
+        + [f"{100 * row[name]:.1f}" for name in ("found", "found over folds")]
+        for _, row in measured.iterrows()
+    ]
+    return markdown_table(["labels", "units", "methods", "units: differ", "folds: differ"], rows)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the draws")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
-    measured = measure(QUICK_DRAWS if given.quick else DRAWS, given.processes)
-    print(markdown(measured))
+    draws = QUICK_DRAWS if given.quick else DRAWS
+    print(markdown(measure(draws, given.processes)), flush=True)
+    print(markdown_two(measure_two(draws, given.processes)))
 
 
 if __name__ == "__main__":

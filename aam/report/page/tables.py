@@ -26,7 +26,7 @@ MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
 """Note to a table of scores some of which are missing."""
-UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
+UNTESTED = f"A dash ({DASH}): no test is possible with these samples."
 """Note to a table of tests some of which are missing."""
 
 

@@ -97,9 +97,8 @@ def test_ordered_classes_that_a_constant_misses_by_fewer_steps_do_not_work(score
 
 def test_what_works_weakly_is_no_green_light_and_says_how_far_it_gets():
     report = regression(networks={"guessing": guessing(4.2, -0.2, 0.001, (3.9, 4.15))})
-    assert answer_of(report).startswith(
-        "Works, weakly: host age is off by 4.00 years on average (95 % interval 3.90 to 4.15); guessing: 4.20."
-    )
+    facts = ["Works, weakly: host age", "4.00 years", "3.90 to 4.15", "guessing: 4.20"]
+    assert missing(facts, answer_of(report)) == []
     (light,) = lights(report)
     assert light.light == "caution"
     assert "5 %" in light.text
