@@ -310,7 +310,7 @@ class TargetReport(ReportPart):
     """The method whose score and predictions come first: the super learner where there is one,
     else the networks, else the first baseline that learns."""
     coverage: Coverage
-    """Of the predictions of the leading method, in `intervals.tsv`."""
+    """Of the predictions of the leading method, in `predictions.tsv`."""
     reliability: tuple[ReliabilityBin, ...] = ()
     """Of its probabilities of classes before calibration, the least sure first."""
 

@@ -1,4 +1,4 @@
-"""All that is scored of a task, target by target: what `scores.json` and `intervals.tsv` hold."""
+"""All that is scored of a task, target by target: what `scores.json` and `predictions.tsv` hold."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -244,11 +244,22 @@ def write_short_answer(answer: Answer) -> str:
     answer
         One of `list_answers`.
     """
+    return f"{write_brief_answer(answer)} {_compare_with_guessing(answer)}"
+
+
+def write_brief_answer(answer: Answer) -> str:
+    """Return the verdict, the leading method's score with its interval, and what guessing reaches.
+
+    Parameters
+    ----------
+    answer
+        One of `list_answers`.
+    """
     outcome = answer.verdict.outcome
     # A score that another column explains shows nothing, however good it is.
     is_confounded = bool(answer.target.confounders) and outcome != "does not work"
     opening = "Confounded" if is_confounded else outcome.capitalize()
-    return f"{opening}: {_describe_score(answer)} {_compare_with_guessing(answer)}"
+    return f"{opening}: {_describe_score(answer)}"
 
 
 def write_answer(answer: Answer) -> str:
@@ -268,10 +279,13 @@ def _describe_score(answer: Answer) -> str:
         brackets = f" (95 % interval {low} to {high})"
     guess = _format_headline(answer, answer.best.guessing.score)
     if answer.kind == "regression":
-        return f"{answer.what} is off by {score} on average{brackets}; guessing: {guess}."
+        return (
+            f"{answer.what} is off by {score} on average with {answer.owner}{brackets}; guessing: "
+            f"{guess}."
+        )
     return (
         f"{answer.what} is predicted right in {score} of the samples of a class, averaged over the "
-        f"classes{brackets}; guessing: {guess}."
+        f"classes, with {answer.owner}{brackets}; guessing: {guess}."
     )
 
 
