@@ -478,6 +478,7 @@ def describe(config: Config, dataset: str) -> DescribeSettings:
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     return DescribeSettings(
         **dict(_plan(config, dataset)),
+        values=config.datasets[dataset].values,
         drops_long_branches=rarefaction.long_branches == "drop",
         predictions={
             name: {key: str(path) for key, path in files.items()}

@@ -71,6 +71,7 @@ def describe_study(
         tree=tree,
         metadata=metadata,
         taxonomy=taxonomy,
+        values=plan.values,
     )
     return "\n".join(_sentences(study, plan)) + "\n"
 

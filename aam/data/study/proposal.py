@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,8 +44,21 @@ cost too much."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
+WITHOUT_NETWORKS = (
+    "# AAM's networks are trained on reads of features with sequences; the other methods answer.\n"
+    "models: {}"
+)
+"""Models of a configuration for a table that networks cannot be trained on."""
 ACTIVE = 2
 """Tasks of a new configuration that are not comments, where no columns are named."""
+_NAMES_OF_TABLES = frozenset(
+    "table tables feature features otu otus asv asvs sequence seqs seqtab nochim count counts "
+    "abundance abundances biom data dataset input inputs raw new all final merged filtered "
+    "rarefied exported export results output reads rep deblur dada denoised unfiltered frequency "
+    "matrix shared genus species family level download downloads desktop documents home users tmp "
+    "work projects project study studies metadata qiime public temp".split()
+)
+"""Words of files and folders that say nothing of a study; nor do words of two letters or digits."""
 LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
@@ -105,30 +119,51 @@ def plain_name(name: str, otherwise: str) -> str:
     return letters[:LONGEST_NAME] or otherwise
 
 
+def propose_name(table: Path, otherwise: str) -> str:
+    """Return what a study is called: after the file of its table, or the folder of it.
+
+    Parameters
+    ----------
+    table
+        Path of the table, as the user gave it.
+    otherwise
+        What is returned where these say only that there is a table, as `data/table.qza` does.
+    """
+    for part in reversed(table.parts):
+        name = part.partition(".")[0]
+        words = re.findall(r"[a-z]+|\d+", name.casefold())
+        if any(word not in _NAMES_OF_TABLES and len(word) > 2 for word in words):
+            return plain_name(name, otherwise)
+    return otherwise
+
+
 def propose_configuration(
-    files: Mapping[str, str],
+    keys: Mapping[str, str | bool],
     columns: list[Column],
-    depth: int,
+    depth: int | None,
     targets: Sequence[str] | None = None,
     *,
     about_depth: Sequence[str] = (),
+    can_have_networks: bool = True,
     dataset: str = "mine",
 ) -> str:
     """Return a commented configuration in YAML: the files, and a task per column that suits.
 
     Parameters
     ----------
-    files
-        The user's files by their keys.
+    keys
+        The user's files by their keys, and what else the dataset says of itself.
     columns
         All columns of the metadata.
     depth
-        The rarefaction depth.
+        The rarefaction depth; None: the table has no reads.
     targets
         Columns to predict, which `require_targets` has checked; None: those that suit, what a study
         is most likely made for first (`aam.data.roles.finding_rank`).
     about_depth
         Sentences on the depth, which become comments.
+    can_have_networks
+        Whether networks can be trained on the table.
     dataset
         What the study is called.
 
@@ -164,9 +199,9 @@ def propose_configuration(
     parts = [
         "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         f"datasets:\n  {dataset if _is_text(dataset) else _quoted(dataset)}:\n"
-        + "\n".join(f"    {key}: {_quoted(path)}" for key, path in files.items()),
-        "\n".join([*(f"# {one}" for one in about_depth), f"rarefaction: {{depth: {depth}}}"]),
-        _models(columns),
+        + "\n".join(f"    {key}: {_quoted(path)}" for key, path in keys.items()),
+        *_rarefaction(depth, about_depth),
+        _models(columns) if can_have_networks else WITHOUT_NETWORKS,
         "\n".join(["# Columns of the metadata:", *(f"#   {_one_line(one)}" for one in columns)]),
         *remarks,
         "\n".join(
@@ -174,6 +209,15 @@ def propose_configuration(
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]:
+    """Yield the lines on the depth; of a table without reads only what else is to be said."""
+    lines = [f"# {one}" for one in about_depth]
+    if depth is not None:
+        lines.append(f"rarefaction: {{depth: {depth}}}")
+    if lines:
+        yield "\n".join(lines)
 
 
 def _draft_tasks(
@@ -436,7 +480,7 @@ def _is_text(name: str) -> bool:
         return False
 
 
-def _quoted(value: str | list[str]) -> str:
+def _quoted(value: str | bool | list[str]) -> str:
     """Return a text, or a list of them, as YAML reads it back."""
     # Escapes of JSON would be read as halves of characters beyond 16 bits.
     return json.dumps(value, ensure_ascii=False)

@@ -136,7 +136,8 @@ def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
 def svm_distances(task: Problem) -> Prediction:
     """Predict with exp(-gamma d); gamma is one over the median distance of the training pairs.
 
-    d is unweighted UniFrac, or without a tree Bray-Curtis. With the square of the distance, the kernel would not be positive semidefinite.
+    The distance d is unweighted UniFrac, or without a tree Bray-Curtis. With the square of UniFrac,
+    the kernel would not be positive semidefinite.
     """
     task = task.restrict_to_landmarks()
     return support_vectors(task, [laplacian(task.distances, task.train, task.columns)])

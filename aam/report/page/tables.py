@@ -26,7 +26,7 @@ MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
 """Note to a table of scores some of which are missing."""
-UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
+UNTESTED = f"A dash ({DASH}): no test is possible with these samples."
 """Note to a table of tests some of which are missing."""
 
 
@@ -133,14 +133,10 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
     is_number = answer.kind == "regression"
     score = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
-    tests = ["corrected_t_p", "holm_p", "wilcoxon_folds_p"]
-    # Tests over samples would be wrong where some of them belong together.
-    if answer.target.structure.independent:
-        tests.append("wilcoxon_samples_p" if is_number else "mcnemar_p")
     rows = []
     for baseline, comparison in method.comparisons.items():
         folds_won = round(comparison.folds_won * comparison.folds)
-        p_values = [_format_p_cell(getattr(comparison, test)) for test in tests]
+        p_values = [_format_p_cell(getattr(comparison, test)) for test in TESTS]
         rows.append(
             [
                 row_label(baseline, "baseline"),
@@ -151,7 +147,7 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
         )
     name = capitalize(answer.label(method))
     title = f"{name} minus each baseline: {score} ({better} is better); p-values"
-    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in tests)]
+    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in TESTS)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
 
 
