@@ -151,7 +151,8 @@ def _init(given: argparse.Namespace) -> None:
             f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, "
             "the proposed depth."
         )
-    print(*about_depth, sep="\n")
+    for line in about_depth:
+        print(line)
     if dataset != name:
         results = Path(RESULTS)
         print(

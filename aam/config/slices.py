@@ -16,6 +16,7 @@ from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.references import REFERENCES, reference_digest
+from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
@@ -442,6 +443,7 @@ def summary(config: Config, dataset: str) -> page.PageSettings:
         depth=rarefaction.depth,
         views=rarefaction.views,
         drops_long_branches=rarefaction.long_branches == "drop",
+        given_tree=_given_tree(config.datasets[dataset]),
         metrics=metrics_of(config, dataset),
         models=models,
         tasks={
@@ -449,6 +451,13 @@ def summary(config: Config, dataset: str) -> page.PageSettings:
         },
         networks=page.PageNetworks(state="shown" if config.models else "unasked"),
     )
+
+
+def _given_tree(section: Dataset) -> bool | None:
+    """Return whether a dataset has a tree; None: one is to be made."""
+    if section.tree is None and section.simulate is None:
+        return None
+    return section.has_tree
 
 
 def _page_task(task: Task) -> page.PageTask:

@@ -1,10 +1,11 @@
-"""What the features of a table are called, and what their values are: the only place of these words."""
+"""What the features and the values of a table are called: the only place of these words."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aam.data.table import TableFacts
+from aam.data.table import ASV_READS, TableFacts
+from aam.util.errors import InputError, problem
 
 PLURALS = {
     "ASV": "ASVs",
@@ -70,6 +71,29 @@ class Nouns:
         """
         value = "reads" if facts.is_counted else "amounts"
         return cls(facts.noun, PLURALS[facts.noun], value)
+
+
+OF_ASVS = Nouns.of_table(ASV_READS)
+"""Words for a table of reads of ASVs."""
+
+
+def without_networks(facts: TableFacts) -> InputError:
+    """Return the error for networks that are asked for of a table that they cannot be trained on.
+
+    Parameters
+    ----------
+    facts
+        What the table holds and can do.
+    """
+    lacking = f"{PLURALS[facts.noun]} without sequences"
+    if facts.has_sequences:
+        lacking = "a table of amounts"
+    return problem(
+        "configuration key models",
+        f"networks for {lacking}",
+        "no networks: they are trained on reads of features with sequences",
+        "set `models: {}`; the other methods answer",
+    )
 
 
 def split_lineage(text: str) -> list[str]:

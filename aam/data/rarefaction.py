@@ -1,4 +1,4 @@
-"""Random draws of the same number of reads from every sample, amounts scaled to one, and richness."""
+"""Random draws of the same number of reads per sample, amounts scaled to one, and richness."""
 
 from collections.abc import Sequence
 from dataclasses import replace

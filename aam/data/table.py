@@ -39,6 +39,10 @@ class TableFacts:
     """What one feature is called, a key of `aam.data.nouns.PLURALS`."""
 
 
+ASV_READS = TableFacts()
+"""Facts of a table of reads of ASVs, which are those of most studies."""
+
+
 @dataclass(frozen=True)
 class FeatureTable:
     """Features in samples; what a user hands over is checked by the importers."""
@@ -49,7 +53,7 @@ class FeatureTable:
     """IDs of the F features, in column order."""
     counts: csr_array
     """Reads, int64, or amounts, float64, [N, F], with sorted indices and no explicit zeros."""
-    facts: TableFacts = TableFacts()
+    facts: TableFacts = ASV_READS
     """What the table holds and can do."""
 
     def __post_init__(self) -> None:
@@ -58,7 +62,7 @@ class FeatureTable:
         assert self.counts.has_sorted_indices
 
     @property
-    def reads(self) -> NDArray[np.int64] | NDArray[np.float64]:
+    def reads(self) -> NDArray[Any]:
         """Return the sum of every sample, [N]: whole numbers of reads, or amounts."""
         return np.asarray(self.counts.sum(axis=1), dtype=self.counts.dtype)
 
@@ -165,7 +169,7 @@ def read_biom(path: Path) -> FeatureTable:
     path
         A file that `write_biom` wrote.
     """
-    facts = TableFacts()
+    facts = ASV_READS
     with h5py.File(path, "r") as handle:
         table = biom.Table.from_hdf5(handle)
         if _FACTS in handle.attrs:
@@ -233,5 +237,5 @@ def write_biom(
         content.to_hdf5(
             handle, json.dumps(dict(provenance), sort_keys=True), creation_date=_CREATION_DATE
         )
-        if table.facts != TableFacts():
+        if table.facts != ASV_READS:
             handle.attrs[_FACTS] = json.dumps(asdict(table.facts), sort_keys=True)

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array, vstack
 
 from aam.config.baselines import compared_metric
 from aam.data.importing.sequences import load_sequences
-from aam.data.rarefaction import rarefy
 from aam.data.nouns import PLURALS
+from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, TableFacts, read_biom
 from aam.data.trees import branches_of
 from aam.distances.in_batch import BatchDistances

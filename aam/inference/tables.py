@@ -6,7 +6,7 @@ from pathlib import Path
 
 from aam.data.augmentation import Augmentation, build_store
 from aam.data.importing.counts import import_counts
-from aam.data.importing.table import NO_READS
+from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.nouns import Nouns
 from aam.data.rarefaction import rarefy, scale_to_one
 from aam.data.sequences import tokenize
@@ -55,7 +55,8 @@ def read_table(
     given = table if isinstance(table, FeatureTable) else Path(table)
     counts = import_counts(given, None if sequences is None else Path(sequences))
     left_out = counts.left_out
-    without_reads = left_out.loc[(left_out["what"] == "sample") & (left_out["why"] == NO_READS)]
+    is_empty = left_out["why"].isin([NO_READS, NO_AMOUNTS])
+    without_reads = left_out.loc[(left_out["what"] == "sample") & is_empty]
     if len(without_reads):
         shown = first_names(without_reads["id"], limit=20)
         where = name_table(table)

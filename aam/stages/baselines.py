@@ -102,9 +102,7 @@ def fit_baselines(
     write_table(nested_out, _join_targets(nested, sample_ids), provenance)
 
 
-def _mean_counts(
-    views: Sequence[Path], sample_ids: pd.Index
-) -> tuple[csr_array, list[str], bool]:
+def _mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:
     """Return the mean of some samples over all views, the features, and whether it is of reads."""
     tables = align_features(map(read_biom, views), [*sample_ids])
     counts = sum(table.counts / len(tables) for table in tables)

@@ -81,11 +81,14 @@ def import_tree(
         reads lie near, or features have neither sequences nor lineages.
     """
     if tree is not None:
-        feature_ids = read_biom(table).feature_ids
+        imported = read_biom(table)
+        feature_ids = imported.feature_ids
         other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
         with collect_notes() as notes:
             cut = load_cut_tree(tree, feature_ids, other_names)
-            warn_of_long_branches(cut)
+            # Only of trees of sequences the unit of the branches is known.
+            if imported.facts.has_sequences:
+                warn_of_long_branches(cut)
         write_newick(tree_out, cut)
         write_notes(notes_out, notes)
         return

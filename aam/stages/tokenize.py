@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from aam.data.nouns import without_networks
 from aam.data.sequences import read_fasta, tokenize
 from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import read_biom
-from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 
@@ -41,15 +41,8 @@ def tokenize_asvs(
         The table has amounts, or its features have no sequences.
     """
     counted = read_biom(table)
-    facts = counted.facts
-    if not (facts.has_sequences and facts.is_counted):
-        lacking = "sequences" if facts.is_counted else "reads"
-        raise problem(
-            "configuration key models",
-            f"networks for a table without {lacking}",
-            "no networks: they are trained on reads of features with sequences",
-            "set `models: {}`; the other methods answer",
-        )
+    if not (counted.facts.has_sequences and counted.facts.is_counted):
+        raise without_networks(counted.facts)
     feature_ids = counted.feature_ids
     sequence_of = read_fasta(sequences)
     wanted = [sequence_of[feature] for feature in feature_ids]

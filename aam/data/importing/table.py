@@ -8,7 +8,7 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -51,8 +51,17 @@ LEAST_PER_SAMPLE = 4
 """Counts of a sample, in the mean, from which on a divisor in each sample is none."""
 MOSTLY_WHOLE = 0.5
 """Share of whole numbers from which on a few fractions are mistakes, not amounts."""
-BASES = {"natural": np.e, "binary": 2.0, "decimal": 10.0}
-"""Logarithms that counts are often given as, plus one."""
+TRANSFORMATIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "natural logarithms": np.expm1,
+    "binary logarithms": lambda values_E: np.exp2(values_E) - 1,
+    "decimal logarithms": lambda values_E: 10.0**values_E - 1,
+    "square roots": np.square,
+}
+"""What undoes a transformation, of counts or of counts plus one."""
+MOST_TRANSFORMED = 300.0
+"""No count has a larger logarithm or root that is told from amounts."""
+LARGEST_COMPARED = 1000.0
+"""Counts up to which three digits of a logarithm or root say which whole number it is of."""
 Values = Literal["reads", "amounts"]
 """What the numbers of a table are: the values of `datasets.<d>.values`."""
 _KEY = "`values` of the dataset"
@@ -78,6 +87,8 @@ _BIOM_ERRORS = (
 )
 NO_READS = "no reads"
 """Why most of what is left out is."""
+NO_AMOUNTS = "no amounts above 0"
+"""The same of a table of amounts."""
 _CHECK = "check how the table was filtered or exported"
 _SPREADSHEET = re.compile(r"\d(\.\d+)?E[+-]?\d+")
 """IDs that a spreadsheet took for numbers."""
@@ -256,8 +267,9 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
-    left_out = [("sample", name, NO_READS) for name in table.sample_ids if name not in samples]
-    left_out += [("feature", name, NO_READS) for name in table.feature_ids if name not in features]
+    why = NO_READS if table.facts.is_counted else NO_AMOUNTS
+    left_out = [("sample", name, why) for name in table.sample_ids if name not in samples]
+    left_out += [("feature", name, why) for name in table.feature_ids if name not in features]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
@@ -368,15 +380,17 @@ def _tell_of_amounts(path: Path, values: csr_array) -> None:
     )
 
 
-def _find_logarithm(values: csr_array) -> str:
-    """Return of which base numbers are the logarithms of counts plus one; empty: of none."""
+def _find_transformation(values: csr_array) -> str:
+    """Return what numbers are of counts, logarithms or roots; empty: neither."""
     data_E = values.data
-    if data_E.size < LEAST_COUNTS or data_E.max() > 60 or (data_E == np.floor(data_E)).all():
+    # The least of them are counts of one or more, of which few digits are enough.
+    if not data_E.size or data_E.max() > MOST_TRANSFORMED:
         return ""
-    for name, base in BASES.items():
-        counts_E = base**data_E - 1
-        # Six digits of a logarithm are that many of a count.
-        if (np.abs(counts_E - np.round(counts_E)) <= 1e-3 + 1e-5 * counts_E).all():
+    for name, invert in TRANSFORMATIONS.items():
+        counts_E = invert(data_E)
+        small_E = counts_E[counts_E <= LARGEST_COMPARED]
+        is_whole = (np.abs(small_E - np.round(small_E)) <= 0.05).all()
+        if len(small_E) >= LEAST_COUNTS and is_whole and counts_E.min() > 0.9:
             return name
     return ""
 
@@ -433,10 +447,9 @@ def count_problems(
     if is_counted:
         yield from _whole_number_problems(path, values, looks)
         return
-    logarithm = _find_logarithm(values)
-    if logarithm:
-        actual = f"{logarithm} logarithms of counts plus one"
-        yield problem(path, actual, whole, _UNTRANSFORMED)
+    transformation = _find_transformation(values)
+    if transformation:
+        yield problem(path, f"{transformation} of counts", whole, _UNTRANSFORMED)
 
 
 def _places(

@@ -18,7 +18,7 @@ from aam.config.settings.tasks import FoldsSettings
 from aam.data.confounding import predictive_columns
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
-from aam.data.importing.table import NO_READS
+from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.nouns import Nouns
@@ -104,7 +104,9 @@ class Study:
             outliers: set[str] = set()
             if tree is not None:
                 cut = load_cut_tree(tree, feature_ids, counts.other_names)
-                warn_of_long_branches(cut)
+                # Only of trees of sequences the unit of the branches is known.
+                if counts.table.facts.has_sequences:
+                    warn_of_long_branches(cut)
                 for names, _ in outlier_branches(cut):
                     outliers.update(names)
         return cls(
@@ -218,7 +220,7 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     else:
         yield f"{size}, amounts: each sample is scaled to one."
     yield from islice(sequence_sentences(table, study.sequences), 1)
-    empty = int((study.left_out["why"] == NO_READS).sum())
+    empty = int(study.left_out["why"].isin([NO_READS, NO_AMOUNTS]).sum())
     if empty:
         yield f"{empty} samples and {nouns.many} have no {nouns.value}, and are left out."
     if study.has_tree:
