@@ -8,9 +8,9 @@ The prior of a method is proportional to exp(-t^2 / 2), the likelihood that it i
 best, where it loses t standard errors more than the best. The standard errors are those of
 differences between losses over groups, and their median is the pull. So the weights are nearly
 equal where methods differ by no more than chance, a method that is clearly worse has none, and the
-pull fades as the square root of the number of groups grows. The
-penalty is that of mirror averaging (Juditsky, Rigollet & Tsybakov 2008, doi:10.1214/07-AOS546), the
-prior is akin to pseudo-BMA+ weights (Yao, Vehtari, Simpson & Gelman 2018, doi:10.1214/17-BA1091).
+pull fades as the square root of the number of groups grows. The penalty is that of mirror averaging
+(Juditsky, Rigollet & Tsybakov 2008, doi:10.1214/07-AOS546), the prior is akin to pseudo-BMA+
+weights (Yao, Vehtari, Simpson & Gelman 2018, doi:10.1214/17-BA1091).
 
 Shape suffixes: N samples, M methods, C classes (1 where a number is predicted), G groups.
 """
