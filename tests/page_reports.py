@@ -16,6 +16,7 @@ from aam.evaluate.task_report import (
     MethodReport,
     Mixing,
     Recipe,
+    Rival,
     Structure,
     TargetReport,
     TaskReport,
@@ -46,6 +47,12 @@ MIXING = Mixing(
 def guessing(score: float, difference: float, p: float | None) -> Guessing:
     """Return what guessing reaches, and how a method differs from it."""
     return Guessing(score=score, difference=difference, corrected_t_p=p)
+
+
+def rival(name: str, *, left: Any = "nothing", **changes: Any) -> Rival:
+    """Return a technical column that predicts a target exactly, and what it leaves of the score."""
+    given = {"role": "technical", "score": 1.0, "guessing": 0.2, "exactness": "exactly", "p": 0.001}
+    return Rival(**{"name": name, "within": None, "left": left, **given, **changes})
 
 
 def regression(**changes: Any) -> TaskReport:
@@ -127,7 +134,6 @@ def report_of(
         column=column,
         structure=changed(groups, **structure),
         far_values=None,
-        confounders=(),
         methods=tuple(methods),
         leading=SUPER_LEARNER if super_learner is not None else methods[0].name,
         coverage=changed(covered, **coverage),
