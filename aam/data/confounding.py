@@ -32,8 +32,8 @@ LEAST_SAMPLES = 10
 """Samples below which no rival is measured, as too many predict a few samples by chance."""
 LEAST_IN_BIN = 10
 """Samples that each bin of a number has at least."""
-BINS = 5
-"""Most bins of a number, by its quantiles: fifths show a trend, and keep samples for each."""
+BINS = 10
+"""Most bins of a number, by its quantiles."""
 PERMUTATIONS = 1999
 """Permutations of a test: the least p-value is 1 in 2000, which is below 0.05 corrected for up to
 100 rivals."""

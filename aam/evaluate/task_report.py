@@ -122,15 +122,18 @@ class Comparison(ReportPart):
     """Fraction of the folds in which the first is the better."""
     difference: float
     """Headline score of the first less that of the second."""
-    corrected_t_p: float | None
-    """Corrected resampled t-test over folds; as all tests two-sided, None where undefined."""
+    p: float | None
+    """Two-sided p-value of the difference, by a t-test over units; None: no test is possible."""
     holm_p: float | None = None
     """The same, corrected for all baselines that a method is compared with."""
-    wilcoxon_folds_p: float | None = None
-    wilcoxon_samples_p: float | None = None
-    """Of numbers, where samples are independent."""
-    mcnemar_p: float | None = None
-    """Of classes, where samples are independent."""
+
+
+class RankErrors(ReportPart):
+    """By how many steps predictions of ordered classes are off, the mean of the classes."""
+
+    score: float
+    constant: float
+    """The same of the one class that is nearest to all."""
 
 
 class Guessing(ReportPart):
@@ -140,7 +143,12 @@ class Guessing(ReportPart):
     """Headline score that guessing reaches."""
     difference: float
     """Headline score of the method less that."""
-    corrected_t_p: float | None
+    p: float | None = None
+    """Two-sided p-value of the difference, by a t-test over units; None: no test is possible."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the method's headline score, from the same test."""
+    ranks: RankErrors | None = None
+    """Of classes that have an order."""
 
 
 class SubsetScore(ReportPart):
@@ -291,8 +299,6 @@ class MethodReport(SampleScores):
     test: SampleScores | None = None
     """Of held-out samples that no fold has."""
     guessing: Guessing
-    interval: tuple[float, float] | None
-    """95 % interval of the headline score."""
     comparisons: dict[str, Comparison] = {}
     """Networks and the super learner against each baseline that learns."""
     recalibration: RecalibrationFacts | None = None
@@ -301,6 +307,11 @@ class MethodReport(SampleScores):
     """Of networks."""
     mixing: Mixing | None = None
     """Of the super learner."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the headline score."""
+        return self.guessing.interval
 
 
 class CoverageOfTest(ReportPart):
@@ -351,7 +362,7 @@ class TargetReport(ReportPart):
     """The method whose score and predictions come first: the super learner where there is one,
     else the networks, else the first baseline that learns."""
     coverage: Coverage
-    """Of the predictions of the leading method, in `intervals.tsv`."""
+    """Of the predictions of the leading method, in `predictions.tsv`."""
     reliability: tuple[ReliabilityBin, ...] = ()
     """Of its probabilities of classes before calibration, the least sure first."""
 

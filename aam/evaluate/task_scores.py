@@ -1,4 +1,4 @@
-"""All that is scored of a task, target by target: what `scores.json` and `intervals.tsv` hold."""
+"""All that is scored of a task, target by target: what `scores.json` and `predictions.tsv` hold."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ from aam.data.predictions import (
     by_target,
 )
 from aam.data.table import FeatureTable
-from aam.evaluate.bootstrap import bootstrap_interval
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.far_values import find_far_values
 from aam.evaluate.method_scores import (
@@ -255,8 +254,7 @@ def _report_target(
         group=group,
         structure=_describe_structure(group.loc[scored["sample-id"]], task.structure),
         rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
-        # The seed names no model: all models of a task are resampled alike.
-        seed=seed_of("bootstrap", task.dataset, task.task),
+        classes=() if task.classes is None else tuple(task.classes),
     )
     methods = _score_methods(scoring, network, baselines, learners)
     leading = _find_leading(methods)
@@ -361,7 +359,8 @@ class _Scoring:
     structure: Structure
     rivals: Mapping[str, pd.DataFrame]
     """Predictions of the baselines to compare with, by their names."""
-    seed: int
+    classes: Sequence[str]
+    """Classes in their order; none: they have none, or numbers are predicted."""
 
     def name_units(self, predictions: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with what probabilities are calibrated by: who belongs together."""
@@ -374,8 +373,8 @@ class _Scoring:
             self.kind, self.name_units(predictions), self.labels
         )
         rows = _scored(predictions)
-        guessing = compare_with_guessing(self.kind, rows)
         groups_N = self.group.loc[rows["sample-id"]].to_numpy()
+        guessing = compare_with_guessing(self.kind, rows, groups_N, self.classes)
         headline = HEADLINE[self.kind]
         report = MethodReport(
             **dict(scores),
@@ -384,27 +383,25 @@ class _Scoring:
             folds=score_folds(self.kind, rows),
             test=test,
             guessing=guessing,
-            interval=bootstrap_interval(self.kind, rows, groups_N, self.seed),
             recalibration=recalibration,
         )
         if name in CONSTANTS and self.kind != "regression":
             # The majority of the other folds is right less often than one guess in K: see
             # `compare_with_guessing`.
             shown = {**scores.scores, headline: guessing.score}
-            report = report.model_copy(update={"scores": shown, "interval": None})
+            alone = guessing.model_copy(update={"difference": 0.0, "p": None, "interval": None})
+            report = report.model_copy(update={"scores": shown, "guessing": alone})
         logger.info("%s: %s %.4g", name, headline, report.scores[headline])
         return report
 
     def compare(self, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
         """Return the comparison of two methods on the samples of fold 0 and above."""
-        return compare(
-            self.kind, _scored(first), _scored(second), independent=self.structure.independent
-        )
+        return compare(self.kind, _scored(first), _scored(second), self.group)
 
     def compare_with_rivals(self, report: MethodReport, predictions: pd.DataFrame) -> MethodReport:
         """Return the report of a method with its comparisons with all baselines that learn."""
         compared = [self.compare(predictions, table) for table in self.rivals.values()]
-        corrected = correct_p_values([one.corrected_t_p for one in compared])
+        corrected = correct_p_values([one.p for one in compared])
         comparisons = {}
         for rival, one, p in zip(self.rivals, compared, corrected, strict=True):
             comparisons[rival] = one.model_copy(update={"holm_p": p})

@@ -15,12 +15,24 @@ from aam.report.labels import (
     shorten,
     to_words,
 )
-from aam.report.page.answers import CHANCE, Answer, Outcome, mention_correction, name_difference
+from aam.report.page.answers import (
+    CHANCE,
+    Answer,
+    Outcome,
+    mention_correction,
+    misses_ranks,
+    name_difference,
+)
 from aam.report.page.encoders import EncoderReport
 from aam.util.errors import first_names
 
 Light = Literal["stop", "caution", "good"]
-LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "caution", "does not work": "stop"}
+LIGHTS: Mapping[Outcome, Light] = {
+    "works": "good",
+    "works, weakly": "caution",
+    "doubtful": "caution",
+    "does not work": "stop",
+}
 """The light of each verdict."""
 
 FEW_SAMPLES = 50
@@ -160,19 +172,29 @@ def _explain(answer: Answer) -> str:
     """Say what a verdict rests on."""
     verdict = answer.verdict
     better = "Better than guessing"
+    guessing = answer.best.guessing
     if verdict.outcome == "works":
         also = f", also {mention_correction(verdict.tests)}" if verdict.tests > 1 else ""
         return f"{better}{also}."
+    if verdict.outcome == "works, weakly":
+        share = format_percent(answer.skill)
+        return f"{better}, but by little: {share} of the way to perfect predictions."
     if verdict.outcome == "doubtful":
         if verdict.p is None or verdict.corrected_p is None:
-            return f"{better}, but no test is possible with these folds."
+            return f"{better}, but {answer.units} are too few, or too unequal, for a test."
+        if guessing.ranks is not None and misses_ranks(guessing):
+            return (
+                f"{better} in telling classes apart, but they are missed by "
+                f"{format_score(guessing.ranks.score)} steps on average, where a constant class "
+                f"misses them by {format_score(guessing.ranks.constant)}."
+            )
         return (
             f"{better} before correction for the {verdict.tests} tests of this page, but not after "
             "it."
         )
-    difference = answer.best.guessing.difference
+    difference = guessing.difference
     if is_better(answer.kind, difference):
-        return f"With {len(answer.best.folds)} folds, the difference to guessing could be chance."
+        return f"With {answer.units}, the difference to guessing could be chance."
     if name_difference(answer.kind, difference, verdict.p) == "worse":
         return "Worse than guessing."
     return "Not better than guessing."

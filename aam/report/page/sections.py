@@ -101,7 +101,7 @@ def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
         yield other_groups_table(answer)
     intervals = by_target(files.intervals)[answer.key.column]
     title = f"Cross-validated predictions of {answer.owner}"
-    yield from_frame(title, intervals, "intervals.tsv")
+    yield from_frame(title, intervals, "predictions.tsv")
     if files.importance is not None and not is_stopped(answer.kind, answer.target):
         most = files.importance.head(MOST_ASVS)
         title = f"The ASVs that matter most to the {answer.networks} model for {answer.what}"

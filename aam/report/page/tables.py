@@ -28,7 +28,7 @@ MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
 """Note to a table of scores some of which are missing."""
-UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
+UNTESTED = f"A dash ({DASH}): no test is possible with these samples."
 """Note to a table of tests some of which are missing."""
 
 
@@ -135,14 +135,10 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
     is_number = answer.kind == "regression"
     score = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
-    tests = ["corrected_t_p", "holm_p", "wilcoxon_folds_p"]
-    # Tests over samples would be wrong where some of them belong together.
-    if answer.target.structure.independent:
-        tests.append("wilcoxon_samples_p" if is_number else "mcnemar_p")
     rows = []
     for baseline, comparison in method.comparisons.items():
         folds_won = round(comparison.folds_won * comparison.folds)
-        p_values = [_format_p_cell(getattr(comparison, test)) for test in tests]
+        p_values = [_format_p_cell(getattr(comparison, test)) for test in TESTS]
         rows.append(
             [
                 row_label(baseline, "baseline"),
@@ -153,7 +149,7 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
         )
     name = capitalize(answer.label(method))
     title = f"{name} minus each baseline: {score} ({better} is better); p-values"
-    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in tests)]
+    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in TESTS)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
 
 
@@ -190,7 +186,7 @@ def rival_table(answer: Answer) -> Table:
     header = ["rival", "role", "alone", "p", "within", "guessing within", "p within", "skill lost"]
     note = (
         f"A dash ({DASH}): it predicts nothing, or its values leave nothing to compare. p is "
-        "corrected for the number of rivals. Numbers are divided into fifths."
+        "corrected for the number of rivals. Numbers are divided into tenths or fewer parts."
     )
     return Table(title, header, rows, note=note)
 

@@ -167,8 +167,8 @@ def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of
     bins, sizes = np.unique(
         bins_of_number(np.random.default_rng(0).permutation(number)), return_counts=True
     )
-    assert bins.tolist() == [0, 1, 2, 3, 4, 5]
-    assert sizes.tolist() == [19, 19, 18, 19, 18, 7]
+    assert len(bins) == 10
+    assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
     assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
     assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
     ages = [f"{value:.1f}" for value in np.linspace(1, 80, SAMPLES)]

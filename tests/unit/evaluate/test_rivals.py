@@ -28,11 +28,11 @@ def study(is_ill, certainty, fold, unit=None):
     return Observed.of(target, kind="classification", fold=fold, units=units), predictions
 
 
-def measured(observed, predictions, column, name="sex", numbers={}):
+def measured(observed, predictions, column=None, name="sex", **numbers):
     index = pd.Index(predictions["sample-id"])
-    metadata = pd.DataFrame({name: np.asarray(column, object)}, index=index)
-    if not len(column):
-        metadata = metadata.iloc[:, :0]
+    metadata = pd.DataFrame(index=index)
+    if column is not None:
+        metadata[name] = np.asarray(column, object)
     given = {key: pd.Series(values, index=index) for key, values in numbers.items()}
     rivals = list_rivals(metadata, targets=["diagnosis"], numbers=given)
     return measure_rivals(observed, predictions, rivals, seed=0)
@@ -85,13 +85,11 @@ def test_reads_alone_tell_the_disease():
     is_ill = rng.random(150) < 0.5
     reads = rng.lognormal(np.where(is_ill, 9.3, 11.0), 0.5)
     certainty = np.clip(0.5 + (10.2 - np.log(reads)) / 9 + rng.normal(0, 0.2, 150), 0.01, 0.99)
-    (found,) = measured(*study(is_ill, certainty, np.arange(150) % 5), [], numbers={"reads": reads})
+    (found,) = measured(*study(is_ill, certainty, np.arange(150) % 5), reads=reads)
     assert (found.name, found.role) == ("reads", "reads")
     assert found.score > 0.85
     assert found.left == "nothing"
-    richness = measured(
-        *study(is_ill, certainty, np.arange(150) % 5), [], numbers={"richness": reads}
-    )
+    richness = measured(*study(is_ill, certainty, np.arange(150) % 5), richness=reads)
     assert richness[0].left == "less", "richness is of the reads themselves"
 
 
@@ -100,9 +98,8 @@ def test_a_plate_that_is_the_disease_leaves_nothing_to_compare():
     certainty = np.where(is_ill, 0.9, 0.1)
     plate = np.where(is_ill, "p1", "p2")
     found = measured(*study(is_ill, certainty, np.arange(40) // 2 % 5), plate, "plate")
-    assert [(one.exactness, one.within, one.left) for one in found] == [
-        ("exactly", None, "nothing")
-    ]
+    facts = [(one.exactness, one.within, one.left) for one in found]
+    assert facts == [("exactly", None, "nothing")]
 
 
 def test_a_plate_that_is_nearly_the_disease_is_a_caution_where_predictions_hold_within_it():
@@ -127,9 +124,9 @@ def test_columns_of_noise_and_methods_of_noise_raise_no_light():
     observed, predictions = study(is_ill, certainty, np.arange(80) % 5)
     lights = 0
     for _ in range(10):
-        columns = {
-            f"run {i}": rng.integers([2, 4, 9][i % 3], size=80).astype(str) for i in range(20)
-        }
+        columns = {}
+        for number in range(20):
+            columns[f"run {number}"] = rng.integers([2, 4, 9][number % 3], size=80).astype(str)
         metadata = pd.DataFrame(columns, index=predictions["sample-id"])
         rivals = list_rivals(metadata, targets=["diagnosis"])
         found = measure_rivals(observed, predictions, rivals, seed=0)
