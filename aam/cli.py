@@ -19,7 +19,7 @@ import yaml
 
 import aam
 from aam.config import slices
-from aam.config.configuration import load
+from aam.config.configuration import Config, load
 from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
 from aam.config.result_paths import is_asked_for
@@ -30,16 +30,19 @@ from aam.data.study.proposal import (
     plain_name,
     propose_configuration,
     propose_depth,
+    propose_name,
 )
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem
-from aam.util.records import claim
+from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
+RESULTS = Config.model_fields["results_dir"].default
+"""Folder of the results of a configuration that `init` writes."""
 LONGEST_REASON = 200
 """Characters that are shown of what Snakemake says against options."""
 TRIGGERS = {"params": "settings and code", "input": "sets of files"}
@@ -118,6 +121,8 @@ def _init(given: argparse.Namespace) -> None:
     files = {name: path for name in names if (path := getattr(given, name)) is not None}
     study = Study.read(**files)
     targets = None
+    name = propose_name(given.table, otherwise=plain_name(given.output.stem, otherwise="mine"))
+    dataset = _free_name(name, given.table)
     with with_decisions(study.notes):
         if given.columns is not None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
@@ -137,8 +142,7 @@ def _init(given: argparse.Namespace) -> None:
             depth,
             targets,
             about_depth=about_depth,
-            # Results of studies with files of their own lie in folders of their own.
-            dataset=plain_name(given.output.stem, otherwise="mine"),
+            dataset=dataset,
         )
     write_text(given.output, proposed)
     print(
@@ -146,8 +150,30 @@ def _init(given: argparse.Namespace) -> None:
         "proposed depth."
     )
     print(*about_depth, sep="\n")
+    if dataset != name:
+        results = Path(RESULTS)
+        print(
+            f"{results / name} has the results of another table: the data set is called {dataset}, "
+            f"and its results lie in {results / dataset}."
+        )
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print(f"Look at {given.output}, then run: aam check {given.output}")
+
+
+def _free_name(name: str, table: Path) -> str:
+    """Return a name for a data set whose folder has no results of another table."""
+    free = name
+    number = 1
+    while _has_other_results(Path(RESULTS) / free, table):
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _has_other_results(folder: Path, table: Path) -> bool:
+    """Return whether a folder has results that may be of another table."""
+    is_known = (folder / TABLE).is_file()
+    return is_of_another_table(folder, table) if is_known else folder.exists()
 
 
 def _option_before_file(words: Sequence[str]) -> InputError:
@@ -177,11 +203,15 @@ def _check(given: argparse.Namespace) -> None:
     # Only this command reads a study and estimates times.
     from aam.stages.describe import describe_study, files_to_read
 
-    for dataset in config.datasets:
+    for dataset, section in config.datasets.items():
+        folder = Path(config.results_dir) / dataset
+        source = user_files(config, section).get("table")
+        require_own_table(folder, source)
         print(f"Reading the files of {dataset}\n", flush=True)
         with files_to_read(config, dataset) as paths:
             text = describe_study(slices.describe(config, dataset), **paths)
-        write_text(Path(config.results_dir) / dataset / "check.txt", text)
+        record_table(folder, source)
+        write_text(folder / "check.txt", text)
         print(text)
     print("All files can be read")
 

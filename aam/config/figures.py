@@ -111,7 +111,7 @@ PLOTS: dict[str, Plot] = {
     ),
     "answer": Plot(
         "Tasks",
-        {"intervals": f"{ANSWER}/intervals.tsv", "report": f"{ANSWER}/scores.json"},
+        {"intervals": f"{ANSWER}/predictions.tsv", "report": f"{ANSWER}/scores.json"},
         [Figure("task.draw", f"{ANSWER}/predictions", "predictions", "predictions")],
         shown="answers",
     ),

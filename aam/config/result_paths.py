@@ -8,8 +8,14 @@ from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.slices import has_first, mixes
 
-FIRST_PREDICTIONS = f"predict/{FIRST}/{{task}}/super_learner"
-"""Folder of what the baselines of a task predict for other tables, where there are no models."""
+NETWORKS = "networks"
+"""Folder, next to what an answer predicts for other tables, of what its networks predict alone."""
+OLDER = (
+    *("first/*/metrics.json", "finetune/*/*/metrics.json", "finetune/*/*/predictions.tsv"),
+    *("answers/*/*/intervals.tsv", "baselines/*/predictions.tsv", "predict/*/*/super_learner"),
+)
+"""Patterns of the files and folders that a version of the package before 0.10 wrote, and none
+reads."""
 
 
 def predictions(config: Config, task: str) -> dict[str, dict[str, str]]:
@@ -26,18 +32,22 @@ def predictions(config: Config, task: str) -> dict[str, dict[str, str]]:
     -------
     dict
         Paths below the folder of the dataset, with `{task}` and `{table}` to be filled in: one for
-        each `model` and its super learner, or without models that of the baselines. By path the
-        name of the model, or ``first``, and the `method` where it is not the model alone.
+        each answer, by its leading method, and one by networks alone where a super learner leads.
+        By path the name of the model, or ``first``, and the `method` where it is not the model
+        alone.
     """
+    mixed = {"method": "super learner"}
     if not config.models:
-        path = f"{FIRST_PREDICTIONS}/{{table}}.tsv"
-        return {path: {"model": FIRST, "method": "super learner"}}
+        return {f"predict/{FIRST}/{{task}}/{{table}}.tsv": {"model": FIRST, **mixed}}
     paths = {}
     for model in config.models:
-        paths[f"predict/{model}/{{task}}/{{table}}.tsv"] = {"model": model}
+        folder = f"predict/{model}/{{task}}"
+        alone = {"model": model}
         if mixes(config, task):
-            mixed = f"predict/{model}/{{task}}/super_learner/{{table}}.tsv"
-            paths[mixed] = {"model": model, "method": "super learner"}
+            paths[f"{folder}/{{table}}.tsv"] = {**alone, **mixed}
+            paths[f"{folder}/{NETWORKS}/{{table}}.tsv"] = alone
+        else:
+            paths[f"{folder}/{{table}}.tsv"] = alone
     return paths
 
 
@@ -73,18 +83,15 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
             if config.tasks[name].importance:
                 importance = f"finetune/{model}/{name}/importance"
                 exported[importance] = f"{importance}.tsv", "FeatureData[Importance]"
-            exported |= _exports_of_answer(config, name, model, f"predict/{model}/{name}")
+            exported |= _exports_of_answer(config, name, model)
     if not config.models:
         for name in tasks:
             if has_first(config, name):
-                predicted = FIRST_PREDICTIONS.format(task=name)
-                exported |= _exports_of_answer(config, name, FIRST, predicted)
+                exported |= _exports_of_answer(config, name, FIRST)
     return exported
 
 
-def _exports_of_answer(
-    config: Config, name: str, answer: str, predicted: str
-) -> dict[str, tuple[str, str]]:
+def _exports_of_answer(config: Config, name: str, answer: str) -> dict[str, tuple[str, str]]:
     """Return the exports of what is predicted for a task.
 
     Parameters
@@ -95,17 +102,16 @@ def _exports_of_answer(
         Name of the task.
     answer
         Name of the answer.
-    predicted
-        Folder of what is predicted for other tables.
     """
     task = config.tasks[name]
     if len(task.columns) > 1:
         return {}
     folder = f"answers/{name}/{answer}"
-    sources = {f"{folder}/predictions": f"{folder}/intervals.tsv"}
+    sources = {f"{folder}/predictions": f"{folder}/predictions.tsv"}
     for table, section in config.predictions.items():
         if name in section.tasks:
-            sources[f"{predicted}/{table}"] = f"{predicted}/{table}.tsv"
+            predicted = f"predict/{answer}/{name}/{table}"
+            sources[predicted] = f"{predicted}.tsv"
     kind = "Regressor" if task.kind == "regression" else "Classifier"
     exported = {}
     for path, source in sources.items():
@@ -150,7 +156,7 @@ def is_asked_for(config: Config, dataset: str, path: PurePath) -> bool:
             return names[0] in known
         *_, table = names
         asked = config.predictions.get(table)
-        is_folder = len(names) == 2 or names[2:] == ["super_learner"]
+        is_folder = len(names) == 2 or names[2:] == [NETWORKS]
         return names[1] in tasks and (is_folder or (asked is not None and names[1] in asked.tasks))
     return True
 
@@ -173,7 +179,7 @@ def left_over_answers(config: Config, dataset: str) -> Iterator[str]:
 
 
 def older_answers(config: Config, dataset: str) -> Iterator[str]:
-    """Yield the folders of scores that a version of the package before 0.10 wrote, and none reads.
+    """Yield what a version of the package before 0.10 wrote, and none reads.
 
     Parameters
     ----------
@@ -183,6 +189,5 @@ def older_answers(config: Config, dataset: str) -> Iterator[str]:
         Name of the dataset.
     """
     root = Path(config.results_dir) / dataset
-    scored = [*root.glob("first/*/metrics.json"), *root.glob("finetune/*/*/metrics.json")]
-    for path in sorted(scored):
-        yield path.parent.relative_to(root).as_posix()
+    for path in sorted(path for pattern in OLDER for path in root.glob(pattern)):
+        yield path.relative_to(root).as_posix()

@@ -236,7 +236,7 @@ def learners_by_target(
     Parameters
     ----------
     predictions, nested
-        Contents of `predictions.tsv` and `nested.parquet` of the stage `baselines`. A method
+        Contents of `by_baseline.tsv` and `nested.parquet` of the stage `baselines`. A method
         without nested predictions, a constant, is left out.
 
     Returns

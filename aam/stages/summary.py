@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,12 @@ from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.evaluate.task_report import TaskReport
 from aam.report.duration import NETWORK_PARTS, Work, expected_parts
-from aam.report.page.answers import list_answers, write_short_answer
+from aam.report.page.answers import (
+    Answer,
+    list_answers,
+    write_brief_answer,
+    write_short_answer,
+)
 from aam.report.page.cautions import (
     Caution,
     list_cautions,
@@ -51,6 +57,8 @@ from aam.util.errors import first_few
 from aam.util.notes import Note, read_notes
 from aam.version import __version__
 
+MOST_CLOSING = 10
+"""Answers that a run ends with; of more it counts the verdicts."""
 PACKAGES = "scikit-learn", "scikit-bio", "numpy", "snakemake"
 """Whose versions the methods name; with networks also that of PyTorch."""
 
@@ -129,14 +137,14 @@ def closing_summary(
     page
         The page that the run wrote, in the folder of the dataset's results.
     scores
-        `scores.json` of each answer on the page, those of the first task first. Others in that
-        folder are of tasks that nobody asked for.
+        `scores.json` of each answer on the page, in the order of the tasks. Others in that folder
+        are of tasks that nobody asked for.
     notes
         TSV files of what was decided for the user, of which the cautions are named.
     left_over
         Folders of such tasks, below the folder of the dataset.
     older
-        Folders of scores that an older version wrote.
+        Files and folders that an older version wrote.
 
     Returns
     -------
@@ -150,21 +158,33 @@ def closing_summary(
         unasked = [f"Not asked for any more, and not on the page: {shown}"]
     if older:
         shown = f"{first_few(older)} in {page.parent}"
-        unasked.append(f"Left over from an older version, and not read: scores of {shown}")
+        unasked.append(f"Left over from an older version, and not read: {shown}")
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     answers = list_answers([TaskReport.read(path) for path in scores])
-    light = list_cautions(answers[0])[0]
-    number = len({answer.key for answer in answers})
-    every = f", which has all {number} tasks" if number > 1 else ""
     lines = [
-        f"{dataset}, {answers[0].name}: {write_short_answer(answers[0])}",
-        f"Light: {light.light}. {light.text}",
+        *(f"{dataset}, {line}" for line in _closing_answers(answers)),
         *(f"Light: caution. {note.text}" for note in _decisions(notes) if note.is_caution),
-        f"Page{every}: open {page} in a browser",
+        f"Page: open {page} in a browser",
         *unasked,
     ]
     return "\n".join(lines)
+
+
+def _closing_answers(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield the one answer of a page with its light, or a line for each of several."""
+    if len(answers) == 1:
+        light = list_cautions(answers[0])[0]
+        yield f"{answers[0].name}: {write_short_answer(answers[0])}"
+        yield f"light: {light.light}. {light.text}"
+        return
+    several = len({answer.key for answer in answers}) < len(answers)
+    for answer in answers[:MOST_CLOSING]:
+        by = f", {answer.networks}" if several and answer.networks else ""
+        yield f"{answer.name}{by}: {write_brief_answer(answer)}"
+    others = Counter(answer.verdict.outcome for answer in answers[MOST_CLOSING:])
+    if others:
+        yield "further tasks: " + ", ".join(f"{word} ({n})" for word, n in others.items())
 
 
 def closing_predictions(paths: Sequence[Path]) -> list[str]:

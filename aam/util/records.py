@@ -18,6 +18,8 @@ CACHE = ".digests.json"
 """File in the folder of results with the digests of the user's files, by path, size and time."""
 CHECKOUT = ".checkout"
 """File in the folder of results that names the checkout which makes them."""
+TABLE = ".table.json"
+"""File in the folder of a dataset's results that names the table which they are made of."""
 WRITTEN = ".known"
 """Folder in Snakemake's cache with an empty file for every digest that a stage wrote."""
 
@@ -169,6 +171,89 @@ def claim(results_dir: Path, checkout: Path) -> None:
             )
     if os.access(results_dir, os.W_OK):
         write_text(mark, f"{checkout}\n")
+
+
+def require_own_table(folder: Path, table: Path | None) -> None:
+    """Check that the results of a dataset are those of its table.
+
+    Parameters
+    ----------
+    folder
+        Folder of the dataset's results.
+    table
+        The user's table; None: the dataset is simulated.
+
+    Raises
+    ------
+    InputError
+        They were made of another table, which the run would overwrite.
+    """
+    if not is_of_another_table(folder, table):
+        return
+    mark = folder / TABLE
+    raise problem(
+        f"configuration key datasets.{folder.name}",
+        f"{table or 'a simulated study'}, but {folder} has the results of "
+        f"{_recorded_table(folder)}",
+        "a folder of results for each table",
+        f"give the dataset another name, there and in `dataset` of its tasks; delete {folder} if "
+        f"its results are not needed, or {mark} if the table is a new version of that one",
+    )
+
+
+def is_of_another_table(folder: Path, table: Path | None) -> bool:
+    """Return whether results are known to be of another table than one of the user.
+
+    Parameters
+    ----------
+    folder
+        Folder of a dataset's results.
+    table
+        The user's table; None: the dataset is simulated. A table that was edited in its place, or
+        moved, is the same table.
+    """
+    recorded = _read_table_record(folder)
+    if recorded is None:
+        return False
+    if table is None or not recorded["table"]:
+        return table is not None or bool(recorded["table"])
+    is_same_path = recorded["table"] == os.path.relpath(table, folder)
+    return not is_same_path and recorded["sha256"] != file_digest(table)
+
+
+def record_table(folder: Path, table: Path | None) -> None:
+    """Note of which table the results of a dataset are made.
+
+    Parameters
+    ----------
+    folder
+        Folder of the dataset's results.
+    table
+        The user's table; None: the dataset is simulated.
+    """
+    record = {"table": "", "sha256": ""}
+    if table is not None and table.is_file():
+        # The path is relative, because folders of studies are moved as a whole.
+        record["table"] = os.path.relpath(table, folder)
+        record["sha256"] = user_digests({"table": str(table)}, folder.parent).get("table", "")
+    if record != _read_table_record(folder):
+        write_text(folder / TABLE, json.dumps(record))
+
+
+def _read_table_record(folder: Path) -> dict[str, str] | None:
+    """Return what is noted of the table of results; None: nothing is."""
+    mark = folder / TABLE
+    if not mark.is_file():
+        return None
+    record: dict[str, str] = json.loads(mark.read_text(encoding="utf-8"))
+    return record
+
+
+def _recorded_table(folder: Path) -> str:
+    """Return what messages call the table of results that have a record."""
+    recorded = _read_table_record(folder)
+    assert recorded is not None
+    return os.path.relpath(folder / recorded["table"]) if recorded["table"] else "a simulated study"
 
 
 def _digest_file(path: Path) -> Path:

@@ -22,7 +22,7 @@ RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 DIRECTIVE = re.compile(r"^    (\w+):(.*)\n((?:        .*\n|\n)*)", re.MULTILINE)
 TARGETS = {"all", "first", "bench", "data", "pretraining", "finetuning"}
 COMPUTING = {
-    *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_super_learner", "explain"),
+    *("pretrain", "pretrain_inductive", "finetune", "predict", "predict_networks", "explain"),
     "benchmark_speed",
 }
 """Rules that ask for a GPU."""
@@ -163,13 +163,13 @@ def test_records_of_two_jobs_never_share_a_file(rule: str) -> None:
         assert all(part.count("{") <= 1 for part in parts), "a_b + c reads like a + b_c"
 
 
-@pytest.mark.parametrize("rule", ["predict", "explain"])
+@pytest.mark.parametrize("rule", ["predict_networks", "explain"])
 def test_digests_stand_for_a_model_directory(rule: str) -> None:
     """A directory has no checksum, and predictions alone say nothing of the settings."""
     found = RULES[rule]["input"]
     assert re.search(r'model=ancient\(result\("finetune/\{model\}/\{task\}/model"\)\)', found)
     assert 'digests=result("finetune/{model}/{task}/digests.json")' in found
-    assert "predictions.tsv" not in found
+    assert "networks.tsv" not in found
     assert "digests.json" in RULES["finetune"]["output"]
 
 

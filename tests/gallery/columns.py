@@ -101,7 +101,7 @@ def predicted_classes(*classes: str) -> Callable[[Ran], None]:
     """Return the assertion that the table of predictions has these classes, as they are written."""
 
     def then(ran: Ran) -> None:
-        path = ran.results / "answers" / "group" / "first" / "intervals.tsv"
+        path = ran.results / "answers" / "group" / "first" / "predictions.tsv"
         with path.open(encoding="utf-8", newline="") as handle:
             observed = {row["observed"] for row in csv.DictReader(handle, dialect="excel-tab")}
         assert observed == set(classes)

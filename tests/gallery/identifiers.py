@@ -88,7 +88,7 @@ def exchanged(study: Study, folder: Path) -> None:
 
 def read_all(ran: Ran) -> None:
     """Assert that every sample got its label: the classes are those that the reads predict."""
-    table = (ran.results / "answers" / "group" / "first" / "intervals.tsv").read_text(
+    table = (ran.results / "answers" / "group" / "first" / "predictions.tsv").read_text(
         encoding="utf-8"
     )
     samples = {line.split("\t")[0] for line in table.splitlines()[1:]}

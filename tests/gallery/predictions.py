@@ -106,7 +106,7 @@ def misspelt_task(study: Study, folder: Path) -> None:
 
 def classes_of(ran: Ran) -> dict[str, str]:
     """Return the predicted class by sample."""
-    path = ran.results / "predict" / "first" / "group" / "super_learner" / "new.tsv"
+    path = ran.results / "predict" / "first" / "group" / "new.tsv"
     header, *rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     at = header.index("predicted")
     return {row[0]: row[at] for row in rows}

@@ -34,7 +34,7 @@ CASES = {
 MODULES = (columns, identifiers, tables, trees, configurations, predictions)
 FEW_FOLDS = 3
 """Folds of the studies that are carried out."""
-TARGET = "results/mine/predict/first/group/super_learner/new.tsv"
+TARGET = "results/mine/predict/first/group/new.tsv"
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
     truth = pd.read_csv(
         root / "results/hosts/simulated/new_metadata.tsv", sep="\t", index_col=0, comment="#"
     )
-    newcomers = "results/hosts/predict/first/environment/super_learner/newcomers.tsv"
+    newcomers = "results/hosts/predict/first/environment/newcomers.tsv"
     predicted = pd.read_csv(root / newcomers, sep="\t", index_col=0)
     error = (predicted["predicted"] - truth["environment"]).abs()
     assert error.mean() < 0.7

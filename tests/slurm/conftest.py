@@ -224,7 +224,7 @@ def _write_site_profile(root: Path) -> None:
     profile["max-threads"] = 2
     profile["default-resources"]["slurm_partition"] = "cpu"
     wanted = profile["set-resources"]
-    for rule in ("pretrain", "finetune", "explain", "predict", "predict_super_learner"):
+    for rule in ("pretrain", "finetune", "explain", "predict", "predict_networks"):
         wanted[rule]["slurm_partition"] = "gpu"
     wanted["pretrain"]["runtime"] = MINUTES
     # The other two ways to ask for a GPU.

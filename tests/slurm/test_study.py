@@ -12,7 +12,7 @@ from benchmarks import artifacts
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slurm]
 
-GPU_RULES = {"pretrain", "finetune", "explain", "predict", "predict_super_learner"}
+GPU_RULES = {"pretrain", "finetune", "explain", "predict", "predict_networks"}
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),
     *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "store_samples"),

@@ -1,7 +1,9 @@
 """The command `aam`: what it writes, what it passes on to Snakemake, and what it refuses."""
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import snakemake.cli
@@ -11,6 +13,7 @@ import aam
 from aam.cli import main
 from aam.config import digest
 from aam.config.configuration import load
+from aam.data.study.proposal import propose_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROWS = 40
@@ -343,3 +346,60 @@ def test_a_configuration_without_datasets_is_told_what_it_may_be(tmp_path: Path)
     path.write_text("rarefaction: {depth: 100}\n")
     with pytest.raises(SystemExit, match="aam run mine.yaml changes.yaml"):
         main(["crate", str(path)])
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("crohn/feature-table.qza", "crohn"),
+        ("data/crohn_table.tsv.gz", "crohn_table"),
+        ("data/10317/exported/otu_table.biom", "10317"),
+        ("data/table.qza", "mine"),
+        ("../table_2.tsv", "mine"),
+    ],
+)
+def test_a_data_set_is_named_after_the_file_or_the_folder_of_its_table(
+    table: str, name: str
+) -> None:
+    assert propose_name(Path(table), otherwise="mine") == name
+
+
+def test_two_tables_never_share_a_folder_of_results(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table, metadata = files
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(table, tmp_path / folder / "oral.tsv")
+    with (tmp_path / "two" / "oral.tsv").open("a", encoding="utf-8") as changed:
+        changed.write("TTGA" * 10 + "\t9" * ROWS + "\n")
+
+    def named(table: str, output: str) -> str:
+        main(["init", table, metadata, "--columns", "city", "--output", output])
+        (name,) = load(yaml.safe_load(Path(output).read_text())).datasets
+        return name
+
+    assert named("one/oral.tsv", "a.yaml") == "oral"
+    assert named("two/oral.tsv", "b.yaml") == "oral", "there are no results yet"
+    main(["check", "a.yaml"])
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", "b.yaml"])
+    said = str(stopped.value)
+    for words in ("datasets.oral", "two/oral.tsv", "results of one/oral.tsv", "another name"):
+        assert words in said
+    assert len(said.splitlines()) == 1
+    assert "1 ASVs" in Path("results/oral/check.txt").read_text()
+    capsys.readouterr()
+    assert named("two/oral.tsv", "c.yaml") == "oral_2"
+    assert "results/oral has the results of another table" in capsys.readouterr().out
+    # The same table under another name, or edited in its place, is the same study.
+    assert named("one/oral.tsv", "d.yaml") == "oral"
+    shutil.move("one", "moved")
+    assert named("moved/oral.tsv", "e.yaml") == "oral"
+    shutil.move("moved", "one")
+    shutil.copy("two/oral.tsv", "one/oral.tsv")
+    main(["check", "a.yaml"])
+    # Nor is a folder taken of which nobody knows whose it is.
+    Path("results/oral/.table.json").unlink()
+    assert named("one/oral.tsv", "f.yaml") == "oral_2"

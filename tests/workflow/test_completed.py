@@ -40,8 +40,8 @@ SCORED = Counter(score=1, plot_answer=1, plot_importance=1)
 """Whether importances are drawn depends on the scores."""
 EXPLAINED = Counter(explain=1, plot_importance=1)
 TRAINED = Counter(finetune=1, plot_finetuning=1, explain=1) + SCORED
-MIXED = Counter(super_learner=1, predict_super_learner=1)
-PREDICTED = Counter(predict=1) + MIXED
+MIXED = Counter(super_learner=1, predict=1)
+PREDICTED = Counter(predict_networks=1) + MIXED
 OF_A_MODEL = Counter(pretrain=1, plot_pretraining=1) + PREDICTED + TRAINED
 """The task `site` starts from scratch."""
 OF_A_TASK = times(2, TRAINED) + TABLES
@@ -190,7 +190,7 @@ LOGIC: dict[str, Counter[str]] = {
     "learners/conformal.py": times(4, SCORED)
     + FIRSTS
     + TABLES
-    + times(2, Counter(predict=1, predict_super_learner=1)),
+    + times(2, Counter(predict=1, predict_networks=1)),
 }
 """What a line of logic in a module makes stale."""
 
@@ -228,23 +228,32 @@ def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
     assert (planned["import_metadata"], planned["finetune"], planned["pretrain"]) == (1, 4, 0)
 
 
-def test_a_run_ends_with_the_answer_its_light_and_the_page(completed: Any, tmp_path: Path) -> None:
+def test_a_run_ends_with_the_answers_and_the_page_also_where_nothing_is_to_be_done(
+    completed: Any, tmp_path: Path
+) -> None:
     checkout = replace(completed, root=tmp_path / "copy")
     shutil.copytree(completed.root, checkout.root)
     *_, config = checkout.configured()
     page = "results/demo/report.html"
     done = checkout.aam("run", config, "--forcerun", "summary", "--", page)
-    job, empty, answer, light, last = done.stdout.splitlines()
+    job, empty, *answers, last = done.stdout.splitlines()
     assert (job, empty) == ("[1 of 1] Writing the page of demo", "")
     summary = (checkout.root / "results/demo/summary.md").read_text(encoding="utf-8")
-    assert answer.startswith("demo, environment: ")
-    assert answer.removeprefix("demo, environment: ") in summary
-    colour, _, reason = light.removeprefix("Light: ").partition(". ")
-    assert colour in ("stop", "caution", "good")
-    assert reason in summary
-    assert last == f"Page, which has all 2 tasks: open {page} in a browser"
-    nothing = checkout.aam("run", config, "--", page)
-    assert "open results" not in nothing.stdout, "nothing was written"
+    names = [
+        f"demo, {task}, AAM ({model}): "
+        for task in completed.study["tasks"]
+        for model in completed.study["models"]
+    ]
+    assert len(answers) == len(names)
+    for answer, name in zip(answers, names, strict=True):
+        assert answer.startswith(name)
+        assert answer.removeprefix(name) in summary
+    assert last == f"Page: open {page} in a browser"
+    again = checkout.aam("run", config, "--", page).stdout.splitlines()
+    assert again[0].startswith("Nothing to be done")
+    assert again[1:] == ["", *answers, last]
+    other = checkout.aam("run", config, "--", "results/demo/inputs/table.biom")
+    assert len(other.stdout.splitlines()) == 1, "nobody asked for the page"
 
 
 def test_report_holds_all_figures_with_captions(completed: Any) -> None:

@@ -53,7 +53,7 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
         assert "models: {base: {}}" in page
     assert not (results / "pretrain").exists()
     for task, told in (("environment", "lower"), ("site", "probability:gut")):
-        predictions = results / "predict" / "first" / task / "super_learner" / "newcomers.tsv"
+        predictions = results / "predict" / "first" / task / "newcomers.tsv"
         head = predictions.read_text(encoding="utf-8").partition("\n")[0].split("\t")
         assert head[:2] == ["sample-id", "predicted"]
         assert head[-3:] == ["unseen_asvs", "near_reads", "in_training"]

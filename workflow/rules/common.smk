@@ -1,5 +1,6 @@
 """The configuration, and what all rules share: paths, code digests, resources."""
 
+import atexit
 import os
 import re
 import sys
@@ -20,8 +21,16 @@ from aam.config.metrics import METRICS
 from aam.config.names import AAM, FIRST
 from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
-from aam.util.records import claim, user_digests
+from aam.util.records import claim, record_table, require_own_table, user_digests
 from aam.util.errors import InputError
+
+
+def tables_of(config):
+    """Return the folder of results and the user's table of each dataset; None: it is simulated."""
+    return [
+        (Path(config.results_dir) / name, user_files(config, section).get("table"))
+        for name, section in config.datasets.items()
+    ]
 
 
 def loaded(raw):
@@ -34,6 +43,9 @@ def loaded(raw):
         if workflow.is_main_process:
             require_files(found)
         claim(Path(found.results_dir), Path.cwd())
+        if workflow.is_main_process:
+            for folder, table in tables_of(found):
+                require_own_table(folder, table)
         return found
     except InputError as error:
         # An exception would be printed with the lines of this file.

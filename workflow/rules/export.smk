@@ -1,6 +1,6 @@
 """Write results as artifacts that QIIME 2 reads.
 
-Inputs: one of `unifrac/<metric>/view<v>.parquet`, `pretrain/<model>/embeddings.parquet`, `importance.tsv`, `intervals.tsv`, `predict/<model>/<task>/<table>.tsv`.
+Inputs: one of `unifrac/<metric>/view<v>.parquet`, `pretrain/<model>/embeddings.parquet`, `importance.tsv`, `predictions.tsv`, `predict/<model>/<task>/<table>.tsv`.
 Outputs: a .qza in the same folder.
 """
 

@@ -3,8 +3,8 @@
 Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`;
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
 of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
-Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `predictions.tsv`,
-`nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `intervals.tsv`,
+Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `networks.tsv`,
+`nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `predictions.tsv`,
 where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
 """
 
@@ -48,7 +48,7 @@ rule baselines:
             else []
         ),
     output:
-        predictions=result("baselines/{task}/predictions.tsv"),
+        predictions=result("baselines/{task}/by_baseline.tsv"),
         nested=result("baselines/{task}/nested.parquet"),
     log:
         result("logs/baselines/{task}.log"),
@@ -79,7 +79,7 @@ rule finetune:
         samples=result("views/samples.arrow"),
     output:
         model=directory(result("finetune/{model}/{task}/model")),
-        predictions=result("finetune/{model}/{task}/predictions.tsv"),
+        predictions=result("finetune/{model}/{task}/networks.tsv"),
         digests=result("finetune/{model}/{task}/digests.json"),
         history=result("finetune/{model}/{task}/history.parquet"),
         recipes=result("finetune/{model}/{task}/recipes.tsv"),
@@ -114,9 +114,11 @@ rule score:
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
+        table=result("inputs/table.biom"),
+        rarefied=result("rarefied/view0.biom"),
     output:
         scores=result("answers/{task}/{answer}/scores.json"),
-        intervals=result("answers/{task}/{answer}/intervals.tsv"),
+        intervals=result("answers/{task}/{answer}/predictions.tsv"),
     log:
         result("logs/score/{task}/{answer}.log"),
     benchmark:

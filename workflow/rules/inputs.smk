@@ -155,7 +155,7 @@ def baselines_file(wildcards):
     """Return the predictions of a task's baselines."""
     owner = baselines_owner(wildcards.task)
     return result(
-        "baselines/{task}/predictions.tsv", dataset=wildcards.dataset, task=owner
+        "baselines/{task}/by_baseline.tsv", dataset=wildcards.dataset, task=owner
     )
 
 
@@ -225,7 +225,7 @@ def network_predictions(wildcards):
     """Return what the networks of an answer predict."""
     return network_files(
         wildcards,
-        predictions="predictions.tsv",
+        predictions="networks.tsv",
         recipes="recipes.tsv",
         nested="nested.parquet",
     )
@@ -236,12 +236,28 @@ def mixed_networks(wildcards):
     files = network_files(
         wildcards,
         digests="digests.json",
-        predictions="predictions.tsv",
+        predictions="networks.tsv",
         nested="nested.parquet",
     )
     # A directory has no checksum: see `starting_model`.
     models = network_files(wildcards, model="model")
     return {**{key: ancient(path) for key, path in models.items()}, **files}
+
+
+def leading_method(wildcards):
+    """Return what leads an answer: its super learner, or networks where nothing is mixed."""
+    if wildcards.answer != FIRST and not slices.mixes(CONFIG, wildcards.task):
+        files = network_files(wildcards, model="model", digests="digests.json")
+        # A directory has no checksum: see `starting_model`.
+        return {**files, "model": ancient(files["model"])}
+    folder = "answers/{task}/{answer}"
+    path = result(
+        f"{folder}/super_learner",
+        dataset=wildcards.dataset,
+        task=wildcards.task,
+        answer=wildcards.answer,
+    )
+    return {"model": ancient(path), "digest": f"{path}.json"}
 
 
 def prediction_files(wildcards):

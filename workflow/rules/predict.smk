@@ -1,38 +1,8 @@
 """Apply the methods of a task to another table.
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
-Outputs: `predict/<model>/<task>/<table>.tsv`, by networks alone; of the super learner `answers/<task>/<answer>/super_learner/`, with `super_learner.json` next to it, which stands for it, and `predict/<answer>/<task>/super_learner/<table>.tsv`.
+Outputs: `answers/<task>/<answer>/super_learner/`, with `super_learner.json` next to it, which stands for it; `predict/<answer>/<task>/<table>.tsv`, by the leading method of the answer; `predict/<model>/<task>/networks/<table>.tsv`, by networks alone where a super learner leads.
 """
-
-
-rule predict:
-    input:
-        unpack(prediction_files),
-        unpack(frozen_asvs),
-        model=ancient(result("finetune/{model}/{task}/model")),
-        digests=result("finetune/{model}/{task}/digests.json"),
-    output:
-        predictions=result("predict/{model}/{task}/{table}.tsv"),
-        notes=result("predict/{model}/{task}/{table}.notes.tsv"),
-    log:
-        result("logs/predict/{model}/{task}/{table}.log"),
-    benchmark:
-        result("benchmarks/predict/{model}/{task}/{table}.tsv")
-    conda:
-        ENVIRONMENT
-    threads: CONFIG.runtime.threads
-    resources:
-        mem_mb=16000,
-        runtime=240,
-        gpu=gpus,
-    params:
-        settings={},
-        code=script_digest("predict"),
-        content=content_of(prediction_files),
-    message:
-        f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL}"
-    script:
-        "../scripts/predict.py"
 
 
 rule super_learner:
@@ -69,19 +39,18 @@ rule super_learner:
         "../scripts/super_learner.py"
 
 
-rule predict_super_learner:
+rule predict:
     input:
         unpack(prediction_files),
         unpack(frozen_asvs),
-        model=ancient(result("answers/{task}/{answer}/super_learner")),
-        digest=result("answers/{task}/{answer}/super_learner.json"),
+        unpack(leading_method),
     output:
-        predictions=result("predict/{answer}/{task}/super_learner/{table}.tsv"),
-        notes=result("predict/{answer}/{task}/super_learner/{table}.notes.tsv"),
+        predictions=result("predict/{answer}/{task}/{table}.tsv"),
+        notes=result("predict/{answer}/{task}/{table}.notes.tsv"),
     log:
-        result("logs/predict_super_learner/{answer}/{task}/{table}.log"),
+        result("logs/predict/{answer}/{task}/{table}.log"),
     benchmark:
-        result("benchmarks/predict_super_learner/{answer}/{task}/{table}.tsv")
+        result("benchmarks/predict/{answer}/{task}/{table}.tsv")
     conda:
         ENVIRONMENT
     threads: CONFIG.runtime.threads
@@ -94,6 +63,36 @@ rule predict_super_learner:
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
-        "Predicting {wildcards.task} of {wildcards.table} with the super learner of the answer {wildcards.answer}"
+        "Predicting {wildcards.task} of {wildcards.table} by the answer {wildcards.answer}"
+    script:
+        "../scripts/predict.py"
+
+
+rule predict_networks:
+    input:
+        unpack(prediction_files),
+        unpack(frozen_asvs),
+        model=ancient(result("finetune/{model}/{task}/model")),
+        digests=result("finetune/{model}/{task}/digests.json"),
+    output:
+        predictions=result("predict/{model}/{task}/networks/{table}.tsv"),
+        notes=result("predict/{model}/{task}/networks/{table}.notes.tsv"),
+    log:
+        result("logs/predict_networks/{model}/{task}/{table}.log"),
+    benchmark:
+        result("benchmarks/predict_networks/{model}/{task}/{table}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: CONFIG.runtime.threads
+    resources:
+        mem_mb=16000,
+        runtime=240,
+        gpu=gpus,
+    params:
+        settings={},
+        code=script_digest("predict"),
+        content=content_of(prediction_files),
+    message:
+        f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL}"
     script:
         "../scripts/predict.py"

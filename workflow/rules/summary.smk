@@ -1,6 +1,6 @@
 """Put the answers of a dataset on one page, with links to its tables and figures.
 
-Inputs: `answers/`: `scores.json`, `intervals.tsv` of all models (without models of the first answers), `importance.tsv` of the tasks that are explained, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`, `inputs/table.biom`.
+Inputs: `answers/`: `scores.json`, `predictions.tsv` of all models (without models of the first answers), `importance.tsv` of the tasks that are explained, `predict/`, the lists of what was dropped, `benchmark/accuracy.tsv`, `figures/`, `inputs/table.biom`.
 Outputs: `summary.md`, `report.html`.
 """
 

@@ -164,7 +164,7 @@ def page_files(dataset):
     """Return the files that the page of a dataset shows, with what each is of, by their kind."""
     return {
         "scores": answers_of(dataset, ANSWER_SCORES),
-        "intervals": answers_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
+        "intervals": answers_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -180,7 +180,7 @@ def first_page_files(dataset):
     """Return the files that the page of first answers shows, as `page_files` does."""
     return {
         "scores": first_of(dataset, ANSWER_SCORES),
-        "intervals": first_of(dataset, "answers/{task}/{answer}/intervals.tsv"),
+        "intervals": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
         "figures": first_figures_of(dataset),
     }
 
@@ -216,3 +216,54 @@ def everything_of(dataset):
         *exports_of(dataset),
         result("summary.md", dataset=dataset),
     ]
+
+
+def is_news(path):
+    """Return whether this run wrote a result."""
+    return path.is_file() and path.stat().st_mtime >= STARTED
+
+
+def say_closing(is_told):
+    """Print what a run ends with: the answers of each page that `is_told` accepts by its path."""
+    for dataset in CONFIG.datasets:
+        scores_of_page = {
+            "report.html": answers_of(dataset, ANSWER_SCORES),
+            "first.html": first_of(dataset, ANSWER_SCORES),
+        }
+        pages = [Path(result(name, dataset=dataset)) for name in scores_of_page]
+        told = [page for page in pages if is_told(page)]
+        if told:
+            # Not above: it takes a second, and the file is parsed again in every job.
+            from aam.stages.summary import closing_summary
+
+            closing = closing_summary(
+                told[0],
+                [*map(Path, scores_of_page[told[0].name])],
+                notes=[*map(Path, notes_of(dataset))],
+                left_over=list(result_paths.left_over_answers(CONFIG, dataset)),
+                older=list(result_paths.older_answers(CONFIG, dataset)),
+            )
+            print(f"\n{closing}")
+        # Of what earlier runs predicted only that is named which the page shows.
+        is_shown = any(page.name == "report.html" for page in told)
+        predicted = [
+            path
+            for path in map(Path, predictions_of(dataset))
+            if (is_shown and path.is_file()) or is_news(path)
+        ]
+        if predicted:
+            from aam.stages.summary import closing_predictions
+
+            for line in closing_predictions(predicted):
+                print(line)
+
+
+def say_closing_of_nothing():
+    """Print the answers of the pages that were asked for, where all of them are there already."""
+    dag = workflow.dag
+    # There is a scheduler once all jobs are known and the results are no other run's.
+    was_ready = workflow.scheduler is not None
+    if not was_ready or workflow.dryrun or workflow.touch or len(dag):
+        return
+    made = {Path(str(path)) for job in dag.jobs for path in job.output}
+    say_closing(lambda page: page in made and page.is_file())

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,14 @@ MANY_LABELS = 1000
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
 ACTIVE = 2
 """Tasks of a new configuration that are not comments, where no columns are named."""
+_NAMES_OF_TABLES = frozenset(
+    "table tables feature features otu otus asv asvs sequence seqs seqtab nochim count counts "
+    "abundance abundances biom data dataset input inputs raw new all final merged filtered "
+    "rarefied exported export results output reads rep deblur dada denoised unfiltered frequency "
+    "matrix shared genus species family level download downloads desktop documents home users tmp "
+    "work projects project study studies metadata qiime public temp".split()
+)
+"""Words of files and folders that say nothing of a study; nor do words of two letters or digits."""
 LONGEST_NAME = 90
 """Characters that a task takes of the name of its column: a number behind them still has room."""
 
@@ -103,6 +112,24 @@ def plain_name(name: str, otherwise: str) -> str:
     """
     letters = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_-")
     return letters[:LONGEST_NAME] or otherwise
+
+
+def propose_name(table: Path, otherwise: str) -> str:
+    """Return what a study is called: after the file of its table, or the folder of it.
+
+    Parameters
+    ----------
+    table
+        Path of the table, as the user gave it.
+    otherwise
+        What is returned where these say only that there is a table, as `data/table.qza` does.
+    """
+    for part in reversed(table.parts):
+        name = part.partition(".")[0]
+        words = re.findall(r"[a-z]+|\d+", name.casefold())
+        if any(word not in _NAMES_OF_TABLES and len(word) > 2 for word in words):
+            return plain_name(name, otherwise)
+    return otherwise
 
 
 def propose_configuration(

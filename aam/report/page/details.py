@@ -184,9 +184,9 @@ def _label_learner(answer: Answer, name: str) -> str:
 def _describe_difference(kind: str, comparison: Comparison) -> str:
     """Return a difference of headline scores, and in which direction it points, if in any."""
     difference = comparison.difference
-    p = comparison.corrected_t_p
+    p = comparison.p
     if p is None:
-        return f"{difference:+.3g} (no test is possible with these folds)"
+        return f"{difference:+.3g} (no test is possible)"
     word = name_difference(kind, difference, p) or "could be chance"
     return f"{difference:+.3g} ({word}, {format_p_value(p)})"
 

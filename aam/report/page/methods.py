@@ -28,7 +28,8 @@ REFERENCES = {
     "2011;12:2825.",
     "super_learner": "van der Laan MJ, Polley EC, Hubbard AE. Super learner. Stat Appl Genet Mol "
     "Biol 2007;6:25.",
-    "t_test": "Nadeau C, Bengio Y. Inference for the generalization error. Mach Learn 2003;52:239.",
+    "dependence": "Bengio Y, Grandvalet Y. No unbiased estimator of the variance of K-fold "
+    "cross-validation. J Mach Learn Res 2004;5:1089.",
     "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat "
     "1979;6:65.",
     "conformal": "Vovk V. Cross-conformal predictors. Ann Math Artif Intell 2015;74:9.",
@@ -229,21 +230,19 @@ def _describe_statistics(
 ) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
     kinds = {answer.kind for answer in answers}
+    units = _name_units([answer.target.structure.independent for answer in answers])
     corrected = ""
     if len(answers) > 1:
         corrected = f" and, for differences to guessing, over the {len(answers)} tests of this page"
     yield (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
-        "training median for numbers) and to baselines were tested by the corrected resampled "
-        "t-test over folds [t_test]. Holm's correction [holm] was applied over the baselines of a "
+        f"training median for numbers) and to baselines were tested by t-tests over {units}, with "
+        "twice the variance of independent predictions, because the training sets of folds overlap "
+        "[dependence]. Holm's correction [holm] was applied over the baselines of a "
         f"task{corrected}."
     )
-    with_interval = []
-    for answer in answers:
-        if any(method.interval is not None for method in answer.target.methods):
-            with_interval.append(answer.target.structure.independent)
-    if with_interval:
-        yield _describe_score_intervals(with_interval)
+    if any(method.interval is not None for one in answers for method in one.target.methods):
+        yield "The 95 % intervals of scores are those of the same test."
     names = ["intervals"] if "regression" in kinds else []
     names += ["sets"] if kinds != {"regression"} else []
     yield (
@@ -264,17 +263,13 @@ def _describe_statistics(
         )
 
 
-def _describe_score_intervals(is_independent: Sequence[bool]) -> str:
-    """Say what the intervals of scores are draws of; a value per task."""
-    units = "samples, or of whole groups in tasks whose samples belong together"
+def _name_units(is_independent: Sequence[bool]) -> str:
+    """Return what tests count: samples, or groups of them; a value per task."""
     if all(is_independent):
-        units = "samples"
-    elif not any(is_independent):
-        units = "whole groups of samples"
-    return (
-        "Intervals of scores are 95 % t intervals with bootstrap standard errors, from draws of "
-        f"{units}."
-    )
+        return "samples"
+    if not any(is_independent):
+        return "whole groups of samples"
+    return "samples, or over whole groups in tasks whose samples belong together"
 
 
 def _is_explained(answer: Answer, settings: Mapping[str, PageTask]) -> bool:

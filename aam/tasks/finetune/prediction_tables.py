@@ -93,7 +93,7 @@ def predictions_for_scores(setup: FinetuneSetup, mixed: MixedRecipes) -> pd.Data
 
 
 def prediction_table(setup: FinetuneSetup, outputs: Outputs) -> pd.DataFrame:
-    """Return the columns of `predictions.tsv`.
+    """Return the columns of `networks.tsv`.
 
     Parameters
     ----------

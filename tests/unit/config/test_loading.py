@@ -313,9 +313,7 @@ def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)
     assert config.models == {}
-    assert list(result_paths.predictions(config, "age")) == [
-        "predict/first/{task}/super_learner/{table}.tsv"
-    ]
+    assert list(result_paths.predictions(config, "age")) == ["predict/first/{task}/{table}.tsv"]
     raw["tasks"]["age"]["baselines"] = []
     assert_one_line(raw, "configuration key predictions.new.tasks: got age, without baselines")
     assert len(result_paths.predictions(load({**raw, "models": {"base": {}}}), "age")) == 1

@@ -101,18 +101,18 @@ ASKED = load(
         ("answers/elsewhere", False),
         ("folds/age.members.tsv", True),
         ("folds/years.tsv", False),
-        ("baselines/years/predictions.tsv", False),
+        ("baselines/years/by_baseline.tsv", False),
         ("pretrain/base/model", True),
         ("pretrain/large/model", False),
-        ("answers/age/base/intervals.tsv", True),
-        ("answers/age/large/intervals.tsv", False),
+        ("answers/age/base/predictions.tsv", True),
+        ("answers/age/large/predictions.tsv", False),
         ("finetune/large/age", False),
         ("predict/base/age/new.tsv", True),
-        ("predict/base/age/super_learner/new.probabilities.qza", True),
+        ("predict/base/age/networks/new.probabilities.qza", True),
         ("predict/base/age/old.tsv", False),
-        ("predict/base/age/super_learner/old.tsv", False),
+        ("predict/base/age/networks/old.tsv", False),
         ("predict/base/years/new.tsv", False),
-        ("predict/first/age/super_learner/new.tsv", False),
+        ("predict/first/age/new.tsv", False),
         ("figures/answers/age/base/predictions.svg", True),
         ("figures/answers/years/base/predictions.svg", False),
     ],
@@ -129,7 +129,15 @@ def test_answers_that_are_left_over_are_listed(folder):
     assert list(left_over_answers(ASKED, "mine")) == left_over
 
 
-def test_scores_of_an_older_version_are_listed(folder):
-    for name in ("first/age", "finetune/base/age", "pretrain/base"):
-        write_text(folder / "results" / "mine" / name / "metrics.json", "{}")
-    assert list(older_answers(ASKED, "mine")) == ["finetune/base/age", "first/age"]
+def test_results_of_an_older_version_are_listed(folder):
+    older = [
+        "answers/age/base/intervals.tsv",
+        "baselines/age/predictions.tsv",
+        "finetune/base/age/metrics.json",
+        "finetune/base/age/predictions.tsv",
+        "first/age/metrics.json",
+    ]
+    current = ["answers/age/base/predictions.tsv", "baselines/age/by_baseline.tsv"]
+    for name in [*older, *current, "predict/base/age/super_learner/new.tsv"]:
+        write_text(folder / "results" / "mine" / name, "")
+    assert list(older_answers(ASKED, "mine")) == [*older, "predict/base/age/super_learner"]

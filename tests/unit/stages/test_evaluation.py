@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from stage_calls import as_outputs
-from task_reports import changed, comparison, method_of, target_of, task_of
+from task_reports import GUESSING, changed, comparison, method_of, target_of, task_of
 
 from aam.config.figures import PLOTS
 from aam.config.settings.page import PageSettings
@@ -146,7 +146,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "base",
         "network",
         metadata,
-        interval=(0.875, 1.25),
+        guessing=GUESSING.model_copy(update={"interval": (0.875, 1.25)}),
         comparisons={"random_forest": against},
     )
     other = method_of("regression", table.assign(predicted=observed + 4), "median", labels=metadata)
@@ -159,8 +159,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         site,
         "base",
         "network",
-        interval=(0.875, 1.25),
-        guessing=Guessing(score=0.5, difference=-0.01, corrected_t_p=0.4),
+        guessing=Guessing(score=0.5, difference=-0.01, p=0.4, interval=(0.875, 1.25)),
         comparisons={"knn_unifrac": against.model_copy(update={"holm_p": 0.5})},
     )
     neighbours = method_of("classification", site, "knn_unifrac")
@@ -169,7 +168,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for report, predictions in ((age, own), (of_site, site)):
         answer = root / "answers" / report.task / "base"
         report.write(answer / "scores.json")
-        predictions.to_csv(answer / "intervals.tsv", sep="\t", index=False)
+        predictions.to_csv(answer / "predictions.tsv", sep="\t", index=False)
         folder = root / "finetune" / "base" / report.task
         folder.mkdir(parents=True)
         asvs = pd.DataFrame({"feature-id": ["<b>", "NA"], "importance": [0.25, 0.125]})
@@ -259,7 +258,7 @@ def summed_up(
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / f"{page}.html", "summary": results / "summary.md"}
-    files.setdefault("intervals", of_answers(path.with_name("intervals.tsv") for path in scores))
+    files.setdefault("intervals", of_answers(path.with_name("predictions.tsv") for path in scores))
     files.setdefault("importance", importance_of(results, scores))
     files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
     summary.write_summary(
@@ -276,7 +275,7 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
     files = {
         "figures/answers/age/base/predictions.svg": '<svg viewBox="0 0 72 72">mark</svg>',
         "predict/base/age/new.tsv": f"{header}NA\t5\t0.75\t0.9\tid\nq\t4\t0.25\t1\t\n",
-        "predict/base/age/super_learner/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
+        "predict/base/age/networks/new.tsv": f"{header}NA\t6\t0.5\t0.9\tid\nq\t4\t0.5\t1\t\n",
         "inputs/dropped.tsv": "what\tid\twhy\nsample\tq\tno reads\nfeature\tz\tno reads\n",
         "rarefied/view0.dropped.tsv": "sample-id\treads\tdepth\nu\t7\t1000\nw\t9\t1000\n",
     }
@@ -298,13 +297,14 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         dropped=dropped,
     )
     for words in (
-        "Works: a column is off by 1.0 on average (95 % interval 0.9 to 1.2); guessing: 6.0. "
-        "Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this page). "
-        "Better than the best baseline, random forest (2.5; p = 0.025).",
+        "Works: a column is off by 1.0 on average with AAM (95 % interval 0.9 to 1.2); guessing: "
+        "6.0. Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this "
+        "page). Better than the best baseline, random forest (2.5; p = 0.025).",
         "Does not work: a column is predicted right in 50.0 % of the samples of a class, averaged "
-        "over the classes (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The difference to "
-        "guessing could be chance (p = 0.4, also when corrected for the 2 tests of this page). "
-        "The difference to the best baseline, kNN on UniFrac (75.0 %), could be chance (p = 0.5).",
+        "over the classes, with AAM (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The "
+        "difference to guessing could be chance (p = 0.4, also when corrected for the 2 tests of "
+        "this page). The difference to the best baseline, kNN on UniFrac (75.0 %), could be "
+        "chance (p = 0.5).",
         "Only 4 groups (values of host): with other groups the score could be clearly different.",
         "of 3 samples that it was not trained on agree",
         "Pearson r 0.910",
@@ -408,10 +408,10 @@ def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
 
 def test_names_of_classes_that_look_like_numbers_stay_as_they_are(results):
     site = results / "answers/site/base"
-    table = pd.read_csv(site / "intervals.tsv", sep="\t", dtype=str)
+    table = pd.read_csv(site / "predictions.tsv", sep="\t", dtype=str)
     for column in ("observed", "predicted"):
         table[column] = table[column].map({"a": "01", "b": "02"})
-    table.to_csv(site / "intervals.tsv", sep="\t", index=False)
+    table.to_csv(site / "predictions.tsv", sep="\t", index=False)
     page, _ = summed_up(results, scores=[site / "scores.json"])
     assert "<td>01</td>" in page
     assert "<td>02</td>" in page
@@ -436,7 +436,7 @@ def test_a_model_of_few_labels_says_that_its_baselines_had_all(results, labels, 
     assert f"AAM was trained on {said} of the labels; the baselines on all." in page
 
 
-def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(results):
+def test_a_run_ends_with_every_task_of_the_page_and_names_what_is_left_over(results):
     scores = [results / "answers" / name / "base" / "scores.json" for name in ("site", "age")]
     # What an earlier configuration called a task.
     shutil.copytree(scores[1].parent, results / "answers" / "years" / "base")
@@ -451,8 +451,10 @@ def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(resul
         older=["first/age"],
     ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
+    assert "50.0 % of the samples of a class" in lines[0]
+    assert lines[1].startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     assert lines[2] == "Light: caution. No metadata for 'S01'."
-    assert "all 2 tasks" in lines[3]
+    assert "report.html" in lines[3]
     assert "answers/years/base" in lines[4]
     assert "older version" in lines[5]
     assert "first/age" in lines[5]
@@ -461,6 +463,9 @@ def test_a_run_ends_with_the_tasks_of_the_page_and_names_what_is_left_over(resul
     assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
     said = summary.closing_summary(results / "report.html", [], left_over=left_over)
     assert "Works" not in said
+    several = summary.closing_summary(results / "report.html", scores * 8).splitlines()
+    assert len(several) == 12, "ten of sixteen answers, the others in one line, the page"
+    assert re.search(r"does not work \(3\), doubtful \(3\)$", several[10])
 
 
 def test_decisions_stand_on_both_pages_and_the_serious_ones_are_lights(results):
@@ -485,7 +490,7 @@ def test_without_models_the_answers_are_the_first_ones(results):
     first = results / "answers" / "age" / "first"
     target = target.model_copy(update={"methods": methods, "leading": SUPER_LEARNER})
     task_of("regression", "age", target, answer="first").write(first / "scores.json")
-    shutil.copy(results / "answers/age/base/intervals.tsv", first)
+    shutil.copy(results / "answers/age/base/predictions.tsv", first)
     for folder in ("finetune", "pretrain"):
         shutil.rmtree(results / folder)
     closing = summary.closing_summary(results / "first.html", [first / "scores.json"])
