@@ -446,6 +446,8 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         **fitted,
         folds=files["folds"],
         metadata=files["metadata"],
+        table=files["table"],
+        rarefied=files["view"],
         settings=slices.score(config, "t", FIRST),
         scores_out=files["scores"],
         intervals_out=files["intervals"],

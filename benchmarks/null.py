@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aam.config.baselines import CONSTANTS
 from aam.config.settings.tasks import SampleGroups, ScoreSettings, TrainingFacts
 from aam.evaluate.task_report import TaskReport
-from aam.evaluate.task_scores import Networks, report_task
+from aam.evaluate.task_scores import Networks, Samples, report_task
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.util.atomic import write_tsv
@@ -134,8 +134,7 @@ def claims(task: Problem) -> dict[str, Any]:
         networks=networks,
         baselines=predictions[~is_model],
         nested_baselines=nested[~is_nested],
-        group=pd.Series(task.group, names),
-        metadata=pd.DataFrame(index=names),
+        samples=Samples(group=pd.Series(task.group, names), metadata=pd.DataFrame(index=names)),
     )
     return claims_of(report)
 

@@ -16,6 +16,7 @@ from aam.evaluate.task_report import (
     MethodReport,
     Mixing,
     Recipe,
+    Rival,
     Structure,
     TargetReport,
     TaskReport,
@@ -57,6 +58,12 @@ def guessing(
 def changed_interval(against: Guessing, interval: tuple[float, float] | None) -> Guessing:
     """Return a comparison with guessing that has another interval."""
     return against.model_copy(update={"interval": interval})
+
+
+def rival(name: str, *, left: Any = "nothing", **changes: Any) -> Rival:
+    """Return a technical column that predicts a target exactly, and what it leaves of the score."""
+    given = {"role": "technical", "score": 1.0, "guessing": 0.2, "exactness": "exactly", "p": 0.001}
+    return Rival(**{"name": name, "within": None, "left": left, **given, **changes})
 
 
 def regression(**changes: Any) -> TaskReport:
@@ -136,7 +143,6 @@ def report_of(
         column=column,
         structure=changed(groups, **structure),
         far_values=None,
-        confounders=(),
         methods=tuple(methods),
         leading=SUPER_LEARNER if super_learner is not None else methods[0].name,
         coverage=changed(covered, **coverage),

@@ -83,7 +83,6 @@ def target_of(
         column=column,
         structure=STRUCTURE,
         far_values=None,
-        confounders=(),
         methods=tuple(methods),
         leading=methods[0].name,
         coverage=report_coverage(cross_intervals(predictions)),

@@ -9,7 +9,7 @@ import pandas as pd
 
 from aam.config.baselines import CONSTANTS
 from aam.config.settings.tasks import SampleGroups, ScoreSettings
-from aam.data.confounding import confounders
+from aam.data.confounding import Number, Observed, list_rivals
 from aam.data.folds import units_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import (
@@ -21,6 +21,7 @@ from aam.data.predictions import (
     by_baseline,
     by_target,
 )
+from aam.data.table import FeatureTable
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.far_values import find_far_values
 from aam.evaluate.method_scores import (
@@ -30,16 +31,19 @@ from aam.evaluate.method_scores import (
     score_folds,
     score_with_calibration,
 )
+from aam.evaluate.other_groups import try_other_groups
+from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
 from aam.evaluate.task_report import (
     Chosen,
     Comparison,
-    Confounder,
     Draws,
     MethodReport,
     Mixing,
     NetworkTraining,
+    OtherGroups,
     Recipe,
+    Rival,
     Role,
     Structure,
     TargetReport,
@@ -68,6 +72,21 @@ INTERVALS = (
 
 
 @dataclass(frozen=True, eq=False)
+class Samples:
+    """What is known of the samples beside their targets."""
+
+    group: pd.Series
+    """Group of each sample of the folds, by sample ID."""
+    metadata: pd.DataFrame
+    """Text of all samples."""
+    reads: pd.Series | None = None
+    """Reads before rarefaction, by sample ID; None: they are not known."""
+    rarefied: FeatureTable | None = None
+    """Rarefied reads, with all samples of the folds; None: they are not known, and neither richness
+    nor other groups are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
 class Networks:
     """What the networks of a model predict for a task: the tables of `aam.stages.finetune`."""
 
@@ -84,8 +103,7 @@ def report_task(
     networks: Networks | None,
     baselines: pd.DataFrame,
     nested_baselines: pd.DataFrame,
-    group: pd.Series,
-    metadata: pd.DataFrame,
+    samples: Samples,
     provenance: Mapping[str, str] = {},
 ) -> tuple[TaskReport, pd.DataFrame]:
     """Score all methods of a task, and mix them.
@@ -98,10 +116,8 @@ def report_task(
         None: baselines alone answer.
     baselines, nested_baselines
         What `aam.stages.baselines` writes: predictions and nested ones.
-    group
-        Group of each sample of the folds, by sample ID.
-    metadata
-        That of all samples.
+    samples
+        Groups, metadata and reads.
     provenance
         Where the scores come from (`aam.util.digests`).
 
@@ -128,8 +144,7 @@ def report_task(
             network=network_of.get(target),
             baselines={name: part[target] for name, part in tables.items()},
             learners=learners.get(target, {}),
-            group=group,
-            metadata=metadata,
+            samples=samples,
         )
         targets.append(target_report)
         parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
@@ -204,8 +219,7 @@ def _report_target(
     network: _Network | None,
     baselines: Mapping[str, pd.DataFrame],
     learners: Mapping[str, Learner],
-    group: pd.Series,
-    metadata: pd.DataFrame,
+    samples: Samples,
 ) -> tuple[TargetReport, pd.DataFrame]:
     """Score all methods on one target.
 
@@ -221,7 +235,7 @@ def _report_target(
         Predictions of every baseline by its name.
     learners
         Those that a super learner mixes, with their nested predictions.
-    group, metadata
+    samples
         See `report_task`.
 
     Returns
@@ -232,12 +246,13 @@ def _report_target(
         Predictions of the leading method with intervals or sets.
     """
     tables = [*baselines.values()] if network is None else [network.learner.predictions]
-    samples = _scored(tables[0])
+    scored = _scored(tables[0])
+    group = samples.group
     scoring = _Scoring(
         kind=task.kind,
-        labels={name: metadata_column(metadata, name) for name in task.report_by},
+        labels={name: metadata_column(samples.metadata, name) for name in task.report_by},
         group=group,
-        structure=_describe_structure(group.loc[samples["sample-id"]], task.structure),
+        structure=_describe_structure(group.loc[scored["sample-id"]], task.structure),
         rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
         classes=() if task.classes is None else tuple(task.classes),
     )
@@ -248,11 +263,13 @@ def _report_target(
     if task.kind == "regression":
         observed = tables[0].set_index("sample-id")["observed"]
         far_values = find_far_values(pd.to_numeric(observed))
+    rivals, other_groups = _look_for_flattery(task, _scored(leading.predictions), samples)
     report = TargetReport(
         column=column,
         structure=scoring.structure,
         far_values=far_values,
-        confounders=_find_confounders(task, samples, metadata, group),
+        rivals=rivals,
+        other_groups=other_groups,
         methods=tuple(method.report for method in methods),
         leading=leading.report.name,
         coverage=report_coverage(intervals),
@@ -428,20 +445,56 @@ def _score_draws(kind: str, predictions: pd.DataFrame) -> Draws | None:
     )
 
 
-def _find_confounders(
-    task: ScoreSettings, samples: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
-) -> tuple[Confounder, ...]:
-    """Return the metadata columns that predict a target among the scored samples."""
-    target = samples.set_index("sample-id")["observed"]
-    found = confounders(
-        pd.to_numeric(target) if task.kind == "regression" else target,
-        metadata.loc[target.index],
+def _look_for_flattery(
+    task: ScoreSettings, predictions: pd.DataFrame, samples: Samples
+) -> tuple[tuple[Rival, ...], tuple[OtherGroups, ...]]:
+    """Return what may have been learned in the place of a target, and who may be in several folds.
+
+    Parameters
+    ----------
+    task
+        What is predicted.
+    predictions
+        Those of the leading method for the scored samples.
+    samples
+        See `report_task`.
+    """
+    ids = predictions["sample-id"]
+    observed = Observed.of(
+        predictions.set_index("sample-id")["observed"],
         kind=task.kind,
-        exclude=task.columns,
-        seed=seed_of("confounders", task.dataset, task.task),
-        groups=group.loc[target.index],
+        fold=predictions["fold"].to_numpy(),
+        units=units_of(samples.group.loc[ids]).to_numpy(),
     )
-    return tuple(Confounder(**one) for one in found)
+    metadata = samples.metadata.loc[ids]
+    # Selecting rows may lose the attributes, which hold the types that the file declares.
+    metadata.attrs = dict(samples.metadata.attrs)
+    numbers: dict[Number, pd.Series] = {}
+    if samples.reads is not None:
+        numbers["reads"] = samples.reads.loc[ids]
+    table = None
+    if samples.rarefied is not None:
+        rows = pd.Index(samples.rarefied.sample_ids).get_indexer(pd.Index(ids))
+        # Not `select_samples`, which would drop the ASVs of other samples.
+        table = samples.rarefied.counts[rows]
+        numbers["richness"] = pd.Series(np.diff(table.indptr), index=pd.Index(ids))
+    rivals = measure_rivals(
+        observed,
+        predictions,
+        list_rivals(metadata, targets=task.columns, numbers=numbers),
+        seed=seed_of("confounders", task.dataset, task.task),
+    )
+    exclude = [*task.columns, *([task.structure.column] if task.structure.column else [])]
+    if table is None:
+        return rivals, ()
+    other_groups = try_other_groups(
+        observed,
+        table,
+        metadata,
+        exclude=exclude,
+        seed=seed_of("other_groups", task.dataset, task.task),
+    )
+    return rivals, other_groups
 
 
 def _shown_columns(intervals: pd.DataFrame) -> list[str]:

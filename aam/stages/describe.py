@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import pandas as pd
+
 from aam.config import slices
 from aam.config.configuration import Config
 from aam.config.settings.describe import DescribeSettings
@@ -127,6 +129,7 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
+    reads = pd.Series(study.table.reads, index=pd.Index(study.table.sample_ids))
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes
         for name, task in plan.tasks.items():
@@ -139,7 +142,7 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
             folds = len({*fold.tolist()} - {TEST})
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
-            lines += task_sentences(name, task, wanted, values, groups)
+            lines += task_sentences(name, task, wanted, values, fold, groups, reads)
         for name, files in plan.predictions.items():
             lines.append(_describe_predicted(name, files, study, plan))
     lines += decision_lines(notes)

@@ -112,6 +112,8 @@ rule score:
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         metadata=result("inputs/metadata.parquet"),
+        table=result("inputs/table.biom"),
+        rarefied=result("rarefied/view0.biom"),
     output:
         scores=result("answers/{task}/{answer}/scores.json"),
         intervals=result("answers/{task}/{answer}/predictions.tsv"),

@@ -64,6 +64,7 @@ class ReadCounts:
 def import_counts(
     table: Path | FeatureTable,
     sequences: Path | None = None,
+    metadata: Path | None = None,
     values: Values | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
@@ -77,6 +78,9 @@ def import_counts(
         of the table has them, or there are none.
     values
         What the numbers of the table are; None: it is recognized.
+    metadata
+        File of the metadata, whose sample IDs tell which axis of the table holds the samples where
+        no sequences do.
 
     Raises
     ------
@@ -90,7 +94,7 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given, values=values)
+        file = read_table_file(table, sequences=given, metadata=metadata, values=values)
     kept, empty = without_empty(file.table)
     if not _have_sequences(kept, given, file.sequences):
         return _without_sequences(file, kept, empty, where)

@@ -15,7 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config.settings.tasks import FoldsSettings
-from aam.data.confounding import predictive_columns
+from aam.data.confounding import (
+    Observed,
+    RivalScore,
+    list_others,
+    list_rivals,
+    measure_alone,
+)
+from aam.data.folds import TEST, units_of
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
 from aam.data.importing.table import NO_AMOUNTS, NO_READS
@@ -31,6 +38,8 @@ from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
 from aam.util.notes import Note, collect_notes
 
+CHANCE_OF_OTHERS = 0.01
+"""Corrected p-value from which on a column that is no rival predicts a target by chance."""
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 
 
@@ -89,7 +98,7 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences, values)
+            counts = import_counts(table, sequences, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -313,9 +322,11 @@ def task_sentences(
     task: FoldsSettings,
     metadata: pd.DataFrame,
     values: pd.DataFrame,
+    fold: NDArray[np.int64],
     groups: Sequence[str] | None,
+    reads: pd.Series,
 ) -> Iterator[str]:
-    """Yield sentences on what may flatter the scores of a task: groups, and predictive columns.
+    """Yield sentences on what may flatter the scores of a task: groups, and what else says it.
 
     Parameters
     ----------
@@ -325,9 +336,11 @@ def task_sentences(
         What the task predicts, and how its samples are divided.
     metadata
         That of all samples that the task wants.
-    values, groups
-        Targets and groups of the labelled samples, as `aam.data.splits.divide_labelled` returns
-        them.
+    values, fold, groups
+        Targets, folds and groups of the labelled samples, as `aam.data.splits.divide_labelled`
+        returns them.
+    reads
+        Reads of the samples before rarefaction, by sample ID.
     """
     settings = task.folds
     if groups is None and settings.groups is None:
@@ -335,39 +348,58 @@ def task_sentences(
             f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
             "to a column, or to false where every sample is of another person, animal or site."
         )
-    group = None if groups is None else pd.Series(groups, index=values.index)
-    nearly = "nearly exactly" if task.kind == "regression" else "for nearly every sample"
+    is_scored = fold != TEST
+    scored = values[is_scored]
+    group = pd.Series("" if groups is None else groups, index=values.index)[is_scored]
+    rows = metadata.loc[scored.index]
+    # Selecting rows may lose the attributes, which hold the types that the file declares.
+    rows.attrs = dict(metadata.attrs)
+    rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
+    others = list_others(rows, targets=task.columns)
     for target in task.columns:
-        predictive = predictive_columns(
-            values[target],
-            metadata,
+        observed = Observed.of(
+            scored[target],
             kind=task.kind,
-            exclude=task.columns,
-            seed=settings.seed,
-            groups=group,
+            fold=fold[is_scored],
+            units=units_of(group).to_numpy(),
         )
         what = f"'{target}'" if len(task.columns) > 1 else "the target"
-        others = []
-        for entry in predictive:
-            column = entry["column"]
-            if is_technical(column):
-                how = "exactly"
-                if entry["kind"] != "exact":
-                    how = f"{nearly} ({entry['score']:.0%})"
+        for rival in measure_alone(observed, rivals, seed=settings.seed):
+            yield from _describe_rival(name, what, rival, is_number=observed.is_number)
+        named = []
+        for other in measure_alone(observed, others, seed=settings.seed):
+            if other.exactness is None or other.p >= CHANCE_OF_OTHERS:
+                continue
+            if names_units(other.name) and groups is None:
                 yield (
-                    f"Task {name}: `{column}` predicts {what} {how}, without any reads. A model "
-                    f"may learn `{column}` instead, and no score can tell the two apart."
-                )
-            elif names_units(column) and groups is None:
-                yield (
-                    f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
-                    "or the scores will be too good."
+                    f"Task {name}: samples of one `{other.name}` share {what}. Set "
+                    f"`groups: {other.name}`, or the scores will be too good."
                 )
             else:
-                others.append(column)
-        if others:
+                named.append(other.name)
+        if named:
             yield (
-                f"Task {name}: other columns predict {what} exactly or {nearly}, without any "
-                f"reads: {first_few(others)}. Are they other names of it, or what follows from "
-                "it? If not, a model may learn them instead."
+                f"Task {name}: other columns predict {what} exactly or nearly, without any reads: "
+                f"{first_few(named)}. Are they other names of it, or what follows from it? If not, "
+                "a model may learn them instead."
             )
+
+
+def _describe_rival(name: str, what: str, rival: RivalScore, *, is_number: bool) -> Iterator[str]:
+    """Yield what a column, or the number of reads, says of a target without any ASV."""
+    subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
+    if is_number:
+        score = f"is off by {rival.score:.3g} on average, guessing by {rival.guessing:.3g}"
+    else:
+        score = f"is right in {rival.score:.0%}, guessing in {rival.guessing:.0%}"
+    if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
+        how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
+        yield (
+            f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn it "
+            "instead, and hardly any score can tell the two apart."
+        )
+    elif rival.predicts:
+        yield (
+            f"Task {name}: {subject} alone predicts {what} better than guessing ({score}). The "
+            "page says what is left of the scores within its values."
+        )

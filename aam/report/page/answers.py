@@ -221,7 +221,7 @@ def is_stopped(kind: str, target: TargetReport) -> bool:
     guess = target.best.guessing
     # The correction only decides between "works" and "doubtful", so that any value serves here.
     outcome = judge(kind, guess, corrected_p=guess.p)
-    return outcome == "does not work" or bool(target.confounders)
+    return outcome == "does not work" or bool(target.confounders or target.leaks)
 
 
 def name_difference(kind: str, difference: float, p: float | None) -> str | None:
@@ -257,8 +257,11 @@ def write_brief_answer(answer: Answer) -> str:
     """
     outcome = answer.verdict.outcome
     # A score that another column explains shows nothing, however good it is.
-    is_confounded = bool(answer.target.confounders) and outcome != "does not work"
-    opening = "Confounded" if is_confounded else outcome.capitalize()
+    opening = outcome.capitalize()
+    if outcome != "does not work" and answer.target.leaks:
+        opening = "Flattered"
+    elif outcome != "does not work" and answer.target.confounders:
+        opening = "Confounded"
     return f"{opening}: {_describe_score(answer)}"
 
 

@@ -8,9 +8,17 @@ from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.scores import is_better
-from aam.evaluate.task_report import CalibratedScores, FarValues
-from aam.report.labels import format_percent, format_score, shorten, to_words
+from aam.evaluate.task_report import CalibratedScores, FarValues, OtherGroups, Rival, WithinLevels
+from aam.report.labels import (
+    format_amount,
+    format_p_value,
+    format_percent,
+    format_score,
+    shorten,
+    to_words,
+)
 from aam.report.page.answers import (
+    CHANCE,
     Answer,
     Outcome,
     mention_correction,
@@ -39,6 +47,8 @@ MANY_DROPPED = 0.1
 """Share of the samples, lost by rarefaction, from which on there is a caution."""
 WEAK_ENCODER = 0.8
 """Correlation of held-out distances below which an encoder has learned little."""
+MOST_RIVALS = 3
+"""Rivals that sentences name with their figures; the table of rivals has all."""
 UNSEEN_READS = 0.2
 """Mean share of reads of ASVs never seen in training, from which on a prediction is doubtful."""
 
@@ -62,7 +72,7 @@ def list_cautions(answer: Answer) -> list[Caution]:
     answer
         One of `aam.report.page.answers.list_answers`.
     """
-    stops = [Caution("stop", text) for text in _name_confounders(answer)]
+    stops = [Caution("stop", text) for text in _name_stops(answer)]
     light = LIGHTS[answer.verdict.outcome]
     # Green next to red would be read as permission.
     shown = [] if stops and light == "good" else [Caution(light, _explain(answer))]
@@ -226,25 +236,113 @@ def _explain(answer: Answer) -> str:
     return "Not better than guessing."
 
 
-def _name_confounders(answer: Answer) -> Iterator[str]:
-    """Name the columns that predict the target without any reads, the exact ones first."""
-    for kind, how in (("exact", "exactly"), ("nearly", "nearly exactly")):
-        columns = [one.column for one in answer.target.confounders if one.kind == kind]
-        if len(columns) == 1:
+def _name_stops(answer: Answer) -> Iterator[str]:
+    """Say why a score shows nothing: samples of one unit in several folds, or other explanations.
+
+    Rivals that predict exactly come first; those that leave nothing to compare are named together.
+    """
+    for leak in answer.target.leaks:
+        yield _describe_leak(answer, leak)
+    confounders = answer.target.confounders
+    for exactness, how in (("exactly", "exactly"), ("nearly", "nearly exactly")):
+        names = []
+        for rival in confounders:
+            if rival.exactness == exactness:
+                names.append(rival.name if rival.role != "reads" else _name_rival(rival))
+        several = len(names) > 1
+        if names:
+            start = f"{', '.join(names)} each predict" if several else f"{names[0]} predicts"
+            one = "one of those" if several else "that"
             yield (
-                f"The column {columns[0]} predicts {answer.what} {how}, without any reads: models "
-                "may have learned that column instead, and no score can show the difference."
+                f"{start} {answer.what} {how}, without any ASV: models may have learned {one} "
+                "instead, and no score can show the difference."
             )
-        elif columns:
-            yield (
-                f"The columns {', '.join(columns)} each predict {answer.what} {how}, without any "
-                "reads: models may have learned one of those instead, and no score can show the "
-                "difference."
-            )
+    others = [rival for rival in confounders if rival.exactness is None]
+    for rival in others[:MOST_RIVALS]:
+        assert rival.within is not None, "only then it is known that nothing is left"
+        yield (
+            f"{_describe_rival(answer, rival)} Within its values {answer.owner} "
+            f"{_describe_within(answer, rival.within)}: that is no better than guessing "
+            f"({format_p_value(rival.within.p)}), so models may have learned nothing else."
+        )
+    yield from _count_more(others)
+
+
+def _name_partial_rivals(answer: Answer) -> Iterator[str]:
+    """Say which rivals explain a part of a score."""
+    partial = [rival for rival in answer.target.rivals if rival.left == "less"]
+    for rival in partial[:MOST_RIVALS]:
+        described = _describe_rival(answer, rival)
+        within = rival.within
+        if within is None:
+            yield f"{described} Its values leave nothing that {answer.owner} could be asked for."
+            continue
+        sure = "better than guessing" if within.p < CHANCE else "which could be guessing"
+        yield (
+            f"{described} Within its values {answer.owner} {_describe_within(answer, within)}, "
+            f"{sure} ({format_p_value(within.p)})."
+        )
+    yield from _count_more(partial)
+
+
+def _count_more(rivals: Sequence[Rival]) -> Iterator[str]:
+    """Say how many rivals have no sentence of their own."""
+    more = rivals[MOST_RIVALS:]
+    if more:
+        names = first_names([_name_rival(rival) for rival in more])
+        yield f"The same holds for {names}: see the table of rivals."
+
+
+def _name_rival(rival: Rival) -> str:
+    if rival.role == "reads":
+        return "the number of reads"
+    return "the number of ASVs" if rival.role == "richness" else rival.name
+
+
+def _describe_rival(answer: Answer, rival: Rival) -> str:
+    """Say what a rival alone reaches."""
+    score = _format_error_or_share(answer, rival.score)
+    verb = "is off by" if answer.kind == "regression" else "is right in"
+    guess = _format_error_or_share(answer, rival.guessing)
+    subject = _name_rival(rival)
+    subject = subject[0].upper() + subject[1:] if rival.role in ("reads", "richness") else subject
+    before = " before rarefaction" if rival.role == "reads" else ""
+    whole = _format_error_or_share(answer, answer.score(answer.best))
+    return (
+        f"{subject}{before} alone says a part of {answer.what}: it {verb} {score} (guessing: "
+        f"{guess}; {answer.owner}: {whole})."
+    )
+
+
+def _describe_within(answer: Answer, within: WithinLevels) -> str:
+    """Say what the leading method reaches among samples that are alike in a rival."""
+    verb = "is off by" if answer.kind == "regression" else "is right in"
+    score = _format_error_or_share(answer, within.score)
+    guess = _format_error_or_share(answer, within.guessing)
+    return f"{verb} {score} (guessing: {guess})"
+
+
+def _describe_leak(answer: Answer, leak: OtherGroups) -> str:
+    """Say what a method loses where samples of one unit are kept together."""
+    verb = "are off by" if answer.kind == "regression" else "are right in"
+    return (
+        f"With {leak.column} as groups ({leak.groups}) nearest neighbours {verb} "
+        f"{_format_error_or_share(answer, leak.score)}, with the folds of this page "
+        f"{_format_error_or_share(answer, leak.with_own_folds)}: samples of one {leak.column} lie "
+        f"in several folds, and methods may recognize it. Set folds: {{groups: {leak.column}}} and "
+        "run again."
+    )
+
+
+def _format_error_or_share(answer: Answer, value: float) -> str:
+    if answer.kind != "regression":
+        return format_percent(value, 1)
+    return format_amount(value, answer.unit)
 
 
 def _name_limits(answer: Answer) -> Iterator[str]:
     """Say what limits the trust in a score, whatever the verdict is."""
+    yield from _name_partial_rivals(answer)
     rival = answer.rival
     if rival is not None:
         comparison = answer.best.comparisons[rival.name]

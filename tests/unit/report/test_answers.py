@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression
+from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression, rival
 
-from aam.evaluate.task_report import Confounder, FarValues, RankErrors, TaskReport
+from aam.evaluate.task_report import FarValues, RankErrors, TaskReport
 from aam.report.page.answers import is_stopped, judge, list_answers, write_answer
 from aam.report.page.cautions import (
     Caution,
@@ -211,9 +211,9 @@ GROUPS = {"groups": 7, "independent": False}
 SINGLE = {"column": None, "groups": None, "independent": True}
 
 
-PLATE = Confounder(column="plate", score=1.0, kind="exact")
-CENTER = Confounder(column="center", score=1.0, kind="exact")
-RUN = Confounder(column="run", score=0.97, kind="nearly")
+PLATE = rival("plate")
+CENTER = rival("center")
+RUN = rival("run", score=0.97, exactness="nearly")
 GOOD = [("good",)]
 
 
@@ -256,13 +256,13 @@ GOOD = [("good",)]
             [*GOOD, ("caution", "90 % prediction intervals of AAM", "80.0 %", "narrow")],
         ),
         ({"coverage": {"coverage": 0.99}}, GOOD),
-        ({"confounders": [PLATE]}, [("stop", "column plate", "host age exactly")]),
+        ({"rivals": [PLATE]}, [("stop", "plate", "host age exactly")]),
         (
-            {"confounders": [RUN, PLATE, CENTER]},
+            {"rivals": [RUN, PLATE, CENTER]},
             [("stop", "plate, center", "host age exactly"), ("stop", "run", "nearly exactly")],
         ),
         (
-            {"confounders": [PLATE], "networks": {"guessing": guessing(9.0, 1.0, 0.2)}},
+            {"rivals": [PLATE], "networks": {"guessing": guessing(9.0, 1.0, 0.2)}},
             [("stop", "plate"), ("stop", "Not better")],
         ),
     ],
@@ -287,12 +287,12 @@ def test_a_light_names_the_number_of_tests_that_it_was_corrected_for():
 
 
 def test_a_confounded_task_never_works():
-    report = classes(confounders=[PLATE])
+    report = classes(rivals=[PLATE])
     assert answer_of(report).startswith("Confounded: city")
     assert is_stopped(report.kind, report.targets[0])
     assert not any(caution.light == "good" for caution in lights(report))
     weak = {"guessing": guessing(0.2, 0.391, 0.9)}
-    fails = classes(confounders=[PLATE], networks=weak)
+    fails = classes(rivals=[PLATE], networks=weak)
     assert answer_of(fails).startswith("Does not work: ")
 
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
+from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 from aam.config.settings.tasks import ScoreSettings, TrainingFacts
 from aam.data.predictions import read_predictions, write_predictions
+from aam.data.table import FeatureTable, write_biom
 from aam.evaluate import task_scores
 from aam.evaluate.comparison import compare_with_guessing
 from aam.evaluate.task_report import Structure, TargetReport, TaskReport, accuracy_table
@@ -64,6 +66,12 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., TaskReport]:
         is_constant = baselines["baseline"].isin(["median", "majority"])
         nested_of(baselines[~is_constant]).to_parquet(files["nested_baselines"])
         folds.to_csv(files["folds"], sep="\t", index=False)
+        ids = folds["sample-id"].tolist()
+        for name, scale in {"table": 10, "rarefied": 1}.items():
+            counts = np.array([[1 + scale * int(number), int(number) % 3] for number in ids])
+            table = FeatureTable(ids, ["ACGT", "TTTT"], csr_array(counts.astype(np.int64)))
+            files[name] = tmp_path / name
+            write_biom(files[name], table, {})
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
@@ -206,24 +214,26 @@ def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
     assert target.structure == Structure(**settings, groups=len(folds), independent=True)
 
 
-def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
+def test_rivals_and_other_groups_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
     folds["group"] = "host" + (folds["fold"].astype(str))
     folds.loc[:3, "fold"] = -1
     own = predicted(folds, 1.0)
     asked = {}
 
-    def confounders(target, metadata, **more):
-        asked.update(more, target=target, metadata=metadata)
-        return [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    def measure_rivals(observed, predictions, rivals, *, seed):
+        asked.update(observed=observed, ids=predictions["sample-id"], rivals=rivals)
+        return ()
 
-    monkeypatch.setattr(task_scores, "confounders", confounders)
-    (found,) = only(scored(own, own.assign(baseline="median"))).confounders
-    assert (found.column, found.score, found.kind) == ("plate", 1.0, "exact")
-    known = folds[4:].set_index("sample-id")
-    assert asked["target"].to_dict() == known["observed"].to_dict()
-    assert asked["metadata"].index.tolist() == known.index.tolist()
-    assert asked["groups"].to_dict() == known["group"].to_dict()
-    assert (asked["kind"], asked["exclude"]) == ("regression", ["age"])
+    monkeypatch.setattr(task_scores, "measure_rivals", measure_rivals)
+    assert only(scored(own, own.assign(baseline="median"))).rivals == ()
+    known = folds[4:].set_index("sample-id").loc[asked["ids"]]
+    assert asked["observed"].value_NK[:, 0].tolist() == known["observed"].tolist()
+    assert len(set(asked["observed"].unit_N)) == known["group"].nunique()
+    by_name = {rival.name: rival for rival in asked["rivals"]}
+    assert by_name.keys() == {"study", "reads", "richness"}
+    reads = known.index.astype(int).to_numpy()
+    bins = by_name["reads"].level_N
+    assert (np.diff(bins[np.argsort(reads)]) >= 0).all(), "in the order of reads before rarefaction"
 
 
 def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds, scored, tmp_path):
