@@ -54,6 +54,7 @@ class ReadCounts:
 def import_counts(
     table: Path | FeatureTable,
     sequences: Path | None = None,
+    metadata: Path | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
@@ -64,6 +65,9 @@ def import_counts(
     sequences
         FASTA file or `.qza` of the sequences. None: the feature IDs are the sequences, or a column
         of the table has them.
+    metadata
+        File of the metadata, whose sample IDs tell which axis of the table holds the samples where
+        no sequences do.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given)
+        file = read_table_file(table, sequences=given, metadata=metadata)
     kept, empty = without_empty(file.table)
     sequence_of = match_sequences(kept, where, given, file.sequences)
     merged, same = merge_same_sequences(kept, sequence_of, where)

@@ -8,8 +8,8 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import biom
@@ -20,17 +20,20 @@ from biom.exception import BiomException
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.classic import parse_classic
+from aam.data.importing.classic import Sheet, parse_classic
 from aam.data.importing.files import (
     ArtifactKind,
     decode_text,
     find_duplicates,
-    read_content,
+    read_typed_content,
     refuse,
     report_names,
 )
-from aam.data.importing.hdf5 import read_hdf5
-from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout
+from aam.data.importing.hdf5 import join_taxa, read_hdf5
+from aam.data.importing.ids import shared_ending
+from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout, simple_name
+from aam.data.importing.metadata import metadata_ids
+from aam.data.importing.profiles import NOUNS, RANK_NAMES, is_lineage, keep_once
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
 from aam.data.table import FeatureTable
 from aam.util.errors import InputError, count_names, problem
@@ -54,6 +57,11 @@ _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
     member="feature-table.biom",
     hints={"FeatureTable[": "give the table of read counts, FeatureTable[Frequency], instead"},
+    further_types=(
+        "FeatureTable[RelativeFrequency]",
+        "FeatureTable[PresenceAbsence]",
+        "FeatureTable[Composition]",
+    ),
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BIOM_ERRORS = (
@@ -84,6 +92,8 @@ class TableFile:
     """Sequence by feature ID, of a column of sequences; empty if there is none."""
     left_out: list[tuple[str, str, str]]
     """`what`, `id` and `why` of what was called a sample or a feature, and is none."""
+    lineages: Mapping[str, str] = field(default_factory=dict)
+    """Lineage by feature ID as it is written, of a column of lineages or of those of ranks."""
 
 
 def load_table(
@@ -112,6 +122,8 @@ def read_table_file(
     path: Path,
     *,
     sequences: SequenceFile | None = None,
+    metadata: Path | None = None,
+    rank: str | None = None,
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -120,10 +132,16 @@ def read_table_file(
     Parameters
     ----------
     path
-        BIOM 2.1, BIOM 1.0, text in columns, or a .qza of type FeatureTable[Frequency]; the content
-        says which. Each may be compressed by gzip.
+        BIOM 2.1, BIOM 1.0, text in columns, an Excel workbook, or a .qza of a FeatureTable; the
+        content says which. Each may be compressed by gzip.
     sequences
         The sequences of the features, where a file has them.
+    metadata
+        The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
+        do, and what programs have appended to them.
+    rank
+        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.RANKS`); None:
+        species.
 
     Raises
     ------
@@ -131,24 +149,22 @@ def read_table_file(
         The file is no table of whole counts, or could be read in two ways; all its problems are
         named at once.
     """
-    content = read_content(path, EXPECTED, _ARTIFACT)
-    by_feature: dict[str, str] = {}
-    notes: list[str] = []
-    is_text = False
+    content, kind = read_typed_content(path, EXPECTED, _ARTIFACT, takes_workbooks=True)
+    sheet = None
+    lineages: dict[str, str] = {}
     if content.startswith(_HDF5):
-        layout = _parse_hdf5(path, content)
+        layout, lineages = _parse_hdf5(path, content)
     elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
-        layout = _parse_json(path, content)
+        layout, lineages = _parse_json(path, content)
     else:
         sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
-        is_text = True
-        notes = sheet.notes
-        counts = csr_array(sheet.values)
-        layout = read_layout(sheet.corner, sheet.row_ids, sheet.column_ids, counts)
-        if sheet.sequences is not None:
-            # What has a sequence in each row has features there.
-            layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
-            by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
+        layout = _layout_of(sheet)
+    if kind:
+        is_counted = kind == _ARTIFACT.type
+        layout = replace(layout, values="reads" if is_counted else "amounts")
+        if not is_counted:
+            hint = "give the table of read counts, FeatureTable[Frequency], instead"
+            raise problem(path, f"an artifact of type {kind}", _ARTIFACT.type, hint)
     layout = _strip_names(path, layout)
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = layout.counts.nnz
@@ -159,13 +175,23 @@ def read_table_file(
         )
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     layout.counts.eliminate_zeros()
+    notes = [] if sheet is None else sheet.notes
+    by_feature: dict[str, str] = {}
+    if sheet is not None and sheet.sequences is not None:
+        by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
     known = _Known(sequences, by_feature)
-    oriented = orient(path, layout, known.count)
+    names = [*layout.sample_ids, *layout.feature_ids]
+    samples = None if metadata is None else metadata_ids(metadata, names)
+    oriented = orient(path, layout, known.count, samples, is_lineage)
     is_exchanged = oriented.sample_ids is not layout.sample_ids
-    if is_text and sheet.row_ids == oriented.sample_ids:
+    if sheet is not None and sheet.row_ids == oriented.sample_ids:
         # A table whose axes contradict its first column was warned of.
         notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
-    layout, odd = drop_foreign(path, oriented, known.lengths)
+    elif sheet is not None and sheet.lineages is not None:
+        lineages = dict(zip(sheet.row_ids, sheet.lineages, strict=True))
+    layout = _without_ending(path, oriented, samples or ())
+    layout = keep_once(path, layout, rank=rank, level_of=_levels_of(sheet))
+    layout, odd = drop_foreign(path, layout, known.lengths)
     counts = csr_array(layout.counts)
     refuse(
         [
@@ -184,7 +210,45 @@ def read_table_file(
         )
     counts.sort_indices()
     table = FeatureTable(layout.sample_ids, layout.feature_ids, counts.astype(np.int64))
-    return TableFile(table, by_feature, layout.left_out)
+    kept = {name: lineages[name] for name in layout.feature_ids if lineages.get(name)}
+    return TableFile(table, by_feature, layout.left_out, kept)
+
+
+def _layout_of(sheet: Sheet) -> Layout:
+    """Return the rows and columns of a text as its first column says, if it does."""
+    counts = csr_array(sheet.values)
+    layout = read_layout(sheet.corner, sheet.row_ids, sheet.column_ids, counts)
+    if sheet.sequences is not None:
+        # What has a sequence in each row has features there.
+        layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
+    noun = NOUNS.get(simple_name(sheet.corner))
+    is_of_metaphlan = simple_name(sheet.corner) == "cladename"
+    return replace(layout, noun=noun, values="amounts" if noun or is_of_metaphlan else None)
+
+
+def _levels_of(sheet: Sheet | None) -> dict[str, str]:
+    """Return the rank of each row of Bracken's table, by its ID."""
+    if sheet is None or sheet.levels is None:
+        return {}
+    levels = zip(sheet.row_ids, sheet.levels, strict=True)
+    return {name: RANK_NAMES.get(level.lower(), level) for name, level in levels}
+
+
+def _without_ending(path: Path, layout: Layout, known: Collection[str]) -> Layout:
+    """Return a table without what a program appended to all IDs of its samples."""
+    ending = shared_ending(layout.sample_ids, known)
+    if not ending:
+        return layout
+    names = [name.removesuffix(ending) for name in layout.sample_ids]
+    logger.warning(
+        "%s: all sample IDs end in %r, without which the metadata have them: %r is read as %r; "
+        "write the IDs alike in both files to have it otherwise",
+        path,
+        ending,
+        layout.sample_ids[0],
+        names[0],
+    )
+    return replace(layout, sample_ids=names)
 
 
 @dataclass(frozen=True)
@@ -235,21 +299,22 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
-def _parse_hdf5(path: Path, content: bytes) -> Layout:
+def _parse_hdf5(path: Path, content: bytes) -> tuple[Layout, dict[str, str]]:
     try:
         parts = read_hdf5(content)
         arrays = (parts["data"], parts["indices"], parts["indptr"])
         shape = (len(parts["samples"]), len(parts["features"]))
         values = csr_array(arrays, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return Layout(parts["samples"], parts["features"], values, states_axes=True)
+        layout = Layout(parts["samples"], parts["features"], values, states_axes=True)
+        return layout, dict(zip(parts["features"], parts["lineages"], strict=False))
     except _BIOM_ERRORS as error:
         actual = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, actual, EXPECTED, hint) from error
 
 
-def _parse_json(path: Path, content: bytes) -> Layout:
+def _parse_json(path: Path, content: bytes) -> tuple[Layout, dict[str, str]]:
     # biom-format's own error about duplicate IDs does not name them; its `errstate` does not reset
     # what it changed where an error ends the block.
     before = seterr(obsdup="ignore", sampdup="ignore")
@@ -265,7 +330,10 @@ def _parse_json(path: Path, content: bytes) -> Layout:
         samples = [str(name) for name in table.ids("sample")]
         features = [str(name) for name in table.ids("observation")]
         counts = csr_array(table.matrix_data.T.tocsr())
-        return Layout(samples, features, counts, states_axes=True)
+        described = [table.metadata(name, "observation") or {} for name in table.ids("observation")]
+        lineages = [join_taxa(about.get("taxonomy")) for about in described]
+        layout = Layout(samples, features, counts, states_axes=True)
+        return layout, dict(zip(features, lineages, strict=True))
     except _BIOM_ERRORS as error:
         actual = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
         hint = "export it again; check it with `biom validate-table -i FILE`"
