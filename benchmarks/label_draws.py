@@ -49,7 +49,6 @@ from aam.data.predictions import (
     split_classes,
 )
 from aam.data.table import FeatureTable, read_biom, write_biom
-from aam.evaluate import bootstrap
 from aam.evaluate.task_report import TaskReport
 from aam.learners.baselines import decision_trees
 from aam.report.labels import shorten
@@ -82,7 +81,6 @@ GOOD = ("refused", "answered")
 FEWER = (
     (decision_trees, {"TREES": 4, "ITERATIONS": 4, "FOREST": {"max_features": (0.33,)}}),
     (nested_folds, {"PARTS": 2}),
-    (bootstrap, {"RESAMPLES": 50}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""
 CAPTIONS = {"predictions": "Predictions", "rarefaction": "Reads"}
@@ -448,6 +446,8 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         **fitted,
         folds=files["folds"],
         metadata=files["metadata"],
+        table=files["table"],
+        rarefied=files["view"],
         settings=slices.score(config, "t", FIRST),
         scores_out=files["scores"],
         intervals_out=files["intervals"],

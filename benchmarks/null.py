@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from aam.config.baselines import CONSTANTS
 from aam.config.settings.tasks import SampleGroups, ScoreSettings, TrainingFacts
-from aam.evaluate.task_report import Comparison, Guessing, TaskReport
-from aam.evaluate.task_scores import Networks, report_task
+from aam.evaluate.task_report import TaskReport
+from aam.evaluate.task_scores import Networks, Samples, report_task
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import predict_baselines, predict_nested
 from aam.util.atomic import write_tsv
@@ -134,8 +134,7 @@ def claims(task: Problem) -> dict[str, Any]:
         networks=networks,
         baselines=predictions[~is_model],
         nested_baselines=nested[~is_nested],
-        group=pd.Series(task.group, names),
-        metadata=pd.DataFrame(index=names),
+        samples=Samples(group=pd.Series(task.group, names), metadata=pd.DataFrame(index=names)),
     )
     return claims_of(report)
 
@@ -155,10 +154,10 @@ def claims_of(report: TaskReport) -> dict[str, Any]:
     interval = mixed.interval
     guess = mixed.guessing.score
     result: dict[str, Any] = {
-        "works, by the super learner": _is_better(mixed.guessing, sign),
-        "better than the best baseline": _is_better(
-            against.model_copy(update={"corrected_t_p": against.holm_p}), sign
+        "works, by the super learner": _is_better(
+            mixed.guessing.p, mixed.guessing.difference, sign
         ),
+        "better than the best baseline": _is_better(against.holm_p, against.difference, sign),
         "the interval leaves out guessing, on the good side": interval is not None
         and (interval[0] > guess if sign > 0 else interval[1] < guess),
         "has an interval": interval is not None,
@@ -168,8 +167,10 @@ def claims_of(report: TaskReport) -> dict[str, Any]:
     }
     if target.networks is not None and mixed.mixing.without_networks is not None:
         without = mixed.mixing.without_networks.comparison
-        result["works, by AAM"] = _is_better(target.networks.guessing, sign)
-        result["AAM adds to the super learner"] = _is_better(without, sign)
+        result["works, by AAM"] = _is_better(
+            target.networks.guessing.p, target.networks.guessing.difference, sign
+        )
+        result["AAM adds to the super learner"] = _is_better(without.p, without.difference, sign)
     calibrated = mixed.calibrated
     for key in ("brier", "log_loss"):
         difference = None
@@ -184,9 +185,8 @@ def _headline(score: float | None) -> float:
     return score
 
 
-def _is_better(comparison: Comparison | Guessing, sign: int) -> bool:
-    p = comparison.corrected_t_p
-    return p is not None and p < LEVEL and sign * comparison.difference > 0
+def _is_better(p: float | None, difference: float, sign: int) -> bool:
+    return p is not None and p < LEVEL and sign * difference > 0
 
 
 @cache

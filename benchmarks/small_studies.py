@@ -8,12 +8,16 @@ tree and unweighted UniFrac of these studies. `python -m benchmarks.small_studie
 then prints how far each rule lies behind the best single learner, which nobody can know
 beforehand, and behind the one that inner cross-validation chooses.
 
-Shape suffixes: N samples.
+`python -m benchmarks.small_studies simulate` compares the rules on simulated predictions of eight
+methods, and needs no files.
+
+Shape suffixes: N samples, M methods, C classes.
 """
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +25,8 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from aam.data.folds import units_of
@@ -36,6 +42,7 @@ from benchmarks.labels import read_problem
 from benchmarks.speed.tables import markdown_table
 
 Floats = NDArray[np.float64]
+Units = NDArray[np.int64]
 Rule = Callable[[Mapping[str, Floats], NDArray[Any], Sequence[str], NDArray[Any]], Mixture]
 """Returns a mixture for values [N, C] by learner, observed values, classes and units [N]."""
 TASKS = {
@@ -51,6 +58,35 @@ THREADS = 2
 GREEDY_STEPS = 15
 FIT = Mixture.fit
 """What rules stand in for while they are compared."""
+UNITS = (20, 50, 130)
+"""Numbers of simulated groups."""
+SAMPLES_PER_UNIT = (1, 4)
+CORRELATIONS = (0.5, 0.9)
+"""Correlations between the errors of simulated methods."""
+WITHIN_UNIT = 0.5
+"""Part of the variance of an error that the samples of a group share."""
+TESTED = 2000
+"""Number of simulated groups, of one sample each, that a mixture is scored on."""
+SKILLS = {
+    "one good, near": (0.5, *[0.3] * 7),
+    "one good, far": (0.5, *[0.1] * 7),
+    "one weak": (0.25, *[0.03] * 7),
+    "one strong": (0.8, *[0.4] * 7),
+    "two good": (*[0.5] * 2, *[0.15] * 6),
+    "ladder": tuple(np.linspace(0.5, 0.15, 8)),
+    "equal": (0.4,) * 8,
+    "equal, weak": (0.1,) * 8,
+}
+"""Part of the variance of its evidence that each simulated method owes to the target."""
+SURENESS = {"numbers": 0.1, "classes": 0.5}
+"""Standard deviation, between simulated methods, of the logarithm of how sure they are."""
+FREQUENCIES = {
+    "numbers": (),
+    "two classes": (0.5, 0.5),
+    "12 % of one class": (0.88, 0.12),
+    "four classes": (0.25,) * 4,
+}
+"""Frequencies of the classes, by the kind of the target."""
 FEW = ("random_forest", "random_forest_median", "svm_clr", "elastic_net")
 """Learners of the rule that weights a few: a forest, a kernel and a linear model."""
 
@@ -118,8 +154,8 @@ def loss(value_NC: Floats, observed_N: NDArray[Any], classes: Sequence[str]) -> 
     return -mean_recall(observed_N, np.array(classes)[value_NC.argmax(axis=1)])
 
 
-def weighted(ridge: float) -> Rule:
-    """Return the rule of the package, with another pull towards equal weights."""
+def pulled(factor: float) -> Rule:
+    """Return the rule of the package with so many standard errors as its pull."""
 
     def rule(
         values: Mapping[str, Floats],
@@ -127,7 +163,48 @@ def weighted(ridge: float) -> Rule:
         classes: Sequence[str],
         unit_N: NDArray[Any],
     ) -> Mixture:
-        with patch.object(mixture, "RIDGE", ridge):
+        with patch.object(mixture, "PULL", factor):
+            return FIT(values, observed_N, classes, unit_N)
+
+    return rule
+
+
+def ridge(strength: float) -> Rule:
+    """Return the rule whose pull is the squared distance from equal weights, over the groups."""
+
+    def weights(loss: Any, unit_N: NDArray[Any]) -> Floats:
+        single_M = loss.weight_N @ loss.of_methods()
+        methods = len(single_M)
+        loss_unit = max(single_M.min(), loss.least_unit)
+        pull = strength * methods / len(np.unique(unit_N))
+
+        def penalized(weight_M: Floats) -> tuple[float, Floats]:
+            value, slope_M = loss(weight_M)
+            away_M = weight_M - 1.0 / methods
+            return (
+                value / loss_unit + pull * away_M @ away_M,
+                slope_M / loss_unit + 2 * pull * away_M,
+            )
+
+        minimum = minimize(
+            penalized,
+            np.eye(methods)[int(single_M.argmin())],
+            jac=True,
+            method="SLSQP",
+            bounds=[(0.0, 1.0)] * methods,
+            constraints={"type": "eq", "fun": lambda weight_M: weight_M.sum() - 1.0},
+            options={"maxiter": 200, "ftol": 1e-9},
+        )
+        weight_M = np.clip(minimum.x, 0.0, None)
+        return weight_M / weight_M.sum()
+
+    def rule(
+        values: Mapping[str, Floats],
+        observed_N: NDArray[Any],
+        classes: Sequence[str],
+        unit_N: NDArray[Any],
+    ) -> Mixture:
+        with patch.object(mixture, "_fit_weights", weights):
             return FIT(values, observed_N, classes, unit_N)
 
     return rule
@@ -185,12 +262,15 @@ def greedy(
     return Mixture(weights, dict.fromkeys(weights, 1.0))
 
 
+CHOSEN = "the best one (chosen)"
 RULES: dict[str, Rule] = {
-    "weights, pull 0.1": weighted(0.1),
-    "weights, pull 0.5": weighted(0.5),
-    "weights, pull 2 (the package's)": weighted(2.0),
-    "weights, pull 8": weighted(8.0),
-    "the best one (chosen)": best(1),
+    "pull of one standard error (the package's)": FIT,
+    "pull of half a standard error": pulled(0.5),
+    "pull of two standard errors": pulled(2.0),
+    "squared distance, 0.1 / groups": ridge(0.1),
+    "squared distance, 0.5 / groups": ridge(0.5),
+    "squared distance, 2 / groups": ridge(2.0),
+    CHOSEN: best(1),
     "mean of the best two": best(2),
     "mean of the best three": best(3),
     "mean of the best four": best(4),
@@ -224,7 +304,7 @@ def compare(folder: Path) -> pd.DataFrame:
         unnested = super_learner_module.super_learner(learners, groups).unnested
         scores["the package's weights, not nested"] = score(unnested)
         hindsight = min(score(learner.predictions) for learner in learners.values())
-        chosen = scores["the best one (chosen)"]
+        chosen = scores[CHOSEN]
         for name, value in scores.items():
             rows.append(
                 {
@@ -239,6 +319,102 @@ def compare(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def draw_methods(
+    kind: str,
+    skill_M: Sequence[float],
+    sureness_M: Floats,
+    *,
+    correlation: float,
+    unit_N: Units,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Floats], NDArray[Any], list[str]]:
+    """Return what simulated methods predict, the truth, and the classes.
+
+    A method sees the target, or an indicator of each class, with an error that it partly shares
+    with the other methods and with the samples of its group. Numbers are shrunk as a regression
+    does it, probabilities are those of Bayes' rule with equal frequencies, and both are multiplied,
+    on their scale or that of logits, by how sure a method is.
+    """
+    frequencies = FREQUENCIES[kind]
+    classes = [f"c{number}" for number in range(len(frequencies))]
+    columns = max(len(frequencies), 1)
+    units = len(np.unique(unit_N))
+
+    def noise() -> Floats:
+        shared_NC = rng.normal(size=(units, columns))[unit_N]
+        alone_NC = rng.normal(size=(len(unit_N), columns))
+        return np.sqrt(WITHIN_UNIT) * shared_NC + np.sqrt(1 - WITHIN_UNIT) * alone_NC
+
+    if classes:
+        # At least two groups have each class.
+        least = np.repeat(np.arange(columns), 2)
+        others = rng.choice(columns, units - len(least), p=frequencies)
+        code_N = np.concatenate([least, others])[unit_N]
+        truth_N: NDArray[Any] = np.array(classes)[code_N]
+        signal_NC = np.sqrt(2) * np.eye(columns)[code_N]
+    else:
+        signal_NC = noise()
+        truth_N = signal_NC[:, 0]
+    common_NC = noise()
+    values = {}
+    for number, (skill, sureness) in enumerate(zip(skill_M, sureness_M, strict=True)):
+        variance = 1 / skill - 1
+        error_NC = np.sqrt(correlation) * common_NC + np.sqrt(1 - correlation) * noise()
+        evidence_NC = signal_NC + np.sqrt(variance) * error_NC
+        if classes:
+            value_NC = softmax(sureness * np.sqrt(2) * evidence_NC / variance, axis=1)
+        else:
+            value_NC = sureness * skill * evidence_NC
+        values[f"m{number}"] = value_NC
+    return values, truth_N, classes
+
+
+def simulate(draws: int, rules: Mapping[str, Rule]) -> pd.DataFrame:
+    """Return how far each rule lies behind the chosen method, in percent, on simulated studies.
+
+    Weights are fitted to the predictions for four fifths of the groups, as nested ones are.
+    """
+    rows = []
+    cells = product(FREQUENCIES, SKILLS, UNITS, SAMPLES_PER_UNIT, CORRELATIONS)
+    for number, (kind, name, units, per_unit, correlation) in enumerate(cells):
+        for draw in range(draws):
+            rng = np.random.default_rng([number, draw])
+            spread = SURENESS["classes" if FREQUENCIES[kind] else "numbers"]
+            sureness_M = np.exp(rng.normal(0, spread, len(SKILLS[name])))
+            methods = {"correlation": correlation, "rng": rng}
+            unit_N = np.repeat(np.arange(round(0.8 * units)), per_unit)
+            known = draw_methods(kind, SKILLS[name], sureness_M, unit_N=unit_N, **methods)
+            tested, truth_N, classes = draw_methods(
+                kind, SKILLS[name], sureness_M, unit_N=np.arange(TESTED), **methods
+            )
+            losses = {
+                rule: loss(fit(*known, unit_N).apply(tested), truth_N, classes)
+                for rule, fit in rules.items()
+            }
+            chosen = losses[CHOSEN]
+            for rule, value in losses.items():
+                behind = 100 * (value - chosen) / abs(chosen)
+                rows.append((rule, kind, name, units, per_unit, correlation, behind))
+    columns = ["rule", "kind", "skills", "groups", "per group", "correlation", "behind chosen"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def print_simulated(table: pd.DataFrame) -> None:
+    """Print means by groups, by skills, and of what is worst."""
+    for columns in ("groups", "skills"):
+        means = table.pivot_table(index="rule", columns=columns, values="behind chosen", sort=False)
+        rows = [[str(rule), *(f"{value:+.1f}" for value in row)] for rule, row in means.iterrows()]
+        print(f"{markdown_table(['behind chosen, %', *map(str, means)], rows)}\n")
+    design = ["kind", "skills", "groups", "per group", "correlation"]
+    cells = table.pivot_table(index=design, columns="rule", values="behind chosen", sort=False)
+    rows = [
+        [str(rule), f"{cell.mean():+.1f}", f"{cell.max():+.1f}", f"{(cell > 3).sum()}"]
+        for rule, cell in cells.items()
+    ]
+    head = ["rule", "mean of the designs", "worst design", f"designs of {len(cells)} above 3 %"]
+    print(markdown_table(head, rows))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the predictions, or compare the rules."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
@@ -250,7 +426,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     maker.add_argument("--draws", type=int, nargs="+", default=[0, 1, 2])
     comparer = commands.add_parser("compare")
     comparer.add_argument("folder", type=Path)
+    simulator = commands.add_parser("simulate")
+    simulator.add_argument("--draws", type=int, default=20)
     given = parser.parse_args(arguments)
+    if given.command == "simulate":
+        # Simulated methods have no names that a rule could know, and a greedy search takes long.
+        rules = {name: rule for name, rule in RULES.items() if rule not in (few, greedy)}
+        print_simulated(simulate(given.draws, rules))
+        return
     if given.command == "predict":
         predict(given.results, given.folder, given.sizes, given.draws)
         return

@@ -16,6 +16,7 @@ from aam.evaluate.task_report import (
     MethodReport,
     Mixing,
     Recipe,
+    Rival,
     Structure,
     TargetReport,
     TaskReport,
@@ -43,17 +44,33 @@ MIXING = Mixing(
 )
 
 
-def guessing(score: float, difference: float, p: float | None) -> Guessing:
+def guessing(
+    score: float,
+    difference: float,
+    p: float | None,
+    interval: tuple[float, float] | None = None,
+    **others: Any,
+) -> Guessing:
     """Return what guessing reaches, and how a method differs from it."""
-    return Guessing(score=score, difference=difference, corrected_t_p=p)
+    return Guessing(score=score, difference=difference, p=p, interval=interval, **others)
+
+
+def changed_interval(against: Guessing, interval: tuple[float, float] | None) -> Guessing:
+    """Return a comparison with guessing that has another interval."""
+    return against.model_copy(update={"interval": interval})
+
+
+def rival(name: str, *, left: Any = "nothing", **changes: Any) -> Rival:
+    """Return a technical column that predicts a target exactly, and what it leaves of the score."""
+    given = {"role": "technical", "score": 1.0, "guessing": 0.2, "exactness": "exactly", "p": 0.001}
+    return Rival(**{"name": name, "within": None, "left": left, **given, **changes})
 
 
 def regression(**changes: Any) -> TaskReport:
     """Return a number that networks predict well: age in years; `changes` as in `report_of`."""
     rivals = {"random_forest": comparison(-1.0, 0.01), "elastic_net": comparison(-3.0, 0.01)}
     plain = {
-        "guessing": guessing(9.0, -5.0, 0.0006),
-        "interval": (3.5, 4.5),
+        "guessing": guessing(9.0, -5.0, 0.0006, (3.5, 4.5)),
         "comparisons": rivals,
     }
     scores = {"median": 3.0, "random_forest": 5.0, "elastic_net": 7.0}
@@ -64,8 +81,7 @@ def regression(**changes: Any) -> TaskReport:
 def classes(**changes: Any) -> TaskReport:
     """Return classes that networks predict well: one of five cities."""
     plain = {
-        "guessing": guessing(0.20, 0.391, 0.0006),
-        "interval": (0.54, 0.64),
+        "guessing": guessing(0.20, 0.391, 0.0006, (0.54, 0.64)),
         "comparisons": {"random_forest": comparison(0.041, 0.3)},
         "calibrated": CALIBRATED,
     }
@@ -127,7 +143,6 @@ def report_of(
         column=column,
         structure=changed(groups, **structure),
         far_values=None,
-        confounders=(),
         methods=tuple(methods),
         leading=SUPER_LEARNER if super_learner is not None else methods[0].name,
         coverage=changed(covered, **coverage),
@@ -143,7 +158,13 @@ def report_of(
 
 
 def changed(part: Any, **changes: Any) -> Any:
-    """Return a part of a report with changes; those of scores keep the other scores."""
+    """Return a part of a report with changes; those of scores keep the other scores.
+
+    The interval of a method is that of its comparison with guessing.
+    """
+    if "interval" in changes:
+        against = changes.get("guessing", part.guessing)
+        changes["guessing"] = changed_interval(against, changes.pop("interval"))
     scores = changes.pop("scores", None)
     if scores is not None:
         changes["scores"] = {**part.scores, **scores}
@@ -161,7 +182,6 @@ def _method(kind: str, headline: str, score: float, name: str, role: Any) -> Met
         role=role,
         folds={fold: FoldScore(n=40, score=score) for fold in range(5)},
         guessing=guessing(9.0, 0.0, None),
-        interval=None,
     )
 
 

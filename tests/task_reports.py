@@ -36,14 +36,14 @@ TRAINING = NetworkTraining(
         "partial": Recipe(score=0.75, weight=0.75),
     },
 )
-GUESSING = Guessing(score=6.0, difference=-5.0, corrected_t_p=0.0123)
+GUESSING = Guessing(score=6.0, difference=-5.0, p=0.0123)
 
 
 def comparison(difference: float, p: float | None, **changes: Any) -> Comparison:
     """Return a comparison with a baseline, whose p-value needs no correction."""
-    return Comparison(
-        folds=5, folds_won=0.8, difference=difference, corrected_t_p=p, holm_p=p
-    ).model_copy(update=changes)
+    return Comparison(folds=5, folds_won=0.8, difference=difference, p=p, holm_p=p).model_copy(
+        update=changes
+    )
 
 
 def changed(method: MethodReport, **scores: float | None) -> MethodReport:
@@ -68,7 +68,6 @@ def method_of(
         folds=score_folds(kind, predictions[predictions["fold"] >= 0]),
         test=test,
         guessing=GUESSING,
-        interval=None,
         recalibration=recalibration,
         training=TRAINING if role == "network" else None,
     )
@@ -84,7 +83,6 @@ def target_of(
         column=column,
         structure=STRUCTURE,
         far_values=None,
-        confounders=(),
         methods=tuple(methods),
         leading=methods[0].name,
         coverage=report_coverage(cross_intervals(predictions)),

@@ -84,6 +84,24 @@ _FINDINGS = tuple(
 )
 """Words of what people study, the most likely first: health, places, treatments, quantities."""
 
+_CIRCUMSTANCES = {
+    kind: frozenset(words.split())
+    for kind, words in {
+        "sex": "sex gender male female geschlecht sexe sexo",
+        "time": "age ages alter edad day days date week weeks month months year years season visit "
+        "timepoint time birthday",
+        "body": "bmi weight height waist obese obesity overweight",
+        "origin": "race ethnicity ethnic ancestry country nationality region province city town "
+        "village district street geo loc location site home house household cage pen room",
+        "birth": "delivery birth birthmode csection cesarean caesarean vaginal gestation "
+        "gestational parity",
+        "food": "diet diets feeding fed feed food breastfed breastfeeding formula milk",
+        "drugs": "antibiotic antibiotics abx medication medications drug drugs smoker smoking "
+        "smoke probiotic probiotics metformin ppi",
+    }.items()
+}
+"""Words of columns on whom, where and when a sample was taken from, by what they are about."""
+
 _STATE = re.compile(
     r"(healthy|normal|disease\w*|ill|sick|un?affected|cases?|controls?|ctrl|patients?|hc|treated"
     r"|untreated|placebo|positive|negative|yes|no|male|female|wt|ko|wild[ _-]?type|knock[ _-]?out)"
@@ -122,6 +140,27 @@ def is_technical(name: str) -> bool:
     names_a_study = core <= _STUDY and any(word.startswith(("study", "project")) for word in core)
     has_stem = any(word.startswith(_TECHNICAL_STEMS) for word in words)
     return names_a_study or has_stem or not _TECHNICAL.isdisjoint(words)
+
+
+def circumstance(name: str) -> str | None:
+    """Return what a column says of whom, where or when a sample was taken from.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+
+    Returns
+    -------
+    str or None
+        sex, time, body, origin, birth, food or drugs: columns of one of these may be names of each
+        other. None: it says none of them.
+    """
+    words = set(words_of(name))
+    for kind, known in _CIRCUMSTANCES.items():
+        if not words.isdisjoint(known):
+            return kind
+    return None
 
 
 def is_of_archive(name: str) -> bool:

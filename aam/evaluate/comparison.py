@@ -1,23 +1,95 @@
-"""A model against a baseline by paired tests on the same folds."""
+"""A cross-validated score against guessing, and a method against another: one t-test over units.
 
-from typing import Any
+Units are the groups of the samples, or the samples where they have none. The standard error of a
+score is that of what the units add to it, times the root of two: held-out predictions depend on
+each other. A sample of one fold teaches the models that predict the others, and these teach the one
+that predicts it. Where labels tell nothing, a score is a sum over pairs of units, in which every
+pair counts twice: so its variance is twice that of independent predictions. Where labels tell much
+it is less. `python -m benchmarks.coverage` shows how often the test finds something in noise and in
+signals, and what the interval of a score covers.
+
+Scores are tested on a scale on which the standard error hardly depends on the score: the arcsine of
+the root of a balanced accuracy (Anscombe 1948), and the logarithm of an error in units of that of
+guessing. Degrees of freedom follow the effective number of units (Kish 1965), which is smaller than
+their number where units differ in size or a class is rare.
+
+Anscombe, F. J. (1948), The transformation of Poisson, binomial and negative-binomial data,
+Biometrika 35:246. Bengio, Y. & Grandvalet, Y. (2004), No unbiased estimator of the variance of
+K-fold cross-validation, JMLR 5:1089. Kish, L. (1965), Survey Sampling, section 11.7.
+Shape suffixes: N samples, U units, F folds, C classes.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from aam.data.predictions import numbers
-from aam.evaluate.score_functions import fold_errors
-from aam.evaluate.task_report import Comparison, Guessing
+from aam.data.folds import units_of
+from aam.data.predictions import class_codes, numbers
+from aam.evaluate.scores import LEAST_UNITS, LEAST_UNITS_OF_CLASS
+from aam.evaluate.task_report import Comparison, Guessing, RankErrors
 
-TINY = 1e-100
-"""Differences below which all are taken in units of the largest: their squares would be 0."""
+LEVEL = 0.95
+"""Level of an interval."""
+LEAST_EFFECTIVE = 2.0
+"""Effective number of units below which nothing is tested: one unit decides the score."""
+DEPENDENCE = 2.0
+"""Variance of a cross-validated score, in units of that of independent predictions: see above."""
+TINY = 1e-12
+"""Standard error below which there is none but for rounding."""
+LARGEST_STEP = 200.0
+"""Step of a logarithm beyond which an interval has no end that a reader could use."""
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 
-def compare(
-    kind: str, first: pd.DataFrame, second: pd.DataFrame, *, independent: bool
-) -> Comparison:
+def compare_with_guessing(
+    kind: str, predictions: pd.DataFrame, groups: ArrayLike, classes: Sequence[str] = ()
+) -> Guessing:
+    """Compare the headline score of predictions with what guessing reaches.
+
+    Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
+    majority of the training folds would score below that, as a class is the rarer in training the
+    more of it was left out. A number is guessed by the median of the other folds. The interval of
+    an error is that of its ratio to the error of guessing, since harder samples raise both.
+
+    Parameters
+    ----------
+    kind
+        Kind of the target: regression, classification or ordinal.
+    predictions
+        Predictions of one target by one method, a row per sample of fold 0 and above.
+    groups
+        Group of each row, [N]; a row with "" is a unit by itself.
+    classes
+        Classes of an ordinal target, the lowest first.
+
+    Returns
+    -------
+    Guessing
+        Its interval leaves out the score of guessing just where its p-value is below 0.05. There is
+        neither with fewer than `LEAST_UNITS` units, or `LEAST_UNITS_OF_CLASS` of a class, where
+        units are so unequal that they count as fewer than `LEAST_EFFECTIVE`, and where no error is
+        left. A balanced accuracy of 1 has the p-value and the lower end that one wrong unit would
+        give, where it costs most.
+    """
+    unit_N = unit_codes(groups)
+    units = effective_units(kind, predictions, unit_N)
+    if kind == "regression":
+        return _compare_errors(predictions, unit_N, units)
+    guessing = _compare_recalls(predictions, unit_N, units)
+    if kind == "ordinal":
+        ranks = _rank_errors(predictions, classes)
+        return guessing.model_copy(update={"ranks": ranks})
+    return guessing
+
+
+def compare(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Series) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 
     Parameters
@@ -25,106 +97,172 @@ def compare(
     kind
         Kind of the target: regression, classification or ordinal.
     first, second
-        Predictions of one target by two methods.
-    independent
-        Whether no two samples share a group (`aam.evaluate.task_report.Structure`): only then tests
-        over samples are made.
+        Predictions of one target by two methods, rows of fold 0 and above.
+    groups
+        Group of each sample, by sample ID; "" where a sample is a unit by itself.
 
     Returns
     -------
     Comparison
-        Without the correction for several tests.
+        Without the correction for several tests. There is no p-value where
+        `compare_with_guessing` has none.
     """
     first = first.set_index("sample-id")
     second = second.set_index("sample-id").reindex(first.index)
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
-    fold = first["fold"].to_numpy()
-    signed_rank = None
-    mcnemar = None
+    unit_N = unit_codes(groups.loc[first.index])
+    units = effective_units(kind, first, unit_N)
     if kind == "regression":
-        observed = numbers(first["observed"])
-        first_guess = numbers(first["predicted"])
-        second_guess = numbers(second["predicted"])
-        first_errors = fold_errors(observed, first_guess, fold)
-        difference = first_errors - fold_errors(observed, second_guess, fold)
-        is_won = difference < 0
-        errors = np.abs(observed - first_guess) - np.abs(observed - second_guess)
-        signed_rank = _signed_rank(errors) if independent else None
+        weight_N = _weights_of_equal_folds(first["fold"])
+        observed_N = numbers(first["observed"])
+        first_error_N = np.abs(observed_N - numbers(first["predicted"]))
+        second_error_N = np.abs(observed_N - numbers(second["predicted"]))
+        added_N = weight_N * (first_error_N - second_error_N)
+        mean = float(weight_N @ (first_error_N + second_error_N)) / 2
+        p = _test_errors(added_N, weight_N, unit_N, units, scale=mean)
+        is_won = _sums_of_folds(added_N, first["fold"]) < 0
     else:
-        truth = first["observed"].to_numpy(np.str_)
-        first_is_right = truth == first["predicted"].to_numpy(np.str_)
-        second_is_right = truth == second["predicted"].to_numpy(np.str_)
-        first_parts = _parts_of_balanced_accuracy(first_is_right, truth, fold)
-        difference = first_parts - _parts_of_balanced_accuracy(second_is_right, truth, fold)
-        is_won = difference > 0
-        mcnemar = _mcnemar(first_is_right, second_is_right) if independent else None
+        truth_N = first["observed"].to_numpy(np.str_)
+        _, class_N, size_C = np.unique(truth_N, return_inverse=True, return_counts=True)
+        is_first_right_N = truth_N == first["predicted"].to_numpy(np.str_)
+        is_second_right_N = truth_N == second["predicted"].to_numpy(np.str_)
+        gain_N = is_first_right_N.astype(np.float64) - is_second_right_N
+        added_N = gain_N / (len(size_C) * size_C[class_N])
+        p = _test_gains(gain_N, class_N, unit_N, units)
+        is_won = _sums_of_folds(added_N, first["fold"]) > 0
     return Comparison(
-        folds=len(difference),
-        difference=float(difference.mean()),
+        folds=len(is_won),
+        difference=float(added_N.sum()),
         folds_won=float(is_won.mean()),
-        corrected_t_p=corrected_resampled_t(difference, _sizes(fold)),
-        wilcoxon_folds_p=_signed_rank(difference),
-        wilcoxon_samples_p=signed_rank,
-        mcnemar_p=mcnemar,
+        p=p,
     )
 
 
-def compare_with_guessing(kind: str, predictions: pd.DataFrame) -> Guessing:
-    """Compare the headline score of predictions with what guessing reaches.
+def _sums_of_folds(added_N: Floats, fold: pd.Series) -> Floats:
+    """Return what each fold adds to a difference, folds ascending."""
+    return np.asarray(np.bincount(np.unique(fold, return_inverse=True)[1], weights=added_N))
 
-    Guessing is right for one in K samples of each of K classes: its balanced accuracy is 1/K. The
-    majority of the training folds would score below that, as a class is the rarer in training the
-    more of it was left out. A number is guessed by the median of the other folds.
+
+def _weights_of_equal_folds(fold: pd.Series) -> Floats:
+    """Return weights that sum to 1, [N], with which every fold counts alike."""
+    _, code_N, size_F = np.unique(fold, return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (len(size_F) * size_F[code_N]))
+
+
+def _test_errors(
+    added_N: Floats, weight_N: Floats, unit_N: Codes, units: float | None, *, scale: float
+) -> float | None:
+    """Return the p-value of a difference of mean errors; `scale` is their size."""
+    if units is None or scale == 0:
+        return None
+    difference = float(added_N.sum())
+    error = _standard_error((added_N - weight_N * difference) / scale, unit_N, units)
+    return _p_value(difference / scale, error, units)
+
+
+def _test_gains(gain_N: Floats, class_N: Codes, unit_N: Codes, units: float | None) -> float | None:
+    """Return the p-value of a difference of balanced accuracies; a gain is 1, 0 or -1."""
+    if units is None:
+        return None
+
+    def test(gain_N: Floats) -> float:
+        size_C = np.bincount(class_N)
+        gain_C = np.bincount(class_N, weights=gain_N) / size_C
+        added_N = (gain_N - gain_C[class_N]) / (len(size_C) * size_C[class_N])
+        return _p_value(float(gain_C.mean()), _standard_error(added_N, unit_N, units), units)
+
+    has_spread = any(np.ptp(gain_N[class_N == code]) > 0 for code in np.unique(class_N))
+    if has_spread or not gain_N.any():
+        return test(gain_N)
+    # As with a perfect score: a single unit that differs would give the difference a spread.
+    sign = np.sign(gain_N.sum())
+    return max(test(gain_N - sign * is_unit_N) for is_unit_N in _units_of_classes(class_N, unit_N))
+
+
+def unit_codes(groups: ArrayLike) -> Codes:
+    """Return the number of each sample's unit, int64 [N]: its group, or the sample itself.
+
+    Parameters
+    ----------
+    groups
+        Group of each sample, [N]; "" for a sample without a group.
+    """
+    names = np.asarray(groups, dtype=np.str_)
+    rows = pd.RangeIndex(len(names)).astype(str)
+    unit_N = units_of(pd.Series(names, rows)).to_numpy(np.str_)
+    return np.unique(unit_N, return_inverse=True)[1]
+
+
+def effective_units(kind: str, predictions: pd.DataFrame, unit_N: Codes) -> float | None:
+    """Return how many equal units the units of the samples are worth.
+
+    That is (sum of u)^2 / sum of u^2 over the units, where u is the number of samples of a unit
+    (Kish's effective sample size). A sample of a class counts by the squared inverse of how
+    frequent its class is, which is its share in the variance of a mean of recalls.
 
     Parameters
     ----------
     kind
         Kind of the target: regression, classification or ordinal.
     predictions
-        Predictions of one target by one method, rows of fold 0 and above.
+        Predictions of one target, of which `observed` is used.
+    unit_N
+        Unit of each row, as `unit_codes` returns it.
 
     Returns
     -------
-    Guessing
-        Its p-value is the corrected t-test of what each fold adds to the difference, None where
-        undefined. Where every sample is right, folds may have no spread that a test could use: the
-        p-value is then the largest that a single wrong sample would give.
+    float or None
+        None where the units, or those of a class, are too few for a test, or are worth fewer than
+        `LEAST_EFFECTIVE`.
     """
-    fold = predictions["fold"].to_numpy()
-    p = None
-    if kind == "regression":
-        observed = numbers(predictions["observed"])
-        guess = _median_of_other_folds(observed, fold)
-        guess_errors = fold_errors(observed, guess, fold)
-        difference = fold_errors(observed, predictions["predicted"], fold) - guess_errors
-        score = float(guess_errors.mean())
-    else:
-        truth = predictions["observed"].to_numpy(np.str_)
-        is_right = truth == predictions["predicted"].to_numpy(np.str_)
-        score = 1 / len(np.unique(truth))
-        difference = _gain_by_fold(is_right, truth, fold)
-        if is_right.all():
-            p = _p_with_one_wrong(truth, fold)
-    if p is None:
-        p = corrected_resampled_t(difference, _sizes(fold))
-    return Guessing(score=score, difference=float(difference.mean()), corrected_t_p=p)
+    share_N = np.ones(len(unit_N))
+    if kind != "regression":
+        observed_N = predictions["observed"].to_numpy(np.str_)
+        _, class_N, size_C = np.unique(observed_N, return_inverse=True, return_counts=True)
+        if _units_by_class(class_N, unit_N).min() < LEAST_UNITS_OF_CLASS:
+            return None
+        share_N = 1.0 / size_C[class_N] ** 2
+    share_U = np.bincount(unit_N, weights=share_N)
+    effective = float(share_U.sum() ** 2 / (share_U**2).sum())
+    if len(share_U) < LEAST_UNITS or effective < LEAST_EFFECTIVE:
+        return None
+    return effective
 
 
-def _p_with_one_wrong(truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]) -> float | None:
-    """Return the largest p-value that one wrong sample gives where all others are right."""
-    _, first_N = np.unique(np.stack([truth_N, fold_N.astype(str)]), axis=1, return_index=True)
-    values = []
-    for row in first_N:
-        is_right_N = np.ones(len(truth_N), np.bool_)
-        is_right_N[row] = False
-        gain = _gain_by_fold(is_right_N, truth_N, fold_N)
-        values.append(corrected_resampled_t(gain, _sizes(fold_N)))
-    return max((value for value in values if value is not None), default=None)
+def _units_by_class(class_N: Codes, unit_N: Codes) -> Codes:
+    """Return in how many units each class occurs, [C]."""
+    pairs = np.unique(np.stack([class_N, unit_N]), axis=1)
+    return np.bincount(pairs[0])
 
 
-def _median_of_other_folds(
-    observed_N: NDArray[np.float64], fold_N: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _compare_errors(predictions: pd.DataFrame, unit_N: Codes, units: float | None) -> Guessing:
+    """Compare a mean absolute error, the mean of the folds, with that of the median."""
+    observed_N = numbers(predictions["observed"])
+    fold_N = predictions["fold"].to_numpy()
+    error_N = np.abs(observed_N - numbers(predictions["predicted"]))
+    guess_error_N = np.abs(observed_N - _median_of_other_folds(observed_N, fold_N))
+    weight_N = _weights_of_equal_folds(predictions["fold"])
+    score = float(weight_N @ error_N)
+    guess = float(weight_N @ guess_error_N)
+    guessing = Guessing(score=guess, difference=score - guess)
+    if units is None or guess == 0:
+        return guessing
+    if score == 0:
+        # An error without any spread has no logarithm: the difference is tested as it is.
+        error = _standard_error(weight_N * (guess_error_N - guess), unit_N, units)
+        return guessing.model_copy(update={"p": _p_value(guess, error, units)})
+    # What a sample adds to the logarithm of the ratio of both errors.
+    added_N = weight_N * (error_N / score - guess_error_N / guess)
+    error = _standard_error(added_N, unit_N, units)
+    step = _t_quantile(units) * error
+    interval = None
+    if TINY < step < LARGEST_STEP:
+        interval = score * math.exp(-step), score * math.exp(step)
+    p = _p_value(math.log(score / guess), error, units)
+    return guessing.model_copy(update={"p": p, "interval": interval})
+
+
+def _median_of_other_folds(observed_N: Floats, fold_N: Codes) -> Floats:
     """Return for each sample the median of the samples of all other folds, [N]."""
     guess_N = np.empty_like(observed_N)
     for number in np.unique(fold_N):
@@ -133,88 +271,93 @@ def _median_of_other_folds(
     return guess_N
 
 
-def _gain_by_fold(
-    is_right_N: NDArray[np.bool_], truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return what each fold adds to the balanced accuracy beyond guessing.
-
-    Their mean is the balanced accuracy of all samples less 1/K for K classes.
-    """
-    classes = len(np.unique(truth_N))
-    guessing_N = np.full(len(truth_N), 1 / classes)
-    right = _parts_of_balanced_accuracy(is_right_N, truth_N, fold_N)
-    return right - _parts_of_balanced_accuracy(guessing_N, truth_N, fold_N)
-
-
-def _parts_of_balanced_accuracy(
-    is_right_N: NDArray[Any], truth_N: NDArray[np.str_], fold_N: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return what each fold adds to the balanced accuracy of all samples, times the folds.
-
-    Their mean is that balanced accuracy. The mean recall of a fold would not do: where a fold has a
-    single class, a constant is right in all of it.
-
-    Parameters
-    ----------
-    is_right_N
-        Whether each sample is predicted right, or the probability that it is.
-    truth_N, fold_N
-        Observed class and fold of each sample.
-    """
+def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | None) -> Guessing:
+    """Compare a balanced accuracy with one over the number of classes."""
+    truth_N = predictions["observed"].to_numpy(np.str_)
+    is_right_N = truth_N == predictions["predicted"].to_numpy(np.str_)
     _, class_N, size_C = np.unique(truth_N, return_inverse=True, return_counts=True)
-    weight_N = 1 / (len(size_C) * size_C[class_N])
-    _, code_N = np.unique(fold_N, return_inverse=True)
-    parts = np.bincount(code_N, weights=weight_N * is_right_N)
-    return np.asarray(len(parts) * parts)
+    recall_C = np.bincount(class_N, weights=is_right_N) / size_C
+    score = float(recall_C.mean())
+    guess = 1.0 / len(size_C)
+    guessing = Guessing(score=guess, difference=score - guess)
+    if units is None:
+        return guessing
+    if is_right_N.any() and not is_right_N.all():
+        test = _test_recalls(is_right_N, class_N, unit_N, units)
+    else:
+        # Such predictions have no spread, which a single unit that differs would give them.
+        tests = [
+            _test_recalls(is_right_N ^ is_unit_N, class_N, unit_N, units)
+            for is_unit_N in _units_of_classes(class_N, unit_N)
+        ]
+        test = max(tests, key=lambda test: test.p)
+    ends = min(test.low, score), max(test.high, score)
+    return guessing.model_copy(update={"p": test.p, "interval": ends})
 
 
-def _sizes(fold_N: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of samples of each fold, folds ascending."""
-    return np.unique(fold_N, return_counts=True)[1]
+class _Test(NamedTuple):
+    """p-value of a score against guessing, and the ends of its interval."""
+
+    p: float
+    low: float
+    high: float
 
 
-def corrected_resampled_t(difference: ArrayLike, sizes: ArrayLike) -> float | None:
-    """Return the p-value of the corrected resampled t-test of paired differences over folds.
+def _test_recalls(
+    is_right_N: NDArray[np.bool_], class_N: Codes, unit_N: Codes, units: float
+) -> _Test:
+    """Test a balanced accuracy between 0 and 1."""
+    size_C = np.bincount(class_N)
+    recall_C = np.bincount(class_N, weights=is_right_N) / size_C
+    score = float(recall_C.mean())
+    added_N = (is_right_N - recall_C[class_N]) / (len(size_C) * size_C[class_N])
+    derivative = 0.5 / math.sqrt(score * (1.0 - score))
+    error = derivative * _standard_error(added_N, unit_N, units)
+    angle = math.asin(math.sqrt(score))
+    step = _t_quantile(units) * error
+    return _Test(
+        p=_p_value(angle - math.asin(math.sqrt(1.0 / len(size_C))), error, units),
+        low=math.sin(max(angle - step, 0.0)) ** 2,
+        high=math.sin(min(angle + step, math.pi / 2)) ** 2,
+    )
 
-    The variance of the mean is that of the differences times 1 / K + n_test / n_train, because
-    training sets overlap: Nadeau, C. & Bengio, Y. (2003), Inference for the generalization
-    error, doi:10.1023/A:1024068626366. The ratio is the mean over the folds.
 
-    Parameters
-    ----------
-    difference
-        Difference of two methods in each of K folds.
-    sizes
-        Samples of each fold, which are its test set.
+def _units_of_classes(class_N: Codes, unit_N: Codes) -> Iterator[NDArray[np.bool_]]:
+    """Yield for each class and each unit that has it which samples are both."""
+    for code, unit in np.unique(np.stack([class_N, unit_N]), axis=1).T:
+        yield (class_N == code) & (unit_N == unit)
 
-    Returns
-    -------
-    float or None
-        The two-sided p-value; None for a single fold, or where all differences are the same.
+
+def _standard_error(added_N: Floats, unit_N: Codes, units: float) -> float:
+    """Return the standard error of a score from what each sample adds to it."""
+    added_U = np.bincount(unit_N, weights=added_N)
+    return math.sqrt(DEPENDENCE * float((added_U**2).sum()) * units / (units - 1))
+
+
+def _p_value(difference: float, error: float, units: float) -> float:
+    """Return the two-sided p-value; predictions that are those of guessing have no spread."""
+    if error <= TINY:
+        return 1.0 if abs(difference) <= TINY else 0.0
+    return float(2 * stats.t.sf(abs(difference) / error, df=units - 1))
+
+
+def _t_quantile(units: float) -> float:
+    return float(stats.t.ppf((1 + LEVEL) / 2, df=units - 1))
+
+
+def _rank_errors(predictions: pd.DataFrame, classes: Sequence[str]) -> RankErrors:
+    """Return by how many steps predictions are off, and the constant that is off by the fewest.
+
+    The mean of the classes counts, as in a balanced accuracy: the macro-averaged absolute error of
+    Baccianella, S., Esuli, A. & Sebastiani, F. (2009), Evaluation measures for ordinal regression,
+    doi:10.1109/ISDA.2009.230.
     """
-    values = np.asarray(difference, dtype=np.float64)
-    tested = np.asarray(sizes, dtype=np.float64)
-    if len(values) < 2 or np.ptp(values) <= 1e-12 * np.abs(values).max():
-        return None
-    ratio = float(np.mean(tested / (tested.sum() - tested)))
-    if np.abs(values).max() < TINY:
-        values = values / np.abs(values).max()
-    error = np.sqrt((1 / len(values) + ratio) * values.var(ddof=1))
-    return float(2 * stats.t.sf(abs(values.mean()) / error, df=len(values) - 1))
-
-
-def _signed_rank(difference: NDArray[np.float64]) -> float | None:
-    """Return the p-value of Wilcoxon's test without the zeros, exact for few; None without any."""
-    nonzero = difference[difference != 0]
-    return float(stats.wilcoxon(nonzero).pvalue) if len(nonzero) else None
-
-
-def _mcnemar(first_is_right: NDArray[np.bool_], second_is_right: NDArray[np.bool_]) -> float | None:
-    """Return the exact p-value of McNemar's test, from the samples that one of the two has right.
-
-    McNemar, Q. (1947). Note on the sampling error of the difference between correlated proportions
-    or percentages. Psychometrika 12:153-157.
-    """
-    won = int((first_is_right & ~second_is_right).sum())
-    lost = int((second_is_right & ~first_is_right).sum())
-    return float(stats.binomtest(won, won + lost).pvalue) if won + lost else None
+    truth_N = class_codes(predictions["observed"], classes)
+    guess_N = class_codes(predictions["predicted"], classes)
+    size_C = np.bincount(truth_N, minlength=len(classes))
+    present_C = np.flatnonzero(size_C)
+    steps_C = np.bincount(truth_N, weights=np.abs(truth_N - guess_N), minlength=len(classes))
+    constants = [np.abs(present_C - code).mean() for code in range(len(classes))]
+    return RankErrors(
+        score=float((steps_C[present_C] / size_C[present_C]).mean()), constant=float(min(constants))
+    )

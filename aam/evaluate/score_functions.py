@@ -235,19 +235,6 @@ def reliability(
     return bins
 
 
-def fold_errors(observed: ArrayLike, predicted: ArrayLike, fold: ArrayLike) -> NDArray[np.float64]:
-    """Return the mean absolute error of each fold, folds ascending.
-
-    Parameters
-    ----------
-    observed, predicted, fold
-        Numbers and folds: see the module.
-    """
-    fold_N = np.asarray(fold)
-    error_N = np.abs(_numbers(observed) - _numbers(predicted))
-    return np.array([error_N[fold_N == name].mean() for name in np.unique(fold_N)])
-
-
 def per_class_table(
     observed: ArrayLike, predicted: ArrayLike, probabilities: ArrayLike, classes: Sequence[str]
 ) -> dict[str, ClassScores]:

@@ -42,8 +42,10 @@ HEADLINE = {
 }
 """The one score that a kind of task is ranked by: errors ascending, the others descending."""
 
-LEAST_UNITS = 10
-"""Groups, or samples without groups, below which a score has no interval."""
+LEAST_UNITS = 5
+"""Groups, or samples without groups, below which a score has neither a test nor an interval."""
+LEAST_UNITS_OF_CLASS = 3
+"""Groups that have a class, or samples, below which a score has neither."""
 SUPER_LEARNER = "super learner"
 """The mixture of all methods of a task."""
 

@@ -55,14 +55,63 @@ class FarValues(ReportPart):
     """Between which all others lie."""
 
 
-class Confounder(ReportPart):
-    """A metadata column that predicts the target by itself: `aam.data.confounding`."""
+class WithinLevels(ReportPart):
+    """How the leading method tells apart samples that are alike in a rival: `rivals`."""
+
+    n: int
+    """Samples in levels that leave something to tell apart."""
+    levels: int
+    score: float
+    """Classes: balanced accuracy within a level, the mean over levels. Numbers: mean absolute error
+    after the median error of the level in the other folds is taken off."""
+    guessing: float
+    """The same of guessing that knows the level."""
+    shrinkage: float
+    """Skill of the leading method on all samples less that within levels; skill is 0 for guessing
+    and 1 for a perfect score."""
+    error: float
+    """Standard error of the shrinkage, by leaving out one unit at a time."""
+    p: float
+    """p-value, one-sided, of no relation between predictions and target within levels."""
+
+
+class Rival(ReportPart):
+    """What may have been learned in the place of the target: `aam.data.confounding`."""
+
+    name: str
+    """Name of a column; `reads`, the reads of a sample before rarefaction; `richness`, its ASVs
+    after it."""
+    role: Literal["technical", "circumstance", "reads", "richness"]
+    """What it is: technical columns are on how samples were processed, circumstances on whom, where
+    and when they were taken from."""
+    score: float
+    """Headline score of the rival alone, without any ASV, on the same folds."""
+    guessing: float
+    """The same of guessing."""
+    exactness: Literal["exactly", "nearly"] | None
+    """Whether it predicts every sample right, or nearly."""
+    p: float
+    """p-value of no relation between rival and target, corrected for all rivals of the target."""
+    within: WithinLevels | None
+    """None: it predicts nothing, or its levels leave nothing to tell apart."""
+    left: Literal["nothing", "less", "all"]
+    """What it leaves of the score of the leading method: nothing that is better than guessing, less
+    than the score says, or all."""
+
+
+class OtherGroups(ReportPart):
+    """Nearest neighbours where another column keeps samples together: `other_groups`."""
 
     column: str
+    groups: int
     score: float
-    """Balanced accuracy of classes, R2 of numbers."""
-    kind: Literal["exact", "nearly"]
-    """Whether every sample is predicted right."""
+    """Headline score with folds that keep its groups together."""
+    with_own_folds: float
+    """The same with the folds of the task."""
+    p: float
+    """p-value, one-sided, of no loss, corrected for the columns that were tried."""
+    is_worse: bool
+    """Whether the score is worse by more than its error."""
 
 
 class Comparison(ReportPart):
@@ -73,15 +122,18 @@ class Comparison(ReportPart):
     """Fraction of the folds in which the first is the better."""
     difference: float
     """Headline score of the first less that of the second."""
-    corrected_t_p: float | None
-    """Corrected resampled t-test over folds; as all tests two-sided, None where undefined."""
+    p: float | None
+    """Two-sided p-value of the difference, by a t-test over units; None: no test is possible."""
     holm_p: float | None = None
     """The same, corrected for all baselines that a method is compared with."""
-    wilcoxon_folds_p: float | None = None
-    wilcoxon_samples_p: float | None = None
-    """Of numbers, where samples are independent."""
-    mcnemar_p: float | None = None
-    """Of classes, where samples are independent."""
+
+
+class RankErrors(ReportPart):
+    """By how many steps predictions of ordered classes are off, the mean of the classes."""
+
+    score: float
+    constant: float
+    """The same of the one class that is nearest to all."""
 
 
 class Guessing(ReportPart):
@@ -91,7 +143,12 @@ class Guessing(ReportPart):
     """Headline score that guessing reaches."""
     difference: float
     """Headline score of the method less that."""
-    corrected_t_p: float | None
+    p: float | None = None
+    """Two-sided p-value of the difference, by a t-test over units; None: no test is possible."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the method's headline score, from the same test."""
+    ranks: RankErrors | None = None
+    """Of classes that have an order."""
 
 
 class SubsetScore(ReportPart):
@@ -242,8 +299,6 @@ class MethodReport(SampleScores):
     test: SampleScores | None = None
     """Of held-out samples that no fold has."""
     guessing: Guessing
-    interval: tuple[float, float] | None
-    """95 % interval of the headline score."""
     comparisons: dict[str, Comparison] = {}
     """Networks and the super learner against each baseline that learns."""
     recalibration: RecalibrationFacts | None = None
@@ -252,6 +307,11 @@ class MethodReport(SampleScores):
     """Of networks."""
     mixing: Mixing | None = None
     """Of the super learner."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the headline score."""
+        return self.guessing.interval
 
 
 class CoverageOfTest(ReportPart):
@@ -292,7 +352,10 @@ class TargetReport(ReportPart):
     structure: Structure
     far_values: FarValues | None
     """None: there are none, or classes are predicted."""
-    confounders: tuple[Confounder, ...]
+    rivals: tuple[Rival, ...] = ()
+    """What else may say the target, the best at it first."""
+    other_groups: tuple[OtherGroups, ...] = ()
+    """Columns that could say which samples belong together, and do not."""
     methods: tuple[MethodReport, ...]
     """Networks, the super learner, then the baselines in the order of their stage."""
     leading: str
@@ -306,6 +369,16 @@ class TargetReport(ReportPart):
     def method(self, name: str) -> MethodReport:
         """Return the report of a method by its name."""
         return next(method for method in self.methods if method.name == name)
+
+    @property
+    def confounders(self) -> tuple[Rival, ...]:
+        """Rivals that leave nothing of the score."""
+        return tuple(rival for rival in self.rivals if rival.left == "nothing")
+
+    @property
+    def leaks(self) -> tuple[OtherGroups, ...]:
+        """Columns whose groups lie in several folds, which makes the score too good."""
+        return tuple(other for other in self.other_groups if other.is_worse)
 
     @property
     def best(self) -> MethodReport:

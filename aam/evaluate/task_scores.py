@@ -9,7 +9,7 @@ import pandas as pd
 
 from aam.config.baselines import CONSTANTS
 from aam.config.settings.tasks import SampleGroups, ScoreSettings
-from aam.data.confounding import confounders
+from aam.data.confounding import Number, Observed, list_rivals
 from aam.data.folds import units_of
 from aam.data.metadata import metadata_column
 from aam.data.predictions import (
@@ -21,7 +21,7 @@ from aam.data.predictions import (
     by_baseline,
     by_target,
 )
-from aam.evaluate.bootstrap import bootstrap_interval
+from aam.data.table import FeatureTable
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.far_values import find_far_values
 from aam.evaluate.method_scores import (
@@ -31,16 +31,19 @@ from aam.evaluate.method_scores import (
     score_folds,
     score_with_calibration,
 )
+from aam.evaluate.other_groups import try_other_groups
+from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
 from aam.evaluate.task_report import (
     Chosen,
     Comparison,
-    Confounder,
     Draws,
     MethodReport,
     Mixing,
     NetworkTraining,
+    OtherGroups,
     Recipe,
+    Rival,
     Role,
     Structure,
     TargetReport,
@@ -69,6 +72,21 @@ INTERVALS = (
 
 
 @dataclass(frozen=True, eq=False)
+class Samples:
+    """What is known of the samples beside their targets."""
+
+    group: pd.Series
+    """Group of each sample of the folds, by sample ID."""
+    metadata: pd.DataFrame
+    """Text of all samples."""
+    reads: pd.Series | None = None
+    """Reads before rarefaction, by sample ID; None: they are not known."""
+    rarefied: FeatureTable | None = None
+    """Rarefied reads, with all samples of the folds; None: they are not known, and neither richness
+    nor other groups are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
 class Networks:
     """What the networks of a model predict for a task: the tables of `aam.stages.finetune`."""
 
@@ -85,8 +103,7 @@ def report_task(
     networks: Networks | None,
     baselines: pd.DataFrame,
     nested_baselines: pd.DataFrame,
-    group: pd.Series,
-    metadata: pd.DataFrame,
+    samples: Samples,
     provenance: Mapping[str, str] = {},
 ) -> tuple[TaskReport, pd.DataFrame]:
     """Score all methods of a task, and mix them.
@@ -99,10 +116,8 @@ def report_task(
         None: baselines alone answer.
     baselines, nested_baselines
         What `aam.stages.baselines` writes: predictions and nested ones.
-    group
-        Group of each sample of the folds, by sample ID.
-    metadata
-        That of all samples.
+    samples
+        Groups, metadata and reads.
     provenance
         Where the scores come from (`aam.util.digests`).
 
@@ -129,8 +144,7 @@ def report_task(
             network=network_of.get(target),
             baselines={name: part[target] for name, part in tables.items()},
             learners=learners.get(target, {}),
-            group=group,
-            metadata=metadata,
+            samples=samples,
         )
         targets.append(target_report)
         parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
@@ -205,8 +219,7 @@ def _report_target(
     network: _Network | None,
     baselines: Mapping[str, pd.DataFrame],
     learners: Mapping[str, Learner],
-    group: pd.Series,
-    metadata: pd.DataFrame,
+    samples: Samples,
 ) -> tuple[TargetReport, pd.DataFrame]:
     """Score all methods on one target.
 
@@ -222,7 +235,7 @@ def _report_target(
         Predictions of every baseline by its name.
     learners
         Those that a super learner mixes, with their nested predictions.
-    group, metadata
+    samples
         See `report_task`.
 
     Returns
@@ -233,15 +246,15 @@ def _report_target(
         Predictions of the leading method with intervals or sets.
     """
     tables = [*baselines.values()] if network is None else [network.learner.predictions]
-    samples = _scored(tables[0])
+    scored = _scored(tables[0])
+    group = samples.group
     scoring = _Scoring(
         kind=task.kind,
-        labels={name: metadata_column(metadata, name) for name in task.report_by},
+        labels={name: metadata_column(samples.metadata, name) for name in task.report_by},
         group=group,
-        structure=_describe_structure(group.loc[samples["sample-id"]], task.structure),
+        structure=_describe_structure(group.loc[scored["sample-id"]], task.structure),
         rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
-        # The seed names no model: all models of a task are resampled alike.
-        seed=seed_of("bootstrap", task.dataset, task.task),
+        classes=() if task.classes is None else tuple(task.classes),
     )
     methods = _score_methods(scoring, network, baselines, learners)
     leading = _find_leading(methods)
@@ -250,11 +263,13 @@ def _report_target(
     if task.kind == "regression":
         observed = tables[0].set_index("sample-id")["observed"]
         far_values = find_far_values(pd.to_numeric(observed))
+    rivals, other_groups = _look_for_flattery(task, _scored(leading.predictions), samples)
     report = TargetReport(
         column=column,
         structure=scoring.structure,
         far_values=far_values,
-        confounders=_find_confounders(task, samples, metadata, group),
+        rivals=rivals,
+        other_groups=other_groups,
         methods=tuple(method.report for method in methods),
         leading=leading.report.name,
         coverage=report_coverage(intervals),
@@ -344,7 +359,8 @@ class _Scoring:
     structure: Structure
     rivals: Mapping[str, pd.DataFrame]
     """Predictions of the baselines to compare with, by their names."""
-    seed: int
+    classes: Sequence[str]
+    """Classes in their order; none: they have none, or numbers are predicted."""
 
     def name_units(self, predictions: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with what probabilities are calibrated by: who belongs together."""
@@ -357,8 +373,8 @@ class _Scoring:
             self.kind, self.name_units(predictions), self.labels
         )
         rows = _scored(predictions)
-        guessing = compare_with_guessing(self.kind, rows)
         groups_N = self.group.loc[rows["sample-id"]].to_numpy()
+        guessing = compare_with_guessing(self.kind, rows, groups_N, self.classes)
         headline = HEADLINE[self.kind]
         report = MethodReport(
             **dict(scores),
@@ -367,27 +383,25 @@ class _Scoring:
             folds=score_folds(self.kind, rows),
             test=test,
             guessing=guessing,
-            interval=bootstrap_interval(self.kind, rows, groups_N, self.seed),
             recalibration=recalibration,
         )
         if name in CONSTANTS and self.kind != "regression":
             # The majority of the other folds is right less often than one guess in K: see
             # `compare_with_guessing`.
             shown = {**scores.scores, headline: guessing.score}
-            report = report.model_copy(update={"scores": shown, "interval": None})
+            alone = guessing.model_copy(update={"difference": 0.0, "p": None, "interval": None})
+            report = report.model_copy(update={"scores": shown, "guessing": alone})
         logger.info("%s: %s %.4g", name, headline, report.scores[headline])
         return report
 
     def compare(self, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
         """Return the comparison of two methods on the samples of fold 0 and above."""
-        return compare(
-            self.kind, _scored(first), _scored(second), independent=self.structure.independent
-        )
+        return compare(self.kind, _scored(first), _scored(second), self.group)
 
     def compare_with_rivals(self, report: MethodReport, predictions: pd.DataFrame) -> MethodReport:
         """Return the report of a method with its comparisons with all baselines that learn."""
         compared = [self.compare(predictions, table) for table in self.rivals.values()]
-        corrected = correct_p_values([one.corrected_t_p for one in compared])
+        corrected = correct_p_values([one.p for one in compared])
         comparisons = {}
         for rival, one, p in zip(self.rivals, compared, corrected, strict=True):
             comparisons[rival] = one.model_copy(update={"holm_p": p})
@@ -431,20 +445,56 @@ def _score_draws(kind: str, predictions: pd.DataFrame) -> Draws | None:
     )
 
 
-def _find_confounders(
-    task: ScoreSettings, samples: pd.DataFrame, metadata: pd.DataFrame, group: pd.Series
-) -> tuple[Confounder, ...]:
-    """Return the metadata columns that predict a target among the scored samples."""
-    target = samples.set_index("sample-id")["observed"]
-    found = confounders(
-        pd.to_numeric(target) if task.kind == "regression" else target,
-        metadata.loc[target.index],
+def _look_for_flattery(
+    task: ScoreSettings, predictions: pd.DataFrame, samples: Samples
+) -> tuple[tuple[Rival, ...], tuple[OtherGroups, ...]]:
+    """Return what may have been learned in the place of a target, and who may be in several folds.
+
+    Parameters
+    ----------
+    task
+        What is predicted.
+    predictions
+        Those of the leading method for the scored samples.
+    samples
+        See `report_task`.
+    """
+    ids = predictions["sample-id"]
+    observed = Observed.of(
+        predictions.set_index("sample-id")["observed"],
         kind=task.kind,
-        exclude=task.columns,
-        seed=seed_of("confounders", task.dataset, task.task),
-        groups=group.loc[target.index],
+        fold=predictions["fold"].to_numpy(),
+        units=units_of(samples.group.loc[ids]).to_numpy(),
     )
-    return tuple(Confounder(**one) for one in found)
+    metadata = samples.metadata.loc[ids]
+    # Selecting rows may lose the attributes, which hold the types that the file declares.
+    metadata.attrs = dict(samples.metadata.attrs)
+    numbers: dict[Number, pd.Series] = {}
+    if samples.reads is not None:
+        numbers["reads"] = samples.reads.loc[ids]
+    table = None
+    if samples.rarefied is not None:
+        rows = pd.Index(samples.rarefied.sample_ids).get_indexer(pd.Index(ids))
+        # Not `select_samples`, which would drop the ASVs of other samples.
+        table = samples.rarefied.counts[rows]
+        numbers["richness"] = pd.Series(np.diff(table.indptr), index=pd.Index(ids))
+    rivals = measure_rivals(
+        observed,
+        predictions,
+        list_rivals(metadata, targets=task.columns, numbers=numbers),
+        seed=seed_of("confounders", task.dataset, task.task),
+    )
+    exclude = [*task.columns, *([task.structure.column] if task.structure.column else [])]
+    if table is None:
+        return rivals, ()
+    other_groups = try_other_groups(
+        observed,
+        table,
+        metadata,
+        exclude=exclude,
+        seed=seed_of("other_groups", task.dataset, task.task),
+    )
+    return rivals, other_groups
 
 
 def _shown_columns(intervals: pd.DataFrame) -> list[str]:

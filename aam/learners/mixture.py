@@ -1,21 +1,43 @@
 """Weights of several methods that are mixed, by how well they predict what they never saw.
 
-Shape suffixes: N samples, M methods, C classes (1 where a number is predicted).
+The weights w of the methods minimize
+
+    loss(w) / loss(best method) + pull * sum(w * log(w / prior)).
+
+The prior of a method is proportional to exp(-t^2 / 2), the likelihood that it is as good as the
+best, where it loses t standard errors more than the best. The standard errors are those of
+differences between losses over groups, and their median is the pull. So the weights are nearly
+equal where methods differ by no more than chance, a method that is clearly worse has none, and the
+pull fades as the square root of the number of groups grows. The penalty is that of mirror averaging
+(Juditsky, Rigollet & Tsybakov 2008, doi:10.1214/07-AOS546), the prior is akin to pseudo-BMA+
+weights (Yao, Vehtari, Simpson & Gelman 2018, doi:10.1214/17-BA1091).
+
+Shape suffixes: N samples, M methods, C classes (1 where a number is predicted), G groups.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 
 from aam.data.predictions import class_codes
 from aam.learners.temperature import apply_temperature, fit_temperature
 
-RIDGE = 2.0
-"""Penalty of weights that are not equal, for one group; it is divided by the number of groups."""
+TEMPERATURE_PULL = 2.0
+"""Penalty of temperatures that are not 1, for one group; it is divided by the number of groups."""
+PULL = 1.0
+"""Factor of the standard error in the pull."""
+LEAST_PULL = 1e-3
+"""Pull where no group tells methods apart: methods that are the same have equal weights."""
+LEAST_GROUPS = 4
+"""Number of groups below which the standard error of a difference has no finite estimate."""
+LEAST_LOG_PRIOR = -15.0
+"""Least logarithm of a prior, relative to that of the best method."""
 SMOOTH = 0.01
 """Part of the mean error of the best method below which an error counts as its square."""
 TINY = 1e-100
@@ -45,7 +67,8 @@ class Mixture:
     ) -> "Mixture":
         """Learn the mixture of least absolute error, or, for classes, of least balanced log loss.
 
-        The weights are pulled towards equal ones, the more so the fewer groups there are.
+        The weights are pulled towards equal ones of the methods that may be as good as the best,
+        the less so the better the groups tell them apart.
 
         Parameters
         ----------
@@ -61,11 +84,10 @@ class Mixture:
         Returns
         -------
         Mixture
-            Without any samples that of equal weights.
+            Without any samples, and with fewer than four groups, that of equal weights.
         """
         if not len(observed):
             return cls.equal(list(values))
-        strength = RIDGE / len(np.unique(unit))
         if not classes:
             errors = [observed - value_NC[:, 0] for value_NC in values.values()]
             error_NM = np.stack(errors, axis=1)
@@ -74,8 +96,9 @@ class Mixture:
                 error_NM = error_NM / largest
             weight_N = np.full(len(observed), 1.0 / len(observed))
             loss: _AbsoluteErrors | _LogLosses = _AbsoluteErrors(error_NM, weight_N)
-            weight_M = _fit_weights(loss, strength, methods=len(values))
+            weight_M = _fit_weights(loss, unit)
             return cls(_by_name(values, weight_M), dict.fromkeys(values, 1.0))
+        strength = TEMPERATURE_PULL / len(np.unique(unit))
         code_N = class_codes(observed, classes)
         temperatures = {}
         true_probabilities = []
@@ -86,8 +109,7 @@ class Mixture:
         probability_NM = np.stack(true_probabilities, axis=1)
         importance_N = 1.0 / np.bincount(code_N, minlength=len(classes))[code_N]
         loss = _LogLosses(probability_NM, importance_N / importance_N.sum())
-        weight_M = _fit_weights(loss, strength, methods=len(values))
-        return cls(_by_name(values, weight_M), temperatures)
+        return cls(_by_name(values, _fit_weights(loss, unit)), temperatures)
 
     @classmethod
     def equal(cls, names: Sequence[str]) -> "Mixture":
@@ -136,13 +158,20 @@ class _AbsoluteErrors:
     least_unit: ClassVar = 0.0
     """Errors are as small as the unit of the target makes them."""
 
-    def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
-        """Return the loss of some weights, and its slope [M]."""
+    @cached_property
+    def _smooth(self) -> float:
         # The best method sets the scale: one that is far off would hide how the others differ.
         least_error = float((self.weight_N @ np.abs(self.error_NM)).min())
-        smooth = SMOOTH * least_error if least_error > TINY else 1.0
+        return SMOOTH * least_error if least_error > TINY else 1.0
+
+    def of_methods(self) -> Floats:
+        """Return the loss of each sample by each method alone, [N, M]."""
+        return np.sqrt(self.error_NM**2 + self._smooth**2)
+
+    def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
+        """Return the loss of some weights, and its slope [M]."""
         mixed_N = self.error_NM @ weight_M
-        error_N = np.sqrt(mixed_N**2 + smooth**2)
+        error_N = np.sqrt(mixed_N**2 + self._smooth**2)
         slope_M = (self.weight_N * mixed_N / error_N) @ self.error_NM
         return float(self.weight_N @ error_N), slope_M
 
@@ -158,6 +187,10 @@ class _LogLosses:
     least_unit: ClassVar = 1e-12
     """Log losses below it are rounding."""
 
+    def of_methods(self) -> Floats:
+        """Return the loss of each sample by each method alone, [N, M]."""
+        return -np.log(np.maximum(self.probability_NM, LEAST_PROBABILITY))
+
     def __call__(self, weight_M: Floats) -> tuple[float, Floats]:
         """Return the loss of some weights, and its slope [M]."""
         mixed_N = self.probability_NM @ weight_M
@@ -167,48 +200,65 @@ class _LogLosses:
         return float(self.weight_N @ -np.log(bounded_N)), slope_M
 
 
-def _fit_weights(loss: "_AbsoluteErrors | _LogLosses", strength: float, *, methods: int) -> Floats:
-    """Return the weights of methods, [M], by least penalized loss on the simplex.
+def _fit_weights(loss: "_AbsoluteErrors | _LogLosses", unit: NDArray[Any]) -> Floats:
+    """Return the weights of methods, [M], as the module defines them.
 
-    The loss counts in units of that of the best single method. The penalty is the squared distance
-    from equal weights, multiplied by the number of methods and the strength. SciPy's SLSQP starts
-    from the best single method.
+    SciPy's L-BFGS varies their logarithms, which keeps them positive. The problem is convex in the
+    weights, so that there is one minimum.
 
     Parameters
     ----------
     loss
         Returns the loss of some weights, and its slope [M].
-    strength
-        Strength of the penalty.
-    methods
-        Number of methods.
+    unit
+        Group of each sample, [N].
     """
-    equal_M = np.full(methods, 1.0 / methods)
-    # The search begins with the best method alone: from equal weights, where a method that is far
-    # off has a share, no step would be short enough.
-    losses = [loss(alone_M)[0] for alone_M in np.eye(methods)]
-    best = int(np.argmin(losses))
-    start_M = np.eye(methods)[best]
-    loss_unit = max(losses[best], loss.least_unit)
+    loss_NM = loss.of_methods()
+    mean_M = loss.weight_N @ loss_NM
+    methods = len(mean_M)
+    best = int(np.argmin(mean_M))
+    loss_unit = max(mean_M[best], loss.least_unit)
+    difference_NM = (np.delete(loss_NM, best, axis=1) - loss_NM[:, [best]]) / loss_unit
+    error_M = _standard_errors(difference_NM, weight_N=loss.weight_N, unit=unit)
+    if methods == 1 or np.isinf(error_M).any():
+        return np.full(methods, 1.0 / methods)
+    # The lower median: a method that is far off has a large error, which tells nothing of others.
+    pull = max(PULL * float(np.sort(error_M)[(methods - 2) // 2]), LEAST_PULL)
+    distance_M = (loss.weight_N @ difference_NM) / np.maximum(error_M, LEAST_PULL)
+    log_prior_M = np.maximum(np.insert(-(distance_M**2) / 2, best, 0.0), LEAST_LOG_PRIOR)
+    log_prior_M = log_softmax(log_prior_M)
 
-    def penalized(weight_M: Floats) -> tuple[float, Floats]:
+    def penalized(logit_M: Floats) -> tuple[float, Floats]:
+        log_weight_M = log_softmax(logit_M)
+        weight_M = np.exp(log_weight_M)
         value, slope_M = loss(weight_M)
-        away_M = weight_M - equal_M
-        penalty = strength * methods * float(away_M @ away_M)
-        penalty_slope_M = 2 * strength * methods * away_M
-        return value / loss_unit + penalty, slope_M / loss_unit + penalty_slope_M
-
-    def excess(weight_M: Floats) -> float:
-        return weight_M.sum() - 1.0
+        log_ratio_M = log_weight_M - log_prior_M
+        whole_slope_M = slope_M / loss_unit + pull * log_ratio_M
+        logit_slope_M = weight_M * (whole_slope_M - weight_M @ whole_slope_M)
+        return value / loss_unit + pull * float(weight_M @ log_ratio_M), logit_slope_M
 
     minimum = minimize(
         penalized,
-        start_M,
+        # In the prior a method that is far off has too little weight to hide the others.
+        log_prior_M,
         jac=True,
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * methods,
-        constraints={"type": "eq", "fun": excess, "jac": np.ones_like},
-        options={"maxiter": 200, "ftol": 1e-9},
+        method="L-BFGS-B",
+        options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-8},
     )
-    weight_M = np.clip(minimum.x, 0.0, None)
-    return weight_M / weight_M.sum()
+    return softmax(minimum.x)
+
+
+def _standard_errors(difference_NM: Floats, *, weight_N: Floats, unit: NDArray[Any]) -> Floats:
+    """Return the standard errors of weighted mean differences over groups, [M].
+
+    With few groups they are uncertain themselves, so they are those of Student's t, which has none
+    with three.
+    """
+    names, group_N = np.unique(unit, return_inverse=True)
+    groups = len(names)
+    if groups < LEAST_GROUPS:
+        return np.full(difference_NM.shape[1], np.inf)
+    centred_NM = weight_N[:, None] * (difference_NM - weight_N @ difference_NM)
+    sum_GM = np.zeros((groups, centred_NM.shape[1]))
+    np.add.at(sum_GM, group_N, centred_NM)
+    return np.sqrt((sum_GM**2).sum(axis=0) * groups / (groups - LEAST_GROUPS + 1))

@@ -30,11 +30,8 @@ SCORES = {
 """Labels of all scores, which `aam.evaluate.scores` lists by kind of task."""
 
 TESTS = {
-    "corrected_t_p": "corrected t-test over folds",
+    "p": "t-test over units",
     "holm_p": "corrected for all baselines (Holm)",
-    "wilcoxon_folds_p": "Wilcoxon over folds",
-    "wilcoxon_samples_p": "Wilcoxon over samples",
-    "mcnemar_p": "McNemar over samples",
 }
 """What people read instead of the names of paired tests."""
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config import slices
@@ -15,6 +16,7 @@ from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
+from aam.data.nouns import Nouns, without_networks
 from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
@@ -27,8 +29,14 @@ from aam.data.study.study import (
     with_decisions,
 )
 from aam.data.table import FeatureTable
-from aam.inference.nearness import check_nearness, find_near, measure_nearness
-from aam.inference.tables import rarefy_views, read_table
+from aam.inference.nearness import (
+    check_known,
+    check_nearness,
+    find_near,
+    measure_known,
+    measure_nearness,
+)
+from aam.inference.tables import draw_views, like_training, rarefy_views, read_table
 from aam.report.duration import (
     Work,
     describe_time,
@@ -80,6 +88,7 @@ def describe_study(
         tree=tree,
         metadata=metadata,
         taxonomy=taxonomy,
+        values=plan.values,
     )
     return "\n".join(_sentences(study, plan)) + "\n"
 
@@ -101,7 +110,8 @@ def expected_time(study: Study, plan: DescribeSettings) -> Iterator[str]:
         for name, task in plan.tasks.items():
             _, _, fold, _ = divide_labelled(kept, task)
             labels[name] = _count_labelled(fold)
-    work = Work.from_table(plan, study.table, longest_bp=max(map(len, study.sequences.values())))
+    longest_bp = max(map(len, study.sequences.values()), default=0)
+    work = Work.from_table(plan, study.table, longest_bp=longest_bp)
     yield from describe_time(expected_parts(plan, work, labels))
 
 
@@ -150,10 +160,12 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
 
 def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     """Return what a study has and what its tasks find."""
+    _require_what_networks_need(study, plan)
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
     targets = [column for task in plan.tasks.values() for column in task.columns]
     lines = list(study_sentences(study, kept, depth=plan.depth, targets=targets))
     labels: dict[str, tuple[int, int]] = {}
+    reads = pd.Series(study.table.reads, index=pd.Index(study.table.sample_ids))
     with collect_notes() as notes, with_decisions(notes):
         notes += without_dropped_branches(study.notes, is_dropped=plan.drops_long_branches)
         for name, task in plan.tasks.items():
@@ -165,11 +177,23 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
             samples, folds = _count_labelled(fold)
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
-            lines += task_sentences(name, task, wanted, values, groups)
+            lines += task_sentences(name, task, wanted, values, fold, groups, reads)
         for name, files in plan.predictions.items():
             lines.append(_describe_predicted(name, files, study, plan))
     lines += decision_lines(notes)
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
+
+
+def _require_what_networks_need(study: Study, plan: DescribeSettings) -> None:
+    """Check that networks can be trained on a table, where there are any.
+
+    Raises
+    ------
+    InputError
+        They cannot.
+    """
+    if plan.models and not (study.facts.is_counted and study.facts.has_sequences):
+        raise without_networks(study.facts)
 
 
 def _describe_predicted(
@@ -179,6 +203,17 @@ def _describe_predicted(
     counts, sequences = read_table(files["table"], files.get("sequences"))
     if "metadata" in files:
         metadata_of(Path(files["metadata"]), counts.sample_ids)
+    counts = like_training(counts, study.facts, files["table"])
+    if not study.facts.has_sequences:
+        draws = draw_views(counts, depth=plan.depth, views=1, seed=0, where=files["table"])
+        nearness = measure_known(draws, {*study.table.feature_ids})
+        check_known(nearness, counts, study.facts, files["table"])
+        nouns = Nouns.of_table(study.facts)
+        return (
+            f"Table {name}, to predict for: {len(nearness)} samples; "
+            f"{nearness[NEAR_READS].mean():.0%} of their {nouns.value} are of {nouns.many} of the "
+            "study."
+        )
     known = [*study.sequences.values()]
     length_bp = max(map(len, known))
     seen_asvs = frozenset(untokenize(*tokenize(known, length_bp)))
@@ -207,7 +242,8 @@ def _times(
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    work = Work.from_table(plan, table, longest_bp=max(map(len, sequences.values())))
+    longest_bp = max(map(len, sequences.values()), default=0)
+    work = Work.from_table(plan, table, longest_bp=longest_bp)
     yield (
         "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "
         "budget):"

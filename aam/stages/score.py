@@ -9,7 +9,8 @@ from aam.config.settings.tasks import ScoreSettings
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate.task_scores import Networks, report_task
+from aam.data.table import read_biom
+from aam.evaluate.task_scores import Networks, Samples, report_task
 
 
 def score_task(
@@ -21,6 +22,8 @@ def score_task(
     nested_baselines: Path,
     folds: Path,
     metadata: Path,
+    table: Path,
+    rarefied: Path,
     settings: ScoreSettings,
     scores_out: Path,
     intervals_out: Path,
@@ -39,6 +42,10 @@ def score_task(
         TSV file of the folds of the task.
     metadata
         Parquet file of the imported metadata.
+    table
+        BIOM file of the imported table: reads before rarefaction.
+    rarefied
+        BIOM file of a rarefied table, whose samples the folds divide.
     settings
         What is predicted, what the answer is called, and by what scores are reported.
     scores_out
@@ -57,13 +64,18 @@ def score_task(
             nested=pd.read_parquet(nested),
             recipes=read_predictions(recipes),
         )
+    imported = read_biom(table)
     report, intervals = report_task(
         settings,
         networks=networks,
         baselines=read_predictions(baselines),
         nested_baselines=pd.read_parquet(nested_baselines),
-        group=read_folds(folds)["group"],
-        metadata=read_metadata(metadata),
+        samples=Samples(
+            group=read_folds(folds)["group"],
+            metadata=read_metadata(metadata),
+            reads=pd.Series(imported.reads, index=pd.Index(imported.sample_ids)),
+            rarefied=read_biom(rarefied),
+        ),
         provenance=provenance,
     )
     report.write(scores_out)

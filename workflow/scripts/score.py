@@ -16,6 +16,8 @@ if __name__ == "__main__":
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
+            table=job.inputs["table"],
+            rarefied=job.inputs["rarefied"],
             settings=job.settings,
             scores_out=job.outputs["scores"],
             intervals_out=job.outputs["intervals"],

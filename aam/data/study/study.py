@@ -5,29 +5,41 @@ Also sentences on it: what its files hold, what looks wrong, and what may flatte
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config.settings.tasks import FoldsSettings
-from aam.data.confounding import predictive_columns
+from aam.data.confounding import (
+    Observed,
+    RivalScore,
+    list_others,
+    list_rivals,
+    measure_alone,
+)
+from aam.data.folds import TEST, units_of
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
-from aam.data.importing.table import NO_READS
+from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
+from aam.data.nouns import Nouns
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
 from aam.data.study.columns import columns_of, propose_grouping
 from aam.data.study.proposal import depth_sentences, other_units, propose_depth
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
 from aam.util.notes import Note, collect_notes
 
+CHANCE_OF_OTHERS = 0.01
+"""Corrected p-value from which on a column that is no rival predicts a target by chance."""
 DEPTHS = (500, 1000, 2000, 5000, 10_000, 20_000)
 
 
@@ -40,15 +52,17 @@ class Study:
     """
 
     table: FeatureTable
-    """Reads, without what `import_counts` leaves out."""
+    """Reads or amounts, without what `import_counts` leaves out."""
     left_out: pd.DataFrame
     """`what`, `id` and `why` of what it leaves out."""
     sequences: Mapping[str, str]
-    """Sequence by feature ID."""
+    """Sequence by feature ID; empty if they have none."""
     metadata: pd.DataFrame
     """Text by sample ID, a row per sample of the table, None where missing."""
     taxa: Mapping[str, str] | None = None
     """Taxon by feature ID; None: no taxonomy is given."""
+    lineages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ranks by feature ID, of features without sequences whose table has them."""
     has_tree: bool = False
     """Whether a tree is given; it has a tip for every feature then."""
     behind_long_branches: frozenset[str] = frozenset()
@@ -65,6 +79,7 @@ class Study:
         tree: Path | None = None,
         metadata: Path | None = None,
         taxonomy: Path | None = None,
+        values: Literal["reads", "amounts"] | None = None,
     ) -> "Study":
         """Read and check all files of a study.
 
@@ -74,6 +89,8 @@ class Study:
             The user's table.
         sequences, tree, metadata, taxonomy
             Further files of the user, where there are any.
+        values
+            What the numbers of the table are; None: it is recognized.
 
         Raises
         ------
@@ -81,7 +98,7 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences)
+            counts = import_counts(table, sequences, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -96,19 +113,32 @@ class Study:
             outliers: set[str] = set()
             if tree is not None:
                 cut = load_cut_tree(tree, feature_ids, counts.other_names)
-                warn_of_long_branches(cut)
+                # Only of trees of sequences the unit of the branches is known.
+                if counts.table.facts.has_sequences:
+                    warn_of_long_branches(cut)
                 for names, _ in outlier_branches(cut):
                     outliers.update(names)
         return cls(
             table=counts.table,
             left_out=counts.left_out,
             sequences=counts.sequences,
+            lineages=counts.lineages,
             metadata=rows,
             taxa=taxa,
             has_tree=tree is not None,
             behind_long_branches=frozenset(outliers),
             notes=tuple(notes),
         )
+
+    @property
+    def facts(self) -> TableFacts:
+        """What the table holds and can do."""
+        return self.table.facts
+
+    @property
+    def can_have_tree(self) -> bool:
+        """Whether a tree is given, or can be made of sequences or lineages."""
+        return bool(self.has_tree or self.facts.has_sequences or self.lineages or self.taxa)
 
     @property
     def blanks(self) -> list[str]:
@@ -121,7 +151,7 @@ class Study:
                 is_blank_N |= values.isin(called).to_numpy()
         return list(self.metadata.index[is_blank_N])
 
-    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[Any]:
         """Return the reads of the samples that a rarefaction depth should keep.
 
         Parameters
@@ -146,7 +176,7 @@ class Study:
         Parameters
         ----------
         depth
-            Reads that are drawn from each sample.
+            Reads that are drawn from each sample. All samples of a table of amounts are kept.
         drops_long_branches
             Whether features behind outlier branches of the given tree are left out first. Those of
             a tree that a run makes are not known yet.
@@ -162,6 +192,8 @@ class Study:
             No sample has enough reads.
         """
         table = self.table
+        if not self.facts.is_counted:
+            return self.metadata
         if drops_long_branches:
             table = table.without_features(self.behind_long_branches)
         reads = pd.Series(table.reads, index=table.sample_ids)
@@ -193,34 +225,50 @@ def study_sentences(
     """
     table = study.table
     reads = table.reads
-    yield (
-        f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
-        f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
-    )
-    yield next(sequence_sentences(table, study.sequences))
-    empty = int((study.left_out["why"] == NO_READS).sum())
+    nouns = Nouns.of_table(study.facts)
+    size = f"{len(reads)} samples, {len(table.feature_ids)} {nouns.many}"
+    if study.facts.is_counted:
+        yield (
+            f"{size}, {reads.sum():,} reads: {np.median(reads):,.0f} in the median sample, "
+            f"{reads.min():,} to {reads.max():,}."
+        )
+    else:
+        yield f"{size}, amounts: each sample is scaled to one."
+    yield from islice(sequence_sentences(table, study.sequences), 1)
+    empty = int(study.left_out["why"].isin([NO_READS, NO_AMOUNTS]).sum())
     if empty:
-        yield f"{empty} samples and ASVs have no reads, and are left out."
+        yield f"{empty} samples and {nouns.many} have no {nouns.value}, and are left out."
     if study.has_tree:
-        yield "The tree has a tip for every ASV."
+        yield f"The tree has a tip for every {nouns.one}."
+    elif study.lineages or (study.taxa and not study.facts.has_sequences):
+        yield "Their lineages make the tree: one unit of length a rank."
+    elif not study.can_have_tree:
+        yield (
+            "They have neither sequences nor a tree nor lineages: Bray-Curtis stands where UniFrac "
+            "does (`tree: false`)."
+        )
     if study.taxa is not None:
         share = sum(map(bool, study.taxa.values())) / len(study.taxa)
-        yield f"{share:.0%} of the ASVs have a taxon."
+        yield f"{share:.0%} of the {nouns.many} have a taxon."
     blanks = study.blanks
     if blanks:
         yield describe_blanks(blanks)
-    labels = [name for name in targets if name in study.metadata]
-    that_matter = study.reads_that_matter(labels)
-    proposed = propose_depth(that_matter)
-    shown = sorted({proposed, *(one for one in DEPTHS if one <= that_matter.max())})
-    share_kept = ", ".join(f"{one} keeps {np.mean(that_matter >= one):.0%}" for one in shown)
-    yield f"Rarefaction depths: {share_kept}. Proposed: {proposed}."
-    yield from depth_sentences(that_matter, depth, are_labelled=bool(labels))
+    if study.facts.is_counted:
+        labels = [name for name in targets if name in study.metadata]
+        that_matter = study.reads_that_matter(labels)
+        proposed = propose_depth(that_matter)
+        shown = sorted({proposed, *(one for one in DEPTHS if one <= that_matter.max())})
+        share_kept = ", ".join(f"{one} keeps {np.mean(that_matter >= one):.0%}" for one in shown)
+        yield f"Rarefaction depths: {share_kept}. Proposed: {proposed}."
+        yield from depth_sentences(that_matter, depth, are_labelled=bool(labels))
     columns = columns_of(kept)
     unknown = int(study.metadata.isna().all(axis=1).sum())
     if columns and unknown:
         yield f"{unknown} samples have no metadata."
-    yield f"{len(columns)} metadata columns, in the {len(kept)} samples that rarefaction keeps:"
+    which = f"the {len(kept)} samples that rarefaction keeps"
+    if not study.facts.is_counted:
+        which = f"{len(kept)} samples"
+    yield f"{len(columns)} metadata columns, in {which}:"
     yield from (f"  {one}" for one in columns)
     together = propose_grouping(columns)
     if together is not None:
@@ -284,9 +332,11 @@ def task_sentences(
     task: FoldsSettings,
     metadata: pd.DataFrame,
     values: pd.DataFrame,
+    fold: NDArray[np.int64],
     groups: Sequence[str] | None,
+    reads: pd.Series,
 ) -> Iterator[str]:
-    """Yield sentences on what may flatter the scores of a task: groups, and predictive columns.
+    """Yield sentences on what may flatter the scores of a task: groups, and what else says it.
 
     Parameters
     ----------
@@ -296,9 +346,11 @@ def task_sentences(
         What the task predicts, and how its samples are divided.
     metadata
         That of all samples that the task wants.
-    values, groups
-        Targets and groups of the labelled samples, as `aam.data.splits.divide_labelled` returns
-        them.
+    values, fold, groups
+        Targets, folds and groups of the labelled samples, as `aam.data.splits.divide_labelled`
+        returns them.
+    reads
+        Reads of the samples before rarefaction, by sample ID.
     """
     settings = task.folds
     if groups is None and settings.groups is None:
@@ -306,39 +358,65 @@ def task_sentences(
             f"Task {name}: nothing says which samples belong together. Set `groups` of its folds "
             "to a column, or to false where every sample is of another person, animal or site."
         )
-    group = None if groups is None else pd.Series(groups, index=values.index)
-    nearly = "nearly exactly" if task.kind == "regression" else "for nearly every sample"
+    is_scored = fold != TEST
+    scored = values[is_scored]
+    group = pd.Series("" if groups is None else groups, index=values.index)[is_scored]
+    rows = metadata.loc[scored.index]
+    # Selecting rows may lose the attributes, which hold the types that the file declares.
+    rows.attrs = dict(metadata.attrs)
+    rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
+    others = list_others(rows, targets=task.columns)
     for target in task.columns:
-        predictive = predictive_columns(
-            values[target],
-            metadata,
+        observed = Observed.of(
+            scored[target],
             kind=task.kind,
-            exclude=task.columns,
-            seed=settings.seed,
-            groups=group,
+            fold=fold[is_scored],
+            units=units_of(group).to_numpy(),
         )
         what = f"'{target}'" if len(task.columns) > 1 else "the target"
-        others = []
-        for entry in predictive:
-            column = entry["column"]
-            if is_technical(column):
-                how = "exactly"
-                if entry["kind"] != "exact":
-                    how = f"{nearly} ({entry['score']:.0%})"
+        scores = measure_alone(observed, rivals, seed=settings.seed)
+        yield from _describe_rivals(name, what, scores, is_number=observed.is_number)
+        named = []
+        for other in measure_alone(observed, others, seed=settings.seed):
+            if other.exactness is None or other.p >= CHANCE_OF_OTHERS:
+                continue
+            if names_units(other.name) and groups is None:
                 yield (
-                    f"Task {name}: `{column}` predicts {what} {how}, without any reads. A model "
-                    f"may learn `{column}` instead, and no score can tell the two apart."
-                )
-            elif names_units(column) and groups is None:
-                yield (
-                    f"Task {name}: samples of one `{column}` share {what}. Set `groups: {column}`, "
-                    "or the scores will be too good."
+                    f"Task {name}: samples of one `{other.name}` share {what}. Set "
+                    f"`groups: {other.name}`, or the scores will be too good."
                 )
             else:
-                others.append(column)
-        if others:
+                named.append(other.name)
+        if named:
             yield (
-                f"Task {name}: other columns predict {what} exactly or {nearly}, without any "
-                f"reads: {first_few(others)}. Are they other names of it, or what follows from "
-                "it? If not, a model may learn them instead."
+                f"Task {name}: other columns predict {what} exactly or nearly, without any reads: "
+                f"{first_few(named)}. Are they other names of it, or what follows from it? If not, "
+                "a model may learn them instead."
             )
+
+
+def _describe_rivals(
+    name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
+) -> Iterator[str]:
+    """Yield what columns, and the number of reads, say of a target without any ASV."""
+    partial = []
+    for rival in scores:
+        subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
+        score = f"{rival.score:.3g}" if is_number else f"{rival.score:.0%}"
+        if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
+            how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
+            yield (
+                f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn "
+                "it instead, and hardly any score can tell the two apart."
+            )
+        elif rival.predicts:
+            partial.append((rival.skill, f"{subject} ({score})"))
+    if partial:
+        named = [text for _, text in sorted(partial, reverse=True)]
+        guess = scores[0].guessing
+        guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
+        yield (
+            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
+            "their values."
+        )

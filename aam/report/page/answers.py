@@ -5,20 +5,35 @@ from dataclasses import dataclass
 from typing import Literal
 
 from aam.config.names import name_models
-from aam.evaluate.scores import LEAST_UNITS, SUPER_LEARNER, correct_p_values, is_better
-from aam.evaluate.task_report import MethodReport, TargetKey, TargetReport, TaskReport
+from aam.evaluate.scores import (
+    LEAST_UNITS,
+    LEAST_UNITS_OF_CLASS,
+    SUPER_LEARNER,
+    correct_p_values,
+    is_better,
+)
+from aam.evaluate.task_report import (
+    Guessing,
+    MethodReport,
+    TargetKey,
+    TargetReport,
+    TaskReport,
+)
 from aam.report.labels import (
     choose_decimals,
     format_p_value,
     format_percent,
     name_and_unit,
     row_label,
+    to_words,
 )
 
-Outcome = Literal["works", "doubtful", "does not work"]
+Outcome = Literal["works", "works, weakly", "doubtful", "does not work"]
 
 CHANCE = 0.05
 """p-value from which on a difference could be chance."""
+WEAK_SKILL = 0.1
+"""Part of the way from guessing to perfect predictions, below which a task works weakly."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,19 @@ class Answer:
         return score
 
     @property
+    def skill(self) -> float:
+        """Part of the way from guessing to perfect predictions; 0 is guessing, 1 is perfect."""
+        return measure_skill(self.kind, self.best.guessing)
+
+    @property
+    def units(self) -> str:
+        """How many units are predicted, in words: groups, or samples where they have none."""
+        structure = self.target.structure
+        if structure.independent or structure.groups is None:
+            return f"{self.best.n} samples"
+        return f"{structure.groups} groups (values of {to_words(structure.column or '')})"
+
+    @property
     def rival(self) -> MethodReport | None:
         """The baseline with the best headline score; None: there is none to compare with.
 
@@ -114,13 +142,12 @@ def list_answers(reports: Sequence[TaskReport]) -> list[Answer]:
     labels = name_models(report.answer for report in reports if _has_networks(report))
     targets = [(report, *one) for report in reports for one in report.by_key()]
     guesses = [target.best.guessing for _, _, target in targets]
-    corrected = correct_p_values([guess.corrected_t_p for guess in guesses])
+    corrected = correct_p_values([guess.p for guess in guesses])
     tests = sum(p is not None for p in corrected)
     answers = []
     for (report, key, target), guess, corrected_p in zip(targets, guesses, corrected, strict=True):
-        p = guess.corrected_t_p
-        outcome = judge(report.kind, guess.difference, p, corrected_p)
-        verdict = Verdict(outcome, p=p, corrected_p=corrected_p, tests=tests)
+        outcome = judge(report.kind, guess, corrected_p)
+        verdict = Verdict(outcome, p=guess.p, corrected_p=corrected_p, tests=tests)
         networks = labels[report.answer] if _has_networks(report) else ""
         answers.append(Answer(report, target, key, networks, verdict))
     return answers
@@ -130,32 +157,55 @@ def _has_networks(report: TaskReport) -> bool:
     return any(target.networks is not None for target in report.targets)
 
 
-def judge(kind: str, difference: float, p: float | None, corrected_p: float | None) -> Outcome:
+def judge(kind: str, guessing: Guessing, corrected_p: float | None) -> Outcome:
     """Return the outcome of a task.
 
     A task works where it is predicted better than by guessing with p < 0.05, also after Holm's
-    correction for all tests of the page. It is doubtful where it is predicted better, but p < 0.05
-    holds before the correction alone, or where no test is possible. It does not work otherwise.
-    Neither baselines nor cautions change the verdict: they have lights of their own.
+    correction for all tests of the page; weakly where that is less than `WEAK_SKILL` of the way to
+    perfect predictions. It is doubtful where it is predicted better, but p < 0.05 holds before the
+    correction alone, where no test is possible, or where ordered classes are told apart but missed
+    by more steps than by a constant. It does not work otherwise. Neither baselines nor cautions
+    change the verdict: they have lights of their own.
 
     Parameters
     ----------
     kind
         Kind of the task.
-    difference
-        Mean over folds of the headline score minus that of guessing.
-    p
-        Its p-value, two-sided, or None where no test is possible.
+    guessing
+        The leading method against guessing.
     corrected_p
-        The p-value after the correction, or None.
+        Its p-value after the correction, or None.
     """
-    if not is_better(kind, difference):
+    if not is_better(kind, guessing.difference):
         return "does not work"
-    if p is None or corrected_p is None:
+    if guessing.p is None or corrected_p is None:
         return "doubtful"
-    if p >= CHANCE:
+    if guessing.p >= CHANCE:
         return "does not work"
-    return "works" if corrected_p < CHANCE else "doubtful"
+    if corrected_p >= CHANCE or misses_ranks(guessing):
+        return "doubtful"
+    return "works, weakly" if measure_skill(kind, guessing) < WEAK_SKILL else "works"
+
+
+def measure_skill(kind: str, guessing: Guessing) -> float:
+    """Return the part of the way from guessing to perfect predictions.
+
+    Parameters
+    ----------
+    kind
+        Kind of the task.
+    guessing
+        A method against guessing.
+    """
+    if kind == "regression":
+        return -guessing.difference / guessing.score if guessing.score > 0 else 0.0
+    return guessing.difference / (1 - guessing.score) if guessing.score < 1 else 0.0
+
+
+def misses_ranks(guessing: Guessing) -> bool:
+    """Return whether ordered classes are missed by as many steps as by a constant, or more."""
+    ranks = guessing.ranks
+    return ranks is not None and ranks.score >= ranks.constant
 
 
 def is_stopped(kind: str, target: TargetReport) -> bool:
@@ -169,10 +219,9 @@ def is_stopped(kind: str, target: TargetReport) -> bool:
         The report of one of its targets.
     """
     guess = target.best.guessing
-    p = guess.corrected_t_p
     # The correction only decides between "works" and "doubtful", so that any value serves here.
-    outcome = judge(kind, guess.difference, p, corrected_p=p)
-    return outcome == "does not work" or bool(target.confounders)
+    outcome = judge(kind, guess, corrected_p=guess.p)
+    return outcome == "does not work" or bool(target.confounders or target.leaks)
 
 
 def name_difference(kind: str, difference: float, p: float | None) -> str | None:
@@ -208,16 +257,17 @@ def write_brief_answer(answer: Answer) -> str:
     """
     outcome = answer.verdict.outcome
     # A score that another column explains shows nothing, however good it is.
-    is_confounded = bool(answer.target.confounders) and outcome != "does not work"
-    opening = "Confounded" if is_confounded else outcome.capitalize()
+    opening = outcome.capitalize()
+    if outcome != "does not work" and answer.target.leaks:
+        opening = "Flattered"
+    elif outcome != "does not work" and answer.target.confounders:
+        opening = "Confounded"
     return f"{opening}: {_describe_score(answer)}"
 
 
 def write_answer(answer: Answer) -> str:
-    """Return the short answer, why it has no interval where it has none, and the best baseline."""
+    """Return the short answer, and how the best baseline does."""
     parts = [write_short_answer(answer)]
-    if answer.best.interval is None:
-        parts.append(_explain_missing_interval(answer))
     if answer.rival is not None:
         parts.append(_compare_with_rival(answer, answer.rival))
     return " ".join(parts)
@@ -246,7 +296,10 @@ def _compare_with_guessing(answer: Answer) -> str:
     """Say whether predictions are better than guessing, or whether that could be chance."""
     verdict = answer.verdict
     if verdict.p is None or verdict.corrected_p is None:
-        return "The difference to guessing cannot be tested with these folds."
+        return (
+            f"Neither a test nor an interval is possible with {answer.units}: they need "
+            f"{LEAST_UNITS} units of about the same size, {LEAST_UNITS_OF_CLASS} in each class."
+        )
     values = format_p_value(verdict.p)
     if verdict.tests > 1:
         # A p-value that the correction leaves alone is written once.
@@ -267,25 +320,11 @@ def _compare_with_rival(answer: Answer, rival: MethodReport) -> str:
     shown = _format_headline(answer, answer.score(rival), unit=answer.unit)
     name = f"the best baseline, {answer.label(rival)}"
     if p is None:
-        return f"The difference to {name} ({shown}), cannot be tested with these folds."
+        return f"The difference to {name} ({shown}), cannot be tested."
     word = name_difference(answer.kind, comparison.difference, p)
     if word is None:
         return f"The difference to {name} ({shown}), could be chance ({format_p_value(p)})."
     return f"{word.capitalize()} than {name} ({shown}; {format_p_value(p)})."
-
-
-def _explain_missing_interval(answer: Answer) -> str:
-    """Say why a headline score has no interval."""
-    structure = answer.target.structure
-    units = answer.best.n
-    what = "samples"
-    if not structure.independent and structure.groups is not None:
-        units = structure.groups
-        what = "groups"
-    if units < LEAST_UNITS:
-        return f"There is no interval, because {units} {what} are too few."
-    # A perfect score has none, nor one that a single group decides.
-    return "There is no interval: it cannot be estimated for this score."
 
 
 def _format_headline(answer: Answer, value: float, unit: str | None = None) -> str:
@@ -293,7 +332,12 @@ def _format_headline(answer: Answer, value: float, unit: str | None = None) -> s
     if answer.kind != "regression":
         return format_percent(value, 1)
     rival = answer.rival
-    others = [answer.best.guessing.score, *([] if rival is None else [answer.score(rival)])]
+    guess = answer.best.guessing.score
+    others = [guess, *([] if rival is None else [answer.score(rival)])]
     decimals = choose_decimals(answer.score(answer.best), others)
+    # An end of the interval that guessing lies beyond is not read as the same number either.
+    ends = [f"{end:.{decimals}f}" for end in answer.best.interval or ()]
+    if f"{guess:.{decimals}f}" in ends:
+        decimals += 1
     number = f"{value:,.{decimals}f}"
     return number if unit is None else f"{number} {unit}"

@@ -4,16 +4,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS
+from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.scores import is_better
-from aam.evaluate.task_report import CalibratedScores, FarValues
-from aam.report.labels import format_percent, format_score, shorten, to_words
-from aam.report.page.answers import Answer, Outcome, mention_correction, name_difference
+from aam.evaluate.task_report import CalibratedScores, FarValues, OtherGroups, Rival, WithinLevels
+from aam.report.labels import (
+    format_amount,
+    format_p_value,
+    format_percent,
+    format_score,
+    shorten,
+    to_words,
+)
+from aam.report.page.answers import (
+    CHANCE,
+    Answer,
+    Outcome,
+    mention_correction,
+    misses_ranks,
+    name_difference,
+)
 from aam.report.page.encoders import EncoderReport
 from aam.util.errors import first_names
 
 Light = Literal["stop", "caution", "good"]
-LIGHTS: Mapping[Outcome, Light] = {"works": "good", "doubtful": "caution", "does not work": "stop"}
+LIGHTS: Mapping[Outcome, Light] = {
+    "works": "good",
+    "works, weakly": "caution",
+    "doubtful": "caution",
+    "does not work": "stop",
+}
 """The light of each verdict."""
 
 FEW_SAMPLES = 50
@@ -24,6 +45,8 @@ OFF_COVERAGE = 0.05
 """How far the coverage of intervals may lie below their level without a caution."""
 WEAK_ENCODER = 0.8
 """Correlation of held-out distances below which an encoder has learned little."""
+MOST_RIVALS = 3
+"""Rivals that sentences name with their figures; the table of rivals has all."""
 UNSEEN_READS = 0.2
 """Mean share of reads of ASVs never seen in training, from which on a prediction is doubtful."""
 
@@ -47,7 +70,7 @@ def list_cautions(answer: Answer) -> list[Caution]:
     answer
         One of `aam.report.page.answers.list_answers`.
     """
-    stops = [Caution("stop", text) for text in _name_confounders(answer)]
+    stops = [Caution("stop", text) for text in _name_stops(answer)]
     light = LIGHTS[answer.verdict.outcome]
     # Green next to red would be read as permission.
     shown = [] if stops and light == "good" else [Caution(light, _explain(answer))]
@@ -78,7 +101,13 @@ def list_encoder_cautions(model: str, report: EncoderReport) -> list[Caution]:
 
 
 def list_prediction_cautions(
-    table: str, unseen: float, seen: int, n: int, few: Sequence[str] = (), near: float | None = None
+    table: str,
+    unseen: float,
+    seen: int,
+    n: int,
+    few: Sequence[str] = (),
+    near: float | None = None,
+    facts: TableFacts = ASV_READS,
 ) -> list[Caution]:
     """Return what limits the trust in predictions for another table, the red light first.
 
@@ -96,8 +125,14 @@ def list_prediction_cautions(
         IDs of the samples of which few reads are near an ASV of training.
     near
         Mean share of the reads that are of an ASV of training or near one; None: it is not known.
+    facts
+        What the table of training holds: without sequences a feature is known by its ID alone.
     """
     lights = []
+    if not facts.has_sequences:
+        lights += _list_cautions_on_names(table, unseen, n, few, Nouns.of_table(facts))
+        few = ()
+        unseen = 0.0
     if few:
         text = (
             f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
@@ -126,47 +161,167 @@ def list_prediction_cautions(
     return lights
 
 
+def _list_cautions_on_names(
+    table: str, unseen: float, n: int, few: Sequence[str], nouns: Nouns
+) -> list[Caution]:
+    """Return what limits the trust in predictions where features are known by their IDs alone."""
+    lights = []
+    if few:
+        text = (
+            f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
+            f"({first_names(few)}): less than {format_percent(FEW_NEAR)} of their {nouns.value} "
+            f"are of {nouns.many} of training (column {NEAR_READS}), so that the predictions rest "
+            "on little."
+        )
+        lights.append(Caution("stop", text))
+    if unseen >= UNSEEN_READS:
+        text = (
+            f"{format_percent(unseen)} of the {nouns.value} in {table} are of {nouns.many} that "
+            "training never saw: predictions may be worse than the scores on this page."
+        )
+        lights.append(Caution("caution", text))
+    return lights
+
+
 def _explain(answer: Answer) -> str:
     """Say what a verdict rests on."""
     verdict = answer.verdict
     better = "Better than guessing"
+    guessing = answer.best.guessing
     if verdict.outcome == "works":
         also = f", also {mention_correction(verdict.tests)}" if verdict.tests > 1 else ""
         return f"{better}{also}."
+    if verdict.outcome == "works, weakly":
+        share = format_percent(answer.skill)
+        return f"{better}, but by little: {share} of the way to perfect predictions."
     if verdict.outcome == "doubtful":
         if verdict.p is None or verdict.corrected_p is None:
-            return f"{better}, but no test is possible with these folds."
+            return f"{better}, but {answer.units} are too few, or too unequal, for a test."
+        if guessing.ranks is not None and misses_ranks(guessing):
+            return (
+                f"{better} in telling classes apart, but they are missed by "
+                f"{format_score(guessing.ranks.score)} steps on average, where a constant class "
+                f"misses them by {format_score(guessing.ranks.constant)}."
+            )
         return (
             f"{better} before correction for the {verdict.tests} tests of this page, but not after "
             "it."
         )
-    difference = answer.best.guessing.difference
+    difference = guessing.difference
     if is_better(answer.kind, difference):
-        return f"With {len(answer.best.folds)} folds, the difference to guessing could be chance."
+        return f"With {answer.units}, the difference to guessing could be chance."
     if name_difference(answer.kind, difference, verdict.p) == "worse":
         return "Worse than guessing."
     return "Not better than guessing."
 
 
-def _name_confounders(answer: Answer) -> Iterator[str]:
-    """Name the columns that predict the target without any reads, the exact ones first."""
-    for kind, how in (("exact", "exactly"), ("nearly", "nearly exactly")):
-        columns = [one.column for one in answer.target.confounders if one.kind == kind]
-        if len(columns) == 1:
+def _name_stops(answer: Answer) -> Iterator[str]:
+    """Say why a score shows nothing: samples of one unit in several folds, or other explanations.
+
+    Rivals that predict exactly come first; those that leave nothing to compare are named together.
+    """
+    for leak in answer.target.leaks:
+        yield _describe_leak(answer, leak)
+    confounders = answer.target.confounders
+    for exactness, how in (("exactly", "exactly"), ("nearly", "nearly exactly")):
+        names = []
+        for rival in confounders:
+            if rival.exactness == exactness:
+                names.append(rival.name if rival.role != "reads" else _name_rival(rival))
+        several = len(names) > 1
+        if names:
+            start = f"{', '.join(names)} each predict" if several else f"{names[0]} predicts"
+            one = "one of those" if several else "that"
             yield (
-                f"The column {columns[0]} predicts {answer.what} {how}, without any reads: models "
-                "may have learned that column instead, and no score can show the difference."
+                f"{start} {answer.what} {how}, without any ASV: models may have learned {one} "
+                "instead, and no score can show the difference."
             )
-        elif columns:
-            yield (
-                f"The columns {', '.join(columns)} each predict {answer.what} {how}, without any "
-                "reads: models may have learned one of those instead, and no score can show the "
-                "difference."
-            )
+    others = [rival for rival in confounders if rival.exactness is None]
+    for rival in others[:MOST_RIVALS]:
+        assert rival.within is not None, "only then it is known that nothing is left"
+        yield (
+            f"{_describe_rival(answer, rival)} Within its values {answer.owner} "
+            f"{_describe_within(answer, rival.within)}: that is no better than guessing "
+            f"({format_p_value(rival.within.p)}), so models may have learned nothing else."
+        )
+    yield from _count_more(others)
+
+
+def _name_partial_rivals(answer: Answer) -> Iterator[str]:
+    """Say which rivals explain a part of a score."""
+    partial = [rival for rival in answer.target.rivals if rival.left == "less"]
+    for rival in partial[:MOST_RIVALS]:
+        described = _describe_rival(answer, rival)
+        within = rival.within
+        if within is None:
+            yield f"{described} Its values leave nothing that {answer.owner} could be asked for."
+            continue
+        sure = "better than guessing" if within.p < CHANCE else "which could be guessing"
+        yield (
+            f"{described} Within its values {answer.owner} {_describe_within(answer, within)}, "
+            f"{sure} ({format_p_value(within.p)})."
+        )
+    yield from _count_more(partial)
+
+
+def _count_more(rivals: Sequence[Rival]) -> Iterator[str]:
+    """Say how many rivals have no sentence of their own."""
+    more = rivals[MOST_RIVALS:]
+    if more:
+        names = first_names([_name_rival(rival) for rival in more])
+        yield f"The same holds for {names}: see the table of rivals."
+
+
+def _name_rival(rival: Rival) -> str:
+    if rival.role == "reads":
+        return "the number of reads"
+    return "the number of ASVs" if rival.role == "richness" else rival.name
+
+
+def _describe_rival(answer: Answer, rival: Rival) -> str:
+    """Say what a rival alone reaches."""
+    score = _format_error_or_share(answer, rival.score)
+    verb = "is off by" if answer.kind == "regression" else "is right in"
+    guess = _format_error_or_share(answer, rival.guessing)
+    subject = _name_rival(rival)
+    subject = subject[0].upper() + subject[1:] if rival.role in ("reads", "richness") else subject
+    before = " before rarefaction" if rival.role == "reads" else ""
+    whole = _format_error_or_share(answer, answer.score(answer.best))
+    return (
+        f"{subject}{before} alone says a part of {answer.what}: it {verb} {score} (guessing: "
+        f"{guess}; {answer.owner}: {whole})."
+    )
+
+
+def _describe_within(answer: Answer, within: WithinLevels) -> str:
+    """Say what the leading method reaches among samples that are alike in a rival."""
+    verb = "is off by" if answer.kind == "regression" else "is right in"
+    score = _format_error_or_share(answer, within.score)
+    guess = _format_error_or_share(answer, within.guessing)
+    return f"{verb} {score} (guessing: {guess})"
+
+
+def _describe_leak(answer: Answer, leak: OtherGroups) -> str:
+    """Say what a method loses where samples of one unit are kept together."""
+    verb = "are off by" if answer.kind == "regression" else "are right in"
+    return (
+        f"With {leak.column} as groups ({leak.groups}) nearest neighbours {verb} "
+        f"{_format_error_or_share(answer, leak.score)}, with the folds of this page "
+        f"{_format_error_or_share(answer, leak.with_own_folds)}: samples of one {leak.column} lie "
+        f"in several folds, and methods may recognize it. Set folds: {{groups: {leak.column}}} and "
+        "run again."
+    )
+
+
+def _format_error_or_share(answer: Answer, value: float) -> str:
+    if answer.kind != "regression":
+        return format_percent(value, 1)
+    return format_amount(value, answer.unit)
 
 
 def _name_limits(answer: Answer) -> Iterator[str]:
     """Say what limits the trust in a score, whatever the verdict is."""
+    yield from _name_partial_rivals(answer)
     rival = answer.rival
     if rival is not None:
         comparison = answer.best.comparisons[rival.name]

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
 from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
+from aam.data.nouns import Nouns
 from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
+from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.task_report import NetworkTraining
 from aam.report.labels import to_words
 from aam.report.page.answers import Answer, is_stopped
@@ -28,7 +30,8 @@ REFERENCES = {
     "2011;12:2825.",
     "super_learner": "van der Laan MJ, Polley EC, Hubbard AE. Super learner. Stat Appl Genet Mol "
     "Biol 2007;6:25.",
-    "t_test": "Nadeau C, Bengio Y. Inference for the generalization error. Mach Learn 2003;52:239.",
+    "dependence": "Bengio Y, Grandvalet Y. No unbiased estimator of the variance of K-fold "
+    "cross-validation. J Mach Learn Res 2004;5:1089.",
     "holm": "Holm S. A simple sequentially rejective multiple test procedure. Scand J Stat "
     "1979;6:65.",
     "conformal": "Vovk V. Cross-conformal predictors. Ann Math Artif Intell 2015;74:9.",
@@ -74,6 +77,7 @@ def methods_text(
     encoders: Mapping[str, EncoderReport],
     answers: Sequence[Answer],
     versions: Mapping[str, str],
+    facts: TableFacts = ASV_READS,
 ) -> MethodsText:
     """Return what was done to a dataset.
 
@@ -87,9 +91,11 @@ def methods_text(
         Those of the page, by `aam.report.page.answers.list_answers`.
     versions
         Versions of packages by name.
+    facts
+        What the table of the dataset holds and can do.
     """
     sentences = [
-        *_describe_data(settings),
+        *_describe_data(settings, facts),
         *_describe_encoders(settings.models, encoders),
         *_describe_tasks(settings.tasks, answers),
         *(_describe_learners(answers) if answers else ()),
@@ -101,24 +107,33 @@ def methods_text(
     return _number_citations(" ".join(sentences))
 
 
-def _describe_data(settings: PageSettings) -> Iterator[str]:
+def _describe_data(settings: PageSettings, facts: TableFacts) -> Iterator[str]:
     """Yield what was left out, how tables were rarefied, and which distances were computed."""
+    nouns = Nouns.of_table(facts)
+    features = "amplicon sequence variants (ASVs)" if nouns.one == "ASV" else nouns.many
     if settings.drops_long_branches:
         yield (
-            f"Amplicon sequence variants (ASVs) behind branches of more than {LONG_BRANCH:g} "
+            f"{features[0].upper()}{features[1:]} behind branches of more than {LONG_BRANCH:g} "
             f"substitutions per site, which set apart at most {100 * LARGEST_OUTLIER:g} % of the "
             "tips of the tree, were left out."
         )
     draws = "1 draw" if settings.views == 1 else f"{settings.views} draws"
-    yield (
-        f"Counts of amplicon sequence variants (ASVs) were rarefied to {settings.depth} reads "
-        f"per sample ({draws})."
-    )
+    if facts.is_counted:
+        yield (
+            f"Counts of {features} were rarefied to {settings.depth} reads per sample ({draws})."
+        )
+    else:
+        yield f"Amounts of {features} were scaled to a sum of one per sample."
+    if settings.given_tree is None and not facts.has_sequences:
+        yield (
+            f"The lineages of the {nouns.many} made the tree, in which each rank is one unit long."
+        )
+    prepared = "rarefied" if facts.is_counted else "scaled"
     metrics = [METRICS[name] for name in settings.metrics]
     if metrics:
         names = ", ".join(metric.label for metric in metrics)
         cited = " [unifrac, striped]" if any(metric.phylogenetic for metric in metrics) else ""
-        yield f"Distances ({names}) were computed on the rarefied tables{cited}."
+        yield f"Distances ({names}) were computed on the {prepared} tables{cited}."
 
 
 def _describe_encoders(
@@ -229,21 +244,19 @@ def _describe_statistics(
 ) -> Iterator[str]:
     """Yield how scores were tested, and what the intervals and importances are."""
     kinds = {answer.kind for answer in answers}
+    units = _name_units([answer.target.structure.independent for answer in answers])
     corrected = ""
     if len(answers) > 1:
         corrected = f" and, for differences to guessing, over the {len(answers)} tests of this page"
     yield (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
-        "training median for numbers) and to baselines were tested by the corrected resampled "
-        "t-test over folds [t_test]. Holm's correction [holm] was applied over the baselines of a "
+        f"training median for numbers) and to baselines were tested by t-tests over {units}, with "
+        "twice the variance of independent predictions, because the training sets of folds overlap "
+        "[dependence]. Holm's correction [holm] was applied over the baselines of a "
         f"task{corrected}."
     )
-    with_interval = []
-    for answer in answers:
-        if any(method.interval is not None for method in answer.target.methods):
-            with_interval.append(answer.target.structure.independent)
-    if with_interval:
-        yield _describe_score_intervals(with_interval)
+    if any(method.interval is not None for one in answers for method in one.target.methods):
+        yield "The 95 % intervals of scores are those of the same test."
     names = ["intervals"] if "regression" in kinds else []
     names += ["sets"] if kinds != {"regression"} else []
     yield (
@@ -264,17 +277,13 @@ def _describe_statistics(
         )
 
 
-def _describe_score_intervals(is_independent: Sequence[bool]) -> str:
-    """Say what the intervals of scores are draws of; a value per task."""
-    units = "samples, or of whole groups in tasks whose samples belong together"
+def _name_units(is_independent: Sequence[bool]) -> str:
+    """Return what tests count: samples, or groups of them; a value per task."""
     if all(is_independent):
-        units = "samples"
-    elif not any(is_independent):
-        units = "whole groups of samples"
-    return (
-        "Intervals of scores are 95 % t intervals with bootstrap standard errors, from draws of "
-        f"{units}."
-    )
+        return "samples"
+    if not any(is_independent):
+        return "whole groups of samples"
+    return "samples, or over whole groups in tasks whose samples belong together"
 
 
 def _is_explained(answer: Answer, settings: Mapping[str, PageTask]) -> bool:

@@ -17,7 +17,9 @@ from aam.report.page.tables import (
     Table,
     comparison_table,
     from_frame,
+    other_groups_table,
     prediction_table,
+    rival_table,
     score_table,
     subset_tables,
 )
@@ -93,6 +95,10 @@ def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)
+    if answer.target.rivals:
+        yield rival_table(answer)
+    if answer.target.other_groups:
+        yield other_groups_table(answer)
     intervals = by_target(files.intervals)[answer.key.column]
     title = f"Cross-validated predictions of {answer.owner}"
     yield from_frame(title, intervals, "predictions.tsv")

@@ -22,11 +22,13 @@ from aam.report.page.answers import Answer
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
+RIVALS = {"reads": "reads before rarefaction", "richness": "ASVs after rarefaction"}
+"""What the table of rivals calls numbers of each sample, by their role."""
 MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""
 UNDEFINED = f"A dash ({DASH}): the score is not defined for these samples."
 """Note to a table of scores some of which are missing."""
-UNTESTED = f"A dash ({DASH}): no test is possible with these folds and samples."
+UNTESTED = f"A dash ({DASH}): no test is possible with these samples."
 """Note to a table of tests some of which are missing."""
 
 
@@ -133,14 +135,10 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
     is_number = answer.kind == "regression"
     score = "MAE, mean of the folds" if is_number else "balanced accuracy"
     better = "lower" if is_number else "higher"
-    tests = ["corrected_t_p", "holm_p", "wilcoxon_folds_p"]
-    # Tests over samples would be wrong where some of them belong together.
-    if answer.target.structure.independent:
-        tests.append("wilcoxon_samples_p" if is_number else "mcnemar_p")
     rows = []
     for baseline, comparison in method.comparisons.items():
         folds_won = round(comparison.folds_won * comparison.folds)
-        p_values = [_format_p_cell(getattr(comparison, test)) for test in tests]
+        p_values = [_format_p_cell(getattr(comparison, test)) for test in TESTS]
         rows.append(
             [
                 row_label(baseline, "baseline"),
@@ -151,8 +149,65 @@ def comparison_table(answer: Answer, method: MethodReport) -> Table:
         )
     name = capitalize(answer.label(method))
     title = f"{name} minus each baseline: {score} ({better} is better); p-values"
-    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in tests)]
+    header = ["baseline", "difference", "better in folds", *(TESTS[test] for test in TESTS)]
     return Table(title, header, rows, note=_note_dashes(rows, UNTESTED))
+
+
+def rival_table(answer: Answer) -> Table:
+    """Return what each rival alone reaches, and what the leading method does within its values.
+
+    Parameters
+    ----------
+    answer
+        One of `aam.report.page.answers.list_answers`, with one rival or more.
+    """
+    rows = []
+    for rival in answer.target.rivals:
+        within = rival.within
+        cells = [DASH, DASH, DASH, DASH]
+        if within is not None:
+            cells = [*map(format_score, [within.score, within.guessing]), _format_p_cell(within.p)]
+            cells.append(f"{within.shrinkage:+.2f} ± {within.error:.2f}")
+        rows.append(
+            [
+                RIVALS.get(rival.role, rival.name),
+                rival.role,
+                format_score(rival.score),
+                _format_p_cell(rival.p),
+                *cells,
+            ]
+        )
+    label = SCORES[answer.report.headline]
+    guess = format_score(answer.target.rivals[0].guessing)
+    title = (
+        f"What else says {answer.what}: {label} of each alone (guessing {guess}), and of "
+        f"{answer.owner} within its values"
+    )
+    header = ["rival", "role", "alone", "p", "within", "guessing within", "p within", "skill lost"]
+    note = (
+        f"A dash ({DASH}): it predicts nothing, or its values leave nothing to compare. p is "
+        "corrected for the number of rivals. Skill lost: of 1 for a perfect score and 0 for "
+        "guessing. Numbers are divided into tenths or fewer parts."
+    )
+    return Table(title, header, rows, note=note)
+
+
+def other_groups_table(answer: Answer) -> Table:
+    """Return what nearest neighbours reach with the groups of other columns.
+
+    Parameters
+    ----------
+    answer
+        One of `aam.report.page.answers.list_answers`, with one such column or more.
+    """
+    rows = []
+    for other in answer.target.other_groups:
+        scores = [format_score(other.score), format_score(other.with_own_folds)]
+        rows.append([other.column, str(other.groups), *scores, _format_p_cell(other.p)])
+    label = SCORES[answer.report.headline]
+    title = f"{capitalize(label)} of nearest neighbours with other columns as groups"
+    header = ["column", "groups", "with its groups", "with the folds of this page", "p"]
+    return Table(title, header, rows)
 
 
 def _format_p_cell(p: float | None) -> str:

@@ -59,8 +59,7 @@ def report(task: str, kind: str, own: float, other: float, nothing: float) -> Ta
         SUPER_LEARNER,
         "super learner",
         mixing=mixing,
-        interval=(own - 1, own + 1),
-        guessing=Guessing(score=nothing, difference=0.0, corrected_t_p=None),
+        guessing=Guessing(score=nothing, difference=0.0, interval=(own - 1, own + 1)),
     )
     worse = 1.2 * other if kind == "regression" else 0.9 * other
     constant = "median" if kind == "regression" else "majority"

@@ -73,6 +73,37 @@ def test_rules_are_compared_on_what_was_predicted(tmp_path):
     assert chosen["behind best"] >= 0
 
 
+@pytest.mark.parametrize("kind", ["numbers", "four classes"])
+def test_simulated_methods_are_as_skilled_as_they_should_be(kind):
+    rng = np.random.default_rng(0)
+    values, truth, classes = small_studies.draw_methods(
+        kind,
+        [0.8, 0.1],
+        np.ones(2),
+        correlation=0.5,
+        unit_N=np.arange(2000),
+        rng=rng,
+    )
+    losses = [small_studies.loss(value, truth, classes) for value in values.values()]
+    if kind == "numbers":
+        squares = [np.corrcoef(value[:, 0], truth)[0, 1] ** 2 for value in values.values()]
+        assert squares == pytest.approx([0.8, 0.1], abs=0.03)
+    assert losses[0] < 0.8 * losses[1] if kind == "numbers" else losses[0] < losses[1] - 0.2
+
+
+def test_rules_are_compared_on_simulated_methods(monkeypatch, capsys):
+    monkeypatch.setattr(small_studies, "FREQUENCIES", {"numbers": ()})
+    monkeypatch.setattr(small_studies, "SKILLS", {"one strong": (0.8, *[0.2] * 7)})
+    monkeypatch.setattr(small_studies, "UNITS", (40,))
+    rules = {name: small_studies.RULES[name] for name in (small_studies.CHOSEN, "mean of all")}
+    table = small_studies.simulate(2, rules)
+    behind = table.groupby("rule")["behind chosen"].mean()
+    assert behind[small_studies.CHOSEN] == 0
+    assert behind["mean of all"] > 10
+    small_studies.print_simulated(table)
+    assert "| mean of all |" in capsys.readouterr().out
+
+
 def test_greedy_selection_adds_numbers_to_a_mean():
     """The mean of four learners has no error; that of the three best errs by a third."""
     observed = np.linspace(0, 10, 20)

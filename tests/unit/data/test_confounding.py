@@ -1,124 +1,185 @@
-"""Columns of the metadata that predict a target without a read."""
+"""What else predicts a target: columns of the metadata, and numbers of each sample."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from aam.data.confounding import confounders, is_technical, predictive_columns
+from aam.data.confounding import (
+    Observed,
+    bins_of_number,
+    list_others,
+    list_rivals,
+    measure_alone,
+)
+from aam.data.folds import units_of
+from aam.data.roles import is_technical
 
 SAMPLES = 60
 IDS = [f"s{i}" for i in range(SAMPLES)]
 NUMBER = np.arange(SAMPLES)
 CLASSES = pd.Series(np.where(NUMBER % 2, "ill", "well"), index=IDS)
 AGES = pd.Series(20.0 + 10 * (NUMBER % 5), index=IDS)
+FOLD = NUMBER // 2 % 5
 
 
-def found_for(target, column, *, kind="classification", name="plate", exclude=(), groups=None):
-    values = np.asarray(column, dtype=object)
-    metadata = pd.DataFrame({name: values}, index=IDS)
-    return confounders(target, metadata, kind=kind, exclude=exclude, seed=0, groups=groups)
+def observed_of(target, *, kind="classification", fold=FOLD, groups=None):
+    group = pd.Series("", index=target.index) if groups is None else groups
+    units = units_of(group).to_numpy()
+    return Observed.of(target, kind=kind, fold=np.asarray(fold), units=units)
+
+
+def measured(target, column, *, name="plate", **changes):
+    """Return what a column alone says of a target; None: it cannot say anything."""
+    metadata = pd.DataFrame({name: np.asarray(column, dtype=object)}, index=target.index)
+    rivals = list_rivals(metadata, targets=["target"])
+    scores = measure_alone(observed_of(target, **changes), rivals, seed=0)
+    return scores[0] if scores else None
+
+
+def exactness(*given, **changes):
+    score = measured(*given, **changes)
+    return score and score.exactness
 
 
 def test_a_plate_that_predicts_the_classes_exactly_or_nearly():
     plate = np.where(NUMBER % 2, "p1", "p2")
-    assert found_for(CLASSES, plate) == [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    found = measured(CLASSES, plate)
+    assert (found.score, found.guessing, found.exactness) == (1.0, 0.5, "exactly")
+    assert found.predicts
     plate[:4] = "p1"
-    (nearly,) = found_for(CLASSES, plate)
-    assert nearly["kind"] == "nearly"
-    assert nearly["score"] == pytest.approx((28 / 30 + 1) / 2)
+    nearly = measured(CLASSES, plate)
+    assert nearly.exactness == "nearly"
+    assert nearly.score == pytest.approx((28 / 30 + 1) / 2)
     plate[:20] = "p1"
-    assert found_for(CLASSES, plate) == [], "two thirds of the well ones are on their own plate"
+    partly = measured(CLASSES, plate)
+    assert partly.exactness is None, "two thirds of the well ones are on their own plate"
+    assert partly.predicts
+    assert partly.score == pytest.approx((20 / 30 + 1) / 2)
     several = [f"{one} {number % 5}" for number, one in enumerate(np.where(NUMBER % 2, "a", "b"))]
-    assert found_for(CLASSES, several)[0]["kind"] == "exact", "ten plates of six"
+    fold = NUMBER // 10 % 5
+    assert exactness(CLASSES, several, fold=fold) == "exactly", "ten plates of six"
 
 
 def test_numbers_that_are_constant_in_a_batch():
-    batch = NUMBER % 5
-    assert found_for(AGES, batch, kind="regression", name="batch")[0]["kind"] == "exact"
+    batch = [f"b{number}" for number in NUMBER % 5]
+    fold = NUMBER // 12
+    assert exactness(AGES, batch, kind="regression", fold=fold) == "exactly"
     noisy = AGES + np.random.default_rng(0).normal(0, 3, SAMPLES)
-    (nearly,) = found_for(noisy, batch, kind="regression", name="batch")
-    assert 0.9 < nearly["score"] < 1
-    assert nearly["kind"] == "nearly"
+    found = measured(noisy, batch, kind="regression", fold=fold)
+    assert found.exactness == "nearly"
+    assert 0 < found.score < 4 < found.guessing, "errors in years"
     wide = AGES + np.random.default_rng(0).normal(0, 20, SAMPLES)
-    assert found_for(wide, batch, kind="regression", name="batch") == []
-    as_text = AGES.map(repr)
-    assert found_for(as_text, batch, kind="regression")[0]["kind"] == "exact"
+    found = measured(wide, batch, kind="regression", fold=fold)
+    assert found.exactness is None
+    assert found.predicts
+    assert found.score < found.guessing
 
 
 def test_a_column_with_nearly_as_many_values_as_samples_predicts_nothing():
-    assert found_for(CLASSES, IDS, name="barcode") == []
-    pairs = [f"b{number}" if number < 50 else CLASSES.iloc[number] for number in NUMBER]
-    assert found_for(CLASSES, pairs, name="barcode") == []
-    assert found_for(AGES, AGES + NUMBER / 1000, kind="regression", name="barcode") == []
+    assert measured(CLASSES, IDS, name="barcode") is None
+    pairs = [f"b{number}" if number < 40 else CLASSES.iloc[number] for number in NUMBER]
+    assert exactness(CLASSES, pairs, name="barcode") is None
 
 
 def test_chance_raises_no_alarm():
-    """Plates, of two to twenty samples each, that are drawn at random: 300 draws."""
-    rng = np.random.default_rng(0)
-    for draw in range(300):
-        plates = [2, 5, 30][draw % 3]
-        assert found_for(CLASSES, rng.permutation(NUMBER % plates)) == []
-        assert found_for(AGES, rng.permutation(NUMBER % plates), kind="regression") == []
+    """Twenty columns that are drawn at random for 40 people, some of them by person: 12 draws."""
+    person = NUMBER * 40 // SAMPLES
+    groups = pd.Series([f"p{one}" for one in person], index=IDS)
+    alarms = {"classification": 0, "regression": 0}
+    for draw in range(12):
+        rng = np.random.default_rng(draw)
+        columns = {}
+        for number in range(20):
+            levels = [2, 5, 12][number % 3]
+            by_person = rng.integers(levels, size=40)[person]
+            by_sample = rng.integers(levels, size=SAMPLES)
+            columns[f"plate {number}"] = np.where(number % 2, by_person, by_sample).astype(str)
+        rivals = list_rivals(pd.DataFrame(columns, index=IDS), targets=["target"])
+        classes = pd.Series(np.where(rng.random(40) < 0.4, "ill", "well")[person], index=IDS)
+        ages = pd.Series(rng.normal(size=40)[person] + 0.3 * rng.normal(size=SAMPLES), index=IDS)
+        for kind, target in {"classification": classes, "regression": ages}.items():
+            observed = observed_of(target, kind=kind, fold=person % 5, groups=groups)
+            found = measure_alone(observed, rivals, seed=draw)
+            alarms[kind] += any(one.predicts or one.exactness for one in found)
+    # Of 24 draws 5 % are expected to have one; each column without a correction would give 15.
+    assert sum(alarms.values()) <= 4
 
 
 def test_a_sample_is_never_predicted_by_its_own_group():
     """Twelve people of five samples: each has one class, and a plate of their own."""
     person = pd.Series([f"person {number // 5}" for number in NUMBER], index=IDS)
     diagnosis = pd.Series(np.where(NUMBER // 5 % 2, "ill", "well"), index=IDS)
-    assert found_for(diagnosis, person)[0]["kind"] == "exact"
-    assert found_for(diagnosis, person, groups=person) == []
+    assert exactness(diagnosis, person, fold=NUMBER % 5) == "exactly"
+    fold = NUMBER // 5 % 6
+    assert not measured(diagnosis, person, fold=fold, groups=person).skill > 0
     center = np.where(NUMBER // 5 % 2, "north", "south")
-    assert found_for(diagnosis, center, name="center", groups=person)[0]["kind"] == "exact"
-    alone = pd.Series("", index=IDS)
-    assert found_for(diagnosis, person, groups=alone) == found_for(diagnosis, person)
+    found = measured(diagnosis, center, name="center", fold=NUMBER // 10, groups=person)
+    assert found.exactness == "exactly"
+
+
+def test_sixty_samples_of_two_people_are_no_evidence():
+    """Two people alone: whatever is constant in each of them seems to be related."""
+    person = pd.Series(np.where(NUMBER < 30, "a", "b"), index=IDS)
+    target = pd.Series(np.where(NUMBER < 30, "ill", "well"), index=IDS)
+    sex = np.where(NUMBER < 30, "f", "m")
+    assert not measured(target, sex, name="sex", fold=NUMBER % 5, groups=person).predicts
+    assert measured(target, sex, name="sex", fold=NUMBER % 5).predicts, "sixty people"
 
 
 def test_a_plate_that_all_of_a_rare_class_are_on_is_found():
     """Of 60 samples 6 are ill; their plate has 5 others: most on it are ill, and all ill are."""
     rare = pd.Series(np.where(NUMBER < 6, "ill", "well"), index=IDS)
-    (found,) = found_for(rare, np.where(NUMBER < 11, "p1", "p2"))
-    assert found["kind"] == "nearly"
-    assert found["score"] == pytest.approx((1 + 49 / 54) / 2)
+    found = measured(rare, np.where(NUMBER < 11, "p1", "p2"), fold=NUMBER % 3)
+    assert found.exactness == "nearly"
+    assert found.score == pytest.approx((1 + 49 / 54) / 2)
 
 
 def test_a_value_that_is_missing_in_one_class_alone_predicts_it():
     run = np.where(NUMBER % 2, "r1", None)
-    assert found_for(CLASSES, run, name="sequencing_run")[0]["kind"] == "exact"
+    assert exactness(CLASSES, run, name="sequencing_run") == "exactly"
 
 
-def test_technical_columns_are_confounders_and_others_only_predictive():
-    region = np.where(NUMBER % 2, "north", "south")
-    metadata = pd.DataFrame(
-        {"diagnosis": CLASSES, "region": region, "run": region, "same": "x"}, index=IDS
+def test_rivals_are_technical_columns_circumstances_and_reads_but_no_names_of_the_target():
+    columns = (
+        "age month_of_birth SEQ plate delivery sex Patient_Sex antibiotic_use severity sample_title"
     )
-    found = {
-        search: [
-            entry["column"]
-            for entry in search(
-                CLASSES, metadata, kind="classification", exclude=["diagnosis"], seed=0
-            )
-        ]
-        for search in (predictive_columns, confounders)
+    few = [str(number % 3) for number in NUMBER]
+    metadata = pd.DataFrame(dict.fromkeys(columns.split(), few), index=IDS)
+    reads = pd.Series(NUMBER, index=IDS)
+    rivals = list_rivals(metadata, targets=["age"], numbers={"reads": reads})
+    roles = {rival.name: rival.role for rival in rivals}
+    assert roles == {
+        "SEQ": "technical",
+        "plate": "technical",
+        "delivery": "circumstance",
+        "sex": "circumstance",
+        "Patient_Sex": "circumstance",
+        "antibiotic_use": "circumstance",
+        "reads": "reads",
     }
-    assert found == {predictive_columns: ["region", "run"], confounders: ["run"]}
+    others = {other.name for other in list_others(metadata, targets=["age"])}
+    assert others == {"month_of_birth", "severity", "sample_title"}
 
 
-def test_by_chance_alone_a_column_of_few_groups_is_not_found_unless_it_is_technical():
-    """Six people: one in ten columns of three and three predicts their classes."""
-    number = np.arange(24)
-    person = pd.Series([f"person {i}" for i in number // 4], index=number)
-    target = pd.Series(np.where(number // 4 < 3, "ill", "well"), index=number)
-    metadata = pd.DataFrame({"hobby": target, "plate": target})
-    found = predictive_columns(
-        target, metadata, kind="classification", exclude=[], seed=0, groups=person
+def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of_their_own():
+    number = np.arange(100.0)
+    number[:7] = np.nan
+    bins, sizes = np.unique(
+        bins_of_number(np.random.default_rng(0).permutation(number)), return_counts=True
     )
-    assert [entry["column"] for entry in found] == ["plate"]
+    assert len(bins) == 10
+    assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
+    assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
+    assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
+    ages = [f"{value:.1f}" for value in np.linspace(1, 80, SAMPLES)]
+    ill = pd.Series(np.where(NUMBER < 30, "ill", "well"), index=IDS)
+    found = measured(ill, ages, name="age", fold=NUMBER % 5)
+    assert found.score == pytest.approx(0.9, abs=0.11)
 
 
 def test_of_few_samples_nothing_is_said():
     few = pd.Series(["a", "b"] * 4)
-    metadata = pd.DataFrame({"plate": few})
-    assert confounders(few, metadata, kind="classification", exclude=[], seed=0) == []
+    assert measured(few, few, fold=np.arange(8) // 2) is None
 
 
 @pytest.mark.parametrize(

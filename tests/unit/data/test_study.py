@@ -130,17 +130,17 @@ def test_check_names_what_may_flatter_a_task():
             task_sentences(
                 "t",
                 settings,
-                *divide_labelled(twice, settings)[:2],
-                divide_labelled(twice, settings)[3],
+                *divide_labelled(twice, settings),
+                pd.Series(np.arange(SAMPLES) % 7, twice.index),
             )
         )
 
     text = said()
     assert "Task t: nothing says which samples belong together" in text
-    assert "`run` predicts the target exactly, without any reads" in text
+    assert "`run` predicts the target exactly, without any ASV" in text
     assert "samples of one `subject` share the target. Set `groups: subject`" in text
-    others = "other columns predict the target exactly or for nearly every sample, without any "
-    assert f"{others}reads: hospital. Are" in text
+    others = "other columns predict the target exactly or nearly, without any reads"
+    assert f"{others}: hospital. Are" in text
     assert "belong together" not in said(groups=False)
     text = said(groups="subject")
     assert "`run` predicts the target exactly" in text

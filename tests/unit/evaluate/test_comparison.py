@@ -1,54 +1,176 @@
+"""Tests over units: by hand, by what no test may depend on, and by how often they find noise."""
+
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from problems import predictions_of
 from scipy import stats
 
 from aam.data.predictions import mean_recall
-from aam.evaluate.comparison import compare, compare_with_guessing, corrected_resampled_t
+from aam.evaluate.comparison import (
+    compare,
+    compare_with_guessing,
+    effective_units,
+    unit_codes,
+)
+from aam.evaluate.scores import LEAST_UNITS, LEAST_UNITS_OF_CLASS
+from benchmarks.coverage import Design, measure
+
+CLASSES = ["low", "mid", "high"]
 
 
-def table(errors: list[float], folds: int = 4) -> pd.DataFrame:
-    rows = np.arange(len(errors))
-    observed, predicted = (10 + rows).astype(str), (10 + rows + errors).astype(str)
-    return predictions_of(observed, predicted, rows % folds)
+def numbers(rng: np.random.Generator, samples: int = 40) -> pd.DataFrame:
+    observed, fold = rng.normal(50, 10, samples), rng.integers(0, 4, samples)
+    return predictions_of(observed, observed + rng.normal(0, 5, samples), fold)
 
 
-def test_the_corrected_test_by_hand():
-    difference = np.array([-1.0, -2.0, -1.5, 0.5])
-    p = corrected_resampled_t(difference, [10, 10, 10, 10])
-    t = difference.mean() / np.sqrt((1 / 4 + 1 / 3) * difference.var(ddof=1))
-    assert p == pytest.approx(2 * stats.t.cdf(t, 3))
-    assert p > stats.ttest_1samp(difference, 0).pvalue
+def names(rng: np.random.Generator, samples: int = 40, right: float = 0.6) -> pd.DataFrame:
+    observed, fold = rng.choice(CLASSES, samples), rng.integers(0, 4, samples)
+    predicted = np.where(rng.random(samples) < right, observed, rng.choice(CLASSES, samples))
+    return predictions_of(observed, predicted, fold)
 
 
-def test_folds_are_compared_whatever_the_order_of_rows():
-    first, second = table([1, 2, 3, 1, 1, 2, 1, 1]), table([2, 4, 2, 3, 2, 6, 2, 3])
-    comparison = compare(
-        "regression", first, second.sample(frac=1, random_state=0), independent=True
+def alone(table: pd.DataFrame) -> pd.Series:
+    """Return the groups of samples that have none."""
+    return pd.Series("", index=table["sample-id"])
+
+
+def test_a_number_is_guessed_by_the_median_of_the_other_folds_and_tested_by_hand():
+    observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
+    fold = np.array([0, 0, 1, 1, 2, 2])
+    result = compare_with_guessing(
+        "regression", predictions_of(observed, observed + 1, fold), [""] * 6
     )
-    by_fold = np.array([1 - 2, 2 - 5, 2 - 2, 1 - 3])
-    assert comparison.difference == pytest.approx(by_fold.mean())
-    assert comparison.folds_won == 0.75
-    assert comparison.folds == 4
-    assert comparison.corrected_t_p == pytest.approx(corrected_resampled_t(by_fold, [2] * 4))
-    # Three folds without a tie: all signs alike in 2 of the 8 equally likely cases.
-    assert comparison.wilcoxon_folds_p == pytest.approx(0.25)
-    reverse = compare("regression", second, first, independent=True)
-    assert reverse.difference == -comparison.difference
-    assert reverse.folds_won == 0
-    for name in ("corrected_t_p", "wilcoxon_folds_p", "wilcoxon_samples_p"):
-        assert getattr(reverse, name) == pytest.approx(getattr(comparison, name))
+    # The medians of the other folds are 7, 6 and 2.5.
+    guess_errors = np.array([6, 5, 3, 2, 7.5, 17.5])
+    assert result.score == pytest.approx(guess_errors.mean())
+    assert result.difference == pytest.approx(1 - guess_errors.mean())
+    added = 1.0 - guess_errors / guess_errors.mean()
+    error = math.sqrt(2 * stats.sem(added) ** 2)
+    logarithm = math.log(1 / guess_errors.mean())
+    assert result.p == pytest.approx(2 * stats.t.sf(-logarithm / error, 5))
+    step = stats.t.ppf(0.975, 5) * error
+    assert result.interval == pytest.approx((math.exp(-step), math.exp(step)))
 
 
-def test_classes_are_compared_by_what_one_of_the_two_has_right():
-    first = table([0] * 8).assign(observed="a", predicted=["a"] * 7 + ["b"])
-    comparison = compare(
-        "classification", first, first.assign(predicted=["b"] * 6 + ["a", "a"]), independent=True
+def test_classes_are_tested_by_hand():
+    """Of ten samples of a class, eight are right, and of ten of the other, six."""
+    observed = np.repeat(["a", "b"], 10)
+    right = np.array([1] * 8 + [0] * 2 + [1] * 6 + [0] * 4, dtype=bool)
+    other = np.where(observed == "a", "b", "a")
+    table = predictions_of(observed, np.where(right, observed, other), np.arange(20) % 5)
+    result = compare_with_guessing("classification", table, [""] * 20)
+    assert result.score == 0.5
+    assert result.difference == pytest.approx(0.2)
+    variance = (0.8 * 0.2 / 10 + 0.6 * 0.4 / 10) / 4 * 20 / 19
+    # The arcsine of the root has the derivative 1 / (2 sqrt(s (1 - s))).
+    error = math.sqrt(2 * variance) / (2 * math.sqrt(0.7 * 0.3))
+    difference = math.asin(math.sqrt(0.7)) - math.pi / 4
+    assert result.p == pytest.approx(2 * stats.t.sf(difference / error, 19))
+    low = math.sin(math.asin(math.sqrt(0.7)) - stats.t.ppf(0.975, 19) * error) ** 2
+    assert result.interval[0] == pytest.approx(low)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.sampled_from(["regression", "ordinal"]), st.floats(0, 1))
+def test_an_interval_leaves_out_guessing_just_where_the_test_finds_a_difference(seed, kind, right):
+    rng = np.random.default_rng(seed)
+    table = numbers(rng) if kind == "regression" else names(rng, right=right)
+    if kind == "regression":
+        table["predicted"] = right * table["predicted"] + (1 - right) * rng.normal(50, 10, 40)
+    groups = rng.integers(0, rng.integers(6, 40), 40).astype(str)
+    result = compare_with_guessing(kind, table, groups, CLASSES)
+    assume(result.p is not None and abs(result.p - 0.05) > 1e-9)
+    low, high = result.interval
+    assert (low <= result.score <= high) == (result.p > 0.05)
+    assert low <= result.score + result.difference <= high
+
+
+@pytest.mark.parametrize("kind", ["regression", "ordinal"])
+def test_neither_the_order_of_rows_nor_the_names_of_groups_and_folds_matter(kind):
+    rng = np.random.default_rng(1)
+    first = (numbers if kind == "regression" else names)(rng)
+    second = first.assign(predicted=rng.permutation(first["predicted"]))
+    groups = pd.Series(rng.integers(0, 15, 40).astype(str), index=first["sample-id"])
+    plain = compare(kind, first, second, groups)
+    mixed = first.sample(frac=1, random_state=2)
+    renamed = ("x" + groups).sample(frac=1, random_state=3)
+    other = compare(kind, mixed.assign(fold=9 - mixed["fold"]),
+                    second.assign(fold=9 - second["fold"]), renamed)  # fmt: skip
+    assert other.difference == pytest.approx(plain.difference)
+    assert other.p == pytest.approx(plain.p)
+    reverse = compare(kind, second, first, groups)
+    assert reverse.difference == pytest.approx(-plain.difference)
+    assert reverse.p == pytest.approx(plain.p)
+    assert reverse.folds_won + plain.folds_won == pytest.approx(1)
+    against = compare_with_guessing(kind, first, groups.loc[first["sample-id"]], CLASSES)
+    again = compare_with_guessing(kind, mixed, renamed.loc[mixed["sample-id"]], CLASSES)
+    assert again.p == pytest.approx(against.p)
+    assert again.interval == pytest.approx(against.interval)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_tests_and_intervals_have_the_unit_of_the_target(unit):
+    table = numbers(np.random.default_rng(3))
+    scaled = table.assign(observed=table["observed"] * unit, predicted=table["predicted"] * unit)
+    plain = compare_with_guessing("regression", table, [""] * 40)
+    large = compare_with_guessing("regression", scaled, [""] * 40)
+    assert large.p == pytest.approx(plain.p)
+    assert large.interval == pytest.approx(np.multiply(plain.interval, unit))
+    shifted = [one.assign(predicted=one["observed"] + s) for one, s in ((table, 1), (scaled, unit))]
+    before, after = (
+        compare("regression", one, other, alone(one))
+        for one, other in zip((table, scaled), shifted, strict=True)
     )
-    assert comparison.mcnemar_p == pytest.approx(2 * (1 + 7) / 2**7)
-    assert comparison.difference == pytest.approx(7 / 8 - 2 / 8)
-    assert comparison.wilcoxon_samples_p is None
+    assert after.p == pytest.approx(before.p)
+
+
+def test_samples_of_one_unit_bring_no_more_than_one_does():
+    table = numbers(np.random.default_rng(4), 30)
+    repeated = pd.concat([table] * 20, ignore_index=True)
+    groups = np.tile([f"host{i}" for i in range(30)], 20)
+    whole = compare_with_guessing("regression", table, [""] * 30)
+    assert compare_with_guessing("regression", repeated, groups).p == pytest.approx(
+        whole.p, rel=0.1
+    )
+    assert compare_with_guessing("regression", repeated, [""] * 600).p < whole.p / 100
+
+
+def test_few_units_or_few_of_a_class_have_neither_test_nor_interval():
+    rng = np.random.default_rng(5)
+    table = numbers(rng, 20)
+    enough = [f"g{row % LEAST_UNITS}" for row in range(20)]
+    assert compare_with_guessing("regression", table, enough).p is not None
+    for few in ([f"g{row % (LEAST_UNITS - 1)}" for row in range(20)], ["one"] * 20):
+        result = compare_with_guessing("regression", table, few)
+        assert result.p is result.interval is None
+    units = np.arange(40) % 10
+    for rare, has_test in ((LEAST_UNITS_OF_CLASS, True), (LEAST_UNITS_OF_CLASS - 1, False)):
+        observed = np.where(units < rare, "high", "low")
+        classes = predictions_of(observed, rng.permutation(observed), np.arange(40) % 4)
+        result = compare_with_guessing("classification", classes, units.astype(str))
+        assert (result.p is not None) == (result.interval is not None) == has_test
+
+
+def test_units_of_unequal_size_and_rare_classes_count_as_fewer():
+    table = names(np.random.default_rng(6), 40)
+    equal = unit_codes([f"g{row % 10}" for row in range(40)])
+    unequal = unit_codes(["g0"] * 22 + [f"g{row % 9 + 1}" for row in range(18)])
+    assert effective_units("regression", table, equal) == pytest.approx(10)
+    # Twenty-two samples of one unit, and two of each of nine.
+    expected = 40**2 / (22**2 + 9 * 2**2)
+    assert effective_units("regression", table, unequal) == pytest.approx(expected)
+    rare = table.assign(observed=["high" if unit < 3 else "low" for unit in equal])
+    # A class of three units and one of seven: they count by their squared inverse sizes.
+    shares = np.array([4 / 12**2] * 3 + [4 / 28**2] * 7)
+    expected = shares.sum() ** 2 / (shares**2).sum()
+    assert effective_units("ordinal", rare, equal) == pytest.approx(expected)
+    most = unit_codes(["g0"] * 31 + [f"g{row + 1}" for row in range(9)])
+    assert effective_units("regression", table, most) is None
 
 
 def test_the_difference_of_classes_is_that_of_the_balanced_accuracies_that_are_shown():
@@ -61,48 +183,19 @@ def test_the_difference_of_classes_is_that_of_the_balanced_accuracies_that_are_s
         wrong = rng.random(60) < error
         predicted = np.where(wrong, rng.choice(["a", "b", "c"], 60), observed)
         tables.append(predictions_of(observed, predicted, fold))
-    comparison = compare("classification", *tables, independent=False)
+    result = compare("classification", *tables, alone(tables[0]))
     first, second = (mean_recall(observed, table["predicted"].to_numpy(str)) for table in tables)
-    assert comparison.difference == pytest.approx(first - second)
-    reverse = compare("classification", *reversed(tables), independent=False)
-    assert reverse.difference == pytest.approx(-comparison.difference)
-    assert reverse.corrected_t_p == pytest.approx(comparison.corrected_t_p)
+    assert result.difference == pytest.approx(first - second)
 
 
-def test_a_table_against_itself_has_no_test():
-    first = table([1, 2, 3, 4])
-    comparison = compare("regression", first, first, independent=True)
-    assert comparison.difference == comparison.folds_won == 0
-    assert {p for name, p in comparison if name.endswith("_p")} == {None}
-    assert compare("classification", first, first, independent=True).mcnemar_p is None
-
-
-def test_samples_of_a_study_are_no_evidence_each():
-    """Six studies of thirty, one left out at a time, and two methods that are equally good.
-
-    In each study one of the two happens to suit better. Tests over samples take every sample as
-    evidence that it would be so again.
-    """
-    rng = np.random.default_rng(0)
-    draws = 200
-    study = np.repeat(np.arange(6), 30)
-    over_samples = []
-    over_folds = []
-    for _ in range(draws):
-        observed = rng.normal(size=180)
-        shifts = rng.normal(0, 2, (2, 6))[:, study]
-        first, second = (
-            predictions_of(observed, observed + shift + rng.normal(size=180), study)
-            for shift in shifts
-        )
-        alone = compare("regression", first, second, independent=True)
-        over_samples.append(alone.wilcoxon_samples_p)
-        grouped = compare("regression", first, second, independent=False)
-        assert grouped.wilcoxon_samples_p is grouped.mcnemar_p is None
-        over_folds.append(grouped.corrected_t_p)
-    assert np.mean(np.array(over_samples) < 0.05) > 0.5
-    # 5 % is nominal; the standard error of 200 draws is 1.5 %.
-    assert np.mean(np.array(over_folds) < 0.05) < 0.08
+def test_a_table_against_itself_is_no_better():
+    for kind, table in (
+        ("regression", numbers(np.random.default_rng(0))),
+        ("classification", names(np.random.default_rng(0))),
+    ):
+        result = compare(kind, table, table, alone(table))
+        assert result.difference == result.folds_won == 0
+        assert result.p == 1
 
 
 def test_guessing_a_class_is_one_in_k_though_the_majority_of_other_folds_is_less():
@@ -117,56 +210,83 @@ def test_guessing_a_class_is_one_in_k_though_the_majority_of_other_folds_is_less
             kept = observed[fold != number]
             guess[fold == number] = "a" if (kept == "a").sum() >= (kept == "b").sum() else "b"
         majorities.append((observed == guess).mean())
-        comparison = compare_with_guessing("classification", predictions_of(observed, guess, fold))
-        assert comparison.score == 0.5
-        assert comparison.difference == pytest.approx(majorities[-1] - 0.5)
+        table = predictions_of(observed, guess, fold)
+        result = compare_with_guessing("classification", table, [""] * 60)
+        assert result.score == 0.5
+        assert result.difference == pytest.approx(majorities[-1] - 0.5)
     assert np.mean(majorities) < 0.48
 
 
-def test_a_constant_is_no_better_than_guessing_where_folds_hold_one_class_each():
-    """The mean recall of a fold would be 1 in nine of ten folds."""
-    observed = ["a"] * 27 + ["b"] * 3
-    fold = np.repeat(np.arange(10), 3)
-    comparison = compare_with_guessing("classification", predictions_of(observed, "a", fold))
-    assert comparison.score == 0.5
-    assert comparison.difference == pytest.approx(0)
-    assert comparison.corrected_t_p > 0.9
+@pytest.mark.parametrize("rare", [3, 12])
+def test_a_constant_is_no_better_than_guessing(rare):
+    """In folds of one class each, it would be right in all of most folds."""
+    observed = ["a"] * (30 - rare) + ["b"] * rare
+    table = predictions_of(observed, "a", np.repeat(np.arange(10), 3))
+    result = compare_with_guessing("classification", table, [""] * 30)
+    assert result.difference == pytest.approx(0)
+    assert result.p > 0.9
 
 
-def test_guesses_at_random_are_seldom_better_than_guessing():
-    rng = np.random.default_rng(2)
-    fold = np.arange(60) % 5
-    better = []
-    for _ in range(400):
-        observed = rng.choice(["a", "b", "b"], 60)
-        guess = rng.choice(["a", "b"], 60)
-        comparison = compare_with_guessing("ordinal", predictions_of(observed, guess, fold))
-        better.append(comparison.difference > 0 and comparison.corrected_t_p < 0.05)
-    # 2.5 % is nominal, and the standard error 0.8 %.
-    assert np.mean(better) <= 0.045
-
-
-def test_a_number_is_guessed_by_the_median_of_the_other_folds():
-    observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
-    fold = np.array([0, 0, 1, 1, 2, 2])
-    comparison = compare_with_guessing("regression", predictions_of(observed, observed + 1, fold))
-    # The medians of the other folds are 7, 6 and 2.5.
-    guess_errors = np.array([5.5, 2.5, 12.5])
-    assert comparison.score == pytest.approx(guess_errors.mean())
-    assert comparison.difference == pytest.approx((1 - guess_errors).mean())
-    p = corrected_resampled_t(1 - guess_errors, [2, 2, 2])
-    assert comparison.corrected_t_p == pytest.approx(p)
-
-
-@pytest.mark.parametrize(("folds", "shown"), [(5, True), (2, False)])
-def test_a_perfect_score_is_tested_as_if_one_sample_were_wrong(folds, shown):
-    """Folds that all have the same score have no spread; two folds show nothing all the same."""
-    truth = np.array(["a", "b"] * 20)
-    table = pd.DataFrame({"fold": np.arange(40) // 2 % folds, "observed": truth})
-    comparison = compare_with_guessing("classification", table.assign(predicted=truth))
-    assert comparison.difference == pytest.approx(0.5)
-    assert (comparison.corrected_t_p < 0.05) == shown
+@pytest.mark.parametrize(("units", "is_shown"), [(20, True), (6, False)])
+def test_a_perfect_score_is_tested_as_if_one_unit_were_wrong(units, is_shown):
+    """Predictions that are all right have no spread; six units show little all the same."""
+    unit = np.arange(40) % units
+    truth = np.where(unit % 2 == 0, "a", "b")
+    table = predictions_of(truth, truth, unit % 5)
+    result = compare_with_guessing("classification", table, unit.astype(str))
+    assert result.difference == pytest.approx(0.5)
+    assert (result.p < 0.01) == is_shown
+    low, high = result.interval
+    assert high == 1
+    assert (low > 0.6) == is_shown
     one_wrong = truth.copy()
-    one_wrong[0] = "b"
-    less = compare_with_guessing("classification", table.assign(predicted=one_wrong))
-    assert comparison.corrected_t_p >= less.corrected_t_p * (1 - 1e-9)
+    one_wrong[unit == 0] = "b"
+    less = compare_with_guessing(
+        "classification", table.assign(predicted=one_wrong), unit.astype(str)
+    )
+    assert result.p >= less.p * (1 - 1e-9)
+    constant = compare("classification", table, table.assign(predicted="a"),
+                       pd.Series(unit.astype(str), index=table["sample-id"]))  # fmt: skip
+    assert constant.difference == pytest.approx(0.5)
+    assert 0 < constant.p < 0.2
+
+
+@pytest.mark.parametrize("odd", [-9999.0, 1e12, -1e30])
+def test_a_score_that_one_value_decides_is_no_finding(odd):
+    observed = np.append(np.random.default_rng(0).normal(7, 0.5, 39), odd)
+    predicted = np.append(np.full(39, 8 + 1e-3 * odd), odd)
+    table = predictions_of(observed, predicted, np.arange(40) % 4)
+    result = compare_with_guessing("regression", table, [""] * 40)
+    low, high = result.interval
+    assert 0 < low < np.abs(observed - predicted).mean() < high
+    assert math.isfinite(high)
+
+
+def test_ordered_classes_are_compared_with_the_constant_that_is_nearest_to_all():
+    """Extremes that are told apart, and taken for each other, are missed by many steps."""
+    observed = np.repeat(CLASSES, [10, 20, 10])
+    predicted = observed.copy()
+    predicted[:5], predicted[-5:], predicted[10:16] = "high", "low", "low"
+    table = predictions_of(observed, predicted, np.arange(40) % 4)
+    ranks = compare_with_guessing("ordinal", table, [""] * 40, CLASSES).ranks
+    assert ranks.score == pytest.approx((5 * 2 / 10 + 6 / 20 + 5 * 2 / 10) / 3)
+    # The middle class is one step from both others.
+    assert ranks.constant == pytest.approx(2 / 3)
+
+
+def test_noise_is_seldom_found_and_signals_are_found_more_often_than_over_folds():
+    """A small version of `benchmarks.coverage`."""
+
+    def is_chosen(design: Design) -> bool:
+        return (
+            design.target == "two classes"
+            and design.units == 60
+            and design.samples == 1
+            and design.signal != "weak"
+        )
+
+    results = measure(60, chosen=is_chosen).set_index("signal")
+    # 2.5 % is nominal, and the standard error of 60 draws is 2 %.
+    assert results.loc["none", "found"] < 0.07
+    assert results.loc["strong", "found"] > results.loc["strong", "found over folds"] + 0.1
+    assert results["covered"].min() > 0.85

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from problems import predictions_of
-from task_reports import method_of, target_of, task_of
+from task_reports import GUESSING, method_of, target_of, task_of
 
 from aam.data.predictions import read_predictions, write_predictions
 from aam.evaluate.method_scores import score_folds, score_samples, score_with_calibration
@@ -66,7 +66,12 @@ def test_accuracy_table_ranks_within_a_task_and_keeps_a_baseline_once():
     reports = []
     for model, error in (("small", 5), ("base", 1)):
         methods = [
-            method(model, "network", error, interval=(0.5, 1.5)),
+            method(
+                model,
+                "network",
+                error,
+                guessing=GUESSING.model_copy(update={"interval": (0.5, 1.5)}),
+            ),
             method("median", "baseline", 9),
             method("random_forest", "baseline", 2),
         ]

@@ -2,13 +2,21 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression
+from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression, rival
 
-from aam.evaluate.task_report import Confounder, FarValues, TaskReport
+from aam.evaluate.task_report import (
+    FarValues,
+    OtherGroups,
+    RankErrors,
+    Rival,
+    TaskReport,
+    WithinLevels,
+)
 from aam.report.page.answers import is_stopped, judge, list_answers, write_answer
 from aam.report.page.cautions import (
     Caution,
@@ -18,7 +26,7 @@ from aam.report.page.cautions import (
 )
 from aam.report.page.encoders import EncoderReport
 
-RANK = {"does not work": 0, "doubtful": 1, "works": 2}
+RANK = {"does not work": 0, "doubtful": 1, "works, weakly": 2, "works": 3}
 probabilities = st.floats(0, 1)
 
 
@@ -31,7 +39,7 @@ def lights(report: TaskReport, *others: TaskReport) -> list[Caution]:
 
 
 def cities(p: float | None, difference: float = 0.391) -> TaskReport:
-    return classes(networks={"guessing": guessing(0.2, difference, p)})
+    return classes(networks={"guessing": guessing(0.2, difference, p, (0.54, 0.64))})
 
 
 def missing(facts: Iterable[str], text: str) -> list[str]:
@@ -65,6 +73,9 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     ("kind", "difference", "p", "corrected", "outcome"),
     [
         ("regression", -1.0, 0.04, 0.049, "works"),
+        ("regression", -0.89, 0.04, 0.049, "works, weakly"),
+        ("regression", -0.89, 0.04, 0.05, "doubtful"),
+        ("classification", 0.04, 0.001, 0.01, "works, weakly"),
         ("regression", -1.0, 0.04, 0.05, "doubtful"),
         ("regression", -1.0, 0.05, 0.05, "does not work"),
         ("regression", -1.0, None, None, "doubtful"),
@@ -78,7 +89,27 @@ def test_a_p_value_that_the_other_tasks_of_the_page_explain_is_doubtful():
     ],
 )
 def test_a_verdict_follows_sign_and_p_values(kind, difference, p, corrected, outcome):
-    assert judge(kind, difference, p, corrected) == outcome
+    guess = 9.0 if kind == "regression" else 0.5
+    assert judge(kind, guessing(guess, difference, p), corrected) == outcome
+
+
+@pytest.mark.parametrize(("score", "outcome"), [(0.66, "works"), (0.67, "doubtful")])
+def test_ordered_classes_that_a_constant_misses_by_fewer_steps_do_not_work(score, outcome):
+    ranks = RankErrors(score=score, constant=0.667)
+    against = guessing(1 / 3, 0.3, 0.001, ranks=ranks)
+    assert judge("ordinal", against, 0.001) == outcome
+    report = classes(networks={"guessing": against})
+    assert ("0.667" in " ".join(light.text for light in lights(report))) == (outcome == "doubtful")
+
+
+def test_what_works_weakly_is_no_green_light_and_says_how_far_it_gets():
+    report = regression(networks={"guessing": guessing(4.2, -0.2, 0.001, (3.9, 4.15))})
+    facts = ["Works, weakly: host age", "4.00 years", "3.90 to 4.15", "guessing: 4.20"]
+    assert missing(facts, answer_of(report)) == []
+    (light,) = lights(report)
+    assert light.light == "caution"
+    assert "5 %" in light.text
+    assert not is_stopped(report.kind, report.targets[0])
 
 
 @given(st.lists(probabilities, min_size=1, max_size=6), st.integers(0, 5), probabilities)
@@ -105,7 +136,7 @@ def test_p_values_are_corrected_for_all_tasks_that_have_one():
     verdicts = [one.verdict for one in list_answers([cities(0.01), cities(None), cities(0.04)])]
     assert [one.corrected_p for one in verdicts] == [0.02, None, 0.04]
     assert [one.tests for one in verdicts] == [2, 2, 2]
-    assert "cannot be tested" in answer_of(cities(None))
+    assert "Neither a test nor an interval" in answer_of(cities(None))
 
 
 @pytest.mark.parametrize(
@@ -187,9 +218,9 @@ GROUPS = {"groups": 7, "independent": False}
 SINGLE = {"column": None, "groups": None, "independent": True}
 
 
-PLATE = Confounder(column="plate", score=1.0, kind="exact")
-CENTER = Confounder(column="center", score=1.0, kind="exact")
-RUN = Confounder(column="run", score=0.97, kind="nearly")
+PLATE = rival("plate")
+CENTER = rival("center")
+RUN = rival("run", score=0.97, exactness="nearly")
 GOOD = [("good",)]
 
 
@@ -199,8 +230,11 @@ GOOD = [("good",)]
         ({}, GOOD),
         ({"networks": {"guessing": guessing(9.0, 1.0, 0.2)}}, [("stop", "Not better")]),
         ({"networks": {"guessing": guessing(9.0, 1.0, 0.002)}}, [("stop", "Worse")]),
-        ({"networks": {"guessing": guessing(9.0, -1.0, 0.2)}}, [("stop", "5 folds", "chance")]),
-        ({"networks": {"guessing": guessing(9.0, -1.0, None)}}, [("caution", "no test")]),
+        ({"networks": {"guessing": guessing(9.0, -1.0, 0.2)}}, [("stop", "40 groups", "chance")]),
+        (
+            {"networks": {"guessing": guessing(9.0, -1.0, None)}},
+            [("caution", "40 groups", "too few")],
+        ),
         (
             {"structure": {**SINGLE, "stated": False}},
             [*GOOD, ("caution", "(folds.groups)", "folds.groups: false")],
@@ -229,13 +263,13 @@ GOOD = [("good",)]
             [*GOOD, ("caution", "90 % prediction intervals of AAM", "80.0 %", "narrow")],
         ),
         ({"coverage": {"coverage": 0.99}}, GOOD),
-        ({"confounders": [PLATE]}, [("stop", "column plate", "host age exactly")]),
+        ({"rivals": [PLATE]}, [("stop", "plate", "host age exactly")]),
         (
-            {"confounders": [RUN, PLATE, CENTER]},
+            {"rivals": [RUN, PLATE, CENTER]},
             [("stop", "plate, center", "host age exactly"), ("stop", "run", "nearly exactly")],
         ),
         (
-            {"confounders": [PLATE], "networks": {"guessing": guessing(9.0, 1.0, 0.2)}},
+            {"rivals": [PLATE], "networks": {"guessing": guessing(9.0, 1.0, 0.2)}},
             [("stop", "plate"), ("stop", "Not better")],
         ),
     ],
@@ -259,30 +293,81 @@ def test_a_light_names_the_number_of_tests_that_it_was_corrected_for():
     assert "tests" not in light.text
 
 
+def within(**changes: Any) -> WithinLevels:
+    given = {"n": 150, "levels": 2, "score": 0.21, "guessing": 0.25, "p": 0.6}
+    return WithinLevels(**{**given, "shrinkage": 0.4, "error": 0.05, **changes})
+
+
+def circumstance(name: str, **changes: Any) -> Rival:
+    """Return a column that predicts cities in part."""
+    given = {"role": "circumstance", "score": 0.432, "exactness": None, "within": within()}
+    return rival(name, **{**given, **changes})
+
+
+def test_a_rival_that_leaves_nothing_is_a_red_light_with_its_figures():
+    report = classes(rivals=[circumstance("diet")])
+    assert answer_of(report).startswith("Confounded: city")
+    (light,) = lights(report)
+    assert light.light == "stop"
+    facts = ["diet alone", "43.2 %", "20.0 %", "59.1 %", "21.0 %", "25.0 %", "p = 0.6"]
+    assert missing(facts, light.text) == []
+
+
+def test_a_rival_that_explains_a_part_is_a_caution_with_its_figures():
+    sure = circumstance("diet", left="less", within=within(score=0.4, p=0.001))
+    unsure = circumstance("home", left="less", within=within(score=0.3, p=0.2))
+    reads = circumstance("reads", role="reads", left="less", within=within(score=0.4, p=0.001))
+    silent = circumstance("sex", left="all")
+    good, *cautions = lights(classes(rivals=[sure, unsure, reads, silent]))
+    assert good.light == "good"
+    assert [one.light for one in cautions] == ["caution"] * 3
+    assert missing(["diet", "40.0 %", "better than guessing (p = 0.001"], cautions[0].text) == []
+    assert missing(["home", "30.0 %", "could be guessing"], cautions[1].text) == []
+    assert missing(["number of reads before rarefaction"], cautions[2].text) == []
+
+
+def test_of_many_rivals_the_first_have_sentences():
+    many = [circumstance(f"diet {number}", left="less") for number in range(5)]
+    _, *cautions = lights(classes(rivals=many))
+    assert len(cautions) == 4
+    assert missing(["diet 3", "diet 4"], cautions[-1].text) == []
+
+
+def test_groups_that_lie_in_several_folds_are_a_red_light_with_both_figures():
+    leak = OtherGroups(
+        column="HOST_SUBJECT_ID", groups=20, score=0.45, with_own_folds=0.99, p=0.001, is_worse=True
+    )
+    harmless = leak.model_copy(update={"column": "cage", "is_worse": False})
+    report = classes(other_groups=[harmless, leak])
+    assert answer_of(report).startswith("Flattered: city")
+    assert is_stopped(report.kind, report.targets[0])
+    (light,) = lights(report)
+    assert light.light == "stop"
+    facts = ["HOST_SUBJECT_ID", "(20)", "45.0 %", "99.0 %", "groups: HOST_SUBJECT_ID"]
+    assert missing(facts, light.text) == []
+    assert "cage" not in light.text
+
+
 def test_a_confounded_task_never_works():
-    report = classes(confounders=[PLATE])
+    report = classes(rivals=[PLATE])
     assert answer_of(report).startswith("Confounded: city")
     assert is_stopped(report.kind, report.targets[0])
     assert not any(caution.light == "good" for caution in lights(report))
     weak = {"guessing": guessing(0.2, 0.391, 0.9)}
-    fails = classes(confounders=[PLATE], networks=weak)
+    fails = classes(rivals=[PLATE], networks=weak)
     assert answer_of(fails).startswith("Does not work: ")
 
 
 @pytest.mark.parametrize(
     ("structure", "n", "said"),
-    [
-        (GROUPS, 200, "7 groups are too few"),
-        (SINGLE, 8, "8 samples are too few"),
-        (SINGLE, 200, "cannot be estimated"),
-        ({"groups": 10}, 200, "cannot be estimated"),
-        ({"groups": 9, "independent": True}, 9, "9 samples are too few"),
-    ],
+    [({**GROUPS, "groups": 2}, 200, "2 groups"), (SINGLE, 4, "4 samples")],
 )
-def test_a_score_without_an_interval_says_why(structure, n, said):
-    without = regression(structure=structure, networks={"n": n, "interval": None})
-    assert said in answer_of(without)
-    assert "no interval" not in answer_of(regression(structure=structure, networks={"n": n}))
+def test_a_score_of_too_few_units_is_doubtful_and_says_how_many_they_are(structure, n, said):
+    against = {"n": n, "guessing": guessing(9.0, -5.0, None)}
+    report = regression(structure=structure, networks=against)
+    assert answer_of(report).startswith("Doubtful: ")
+    assert said in answer_of(report)
+    assert said in lights(report)[0].text
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 from matplotlib.text import Text
 from problems import predictions_of
-from task_reports import method_of, target_of, task_of
+from task_reports import GUESSING, method_of, target_of, task_of
 
 from aam.data.target import Bounds
 from aam.evaluate.importance import Importance
@@ -108,7 +108,8 @@ def regression_report(
 
 def regression_target(table: pd.DataFrame, column: str) -> TargetReport:
     """Return networks, a mixture and two baselines that all predict alike."""
-    own = method_of("regression", table, "base", "network", interval=(25.25, 36.5))
+    against = GUESSING.model_copy(update={"interval": (25.25, 36.5)})
+    own = method_of("regression", table, "base", "network", guessing=against)
     others = [method_of("regression", table, name) for name in ("median", "knn_unifrac")]
     return target_of(table, [own, *others], column)
 
@@ -318,7 +319,7 @@ def test_importances_of_a_task_that_predicts_nothing_are_a_sentence(p, tmp_path)
         {"feature-id": ["A", "B"], "importance": [2.0, 1.0], "direction": [1.0, -1.0]}
     )
     check = {"outputs": ["age"], "samples": 3, "gradients": 0.9}
-    guessing = Guessing(score=9.0, difference=-1.0, corrected_t_p=p)
+    guessing = Guessing(score=9.0, difference=-1.0, p=p)
     report = importance_report(guessing=guessing)
     path = tmp_path / "importance.svg"
     importance.draw(table, tmp_path / "tree.nwk", check, report, path)

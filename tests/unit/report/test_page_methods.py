@@ -110,7 +110,7 @@ def division(**changes: Any) -> dict[str, Any]:
         ({"reports": (classes(),)}, "Probabilities of classes"),
         (
             {"reports": (regression(structure={"independent": True}),)},
-            "draws of samples.",
+            "t-tests over samples,",
         ),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_sentence_is_there_where_it_was_done(given, part):
         "In this analysis, AAM was a kernel head (support vectors",
         "trained on this study without labels for 100 steps",
         "integrated gradients",
-        "draws of whole groups of samples",
+        "t-tests over whole groups of samples",
         "Prediction intervals are cross-conformal",
     ],
 )
@@ -138,11 +138,11 @@ def test_the_methods_of_a_common_study_are_named(part):
 
 def test_intervals_and_importances_are_named_where_a_task_has_some():
     none = regression(networks={"interval": None})
-    assert "Intervals of scores" not in written(reports=(none,))
-    assert "draws of whole groups of samples." in written(reports=(none, regression()))
+    assert "intervals of scores" not in written(reports=(none,))
+    assert "intervals of scores" in written(reports=(none, regression()))
     # The interval of the networks stands in the table of scores.
     mixture = regression(super_learner={"interval": None})
-    assert "Intervals of scores" in written(reports=(mixture,))
+    assert "intervals of scores" in written(reports=(mixture,))
     fails = regression(networks={"guessing": guessing(9.0, -0.1, 0.5)})
     assert "importance" not in written(reports=(fails,))
     assert "importance" in written(reports=(fails, regression()))

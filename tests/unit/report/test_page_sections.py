@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from page_reports import KERNEL, NETWORK, classes, comparison, guessing, regression
+from page_reports import KERNEL, NETWORK, classes, comparison, guessing, regression, rival
 
 from aam.config.names import FIRST
 from aam.evaluate.scores import is_better
-from aam.evaluate.task_report import Confounder, TaskReport
+from aam.evaluate.task_report import TaskReport
 from aam.report.page.cautions import Caution
 from aam.report.page.details import HIDDEN_IMPORTANCES
 from aam.report.page.methods import MethodsText
@@ -30,7 +30,7 @@ SVG = '<svg viewBox="0 0 72 72">drawn</svg>'
 TITLES = "Training curves", "Predictions", "Important ASVs"
 FAILS = {"guessing": guessing(9.0, -0.1, 0.5)}
 WORKS = {"guessing": guessing(9.0, -5.0, 0.001)}
-PLATE = Confounder(column="plate", score=1.0, kind="exact")
+PLATE = rival("plate")
 
 
 IMPORTANCE = pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]})
@@ -75,7 +75,7 @@ def test_verdicts_are_corrected_for_every_model_and_target_of_the_page():
         (regression(), True),
         (regression(networks=FAILS), False),
         (regression(networks=FAILS, super_learner=WORKS), True),
-        (regression(confounders=[PLATE]), False),
+        (regression(rivals=[PLATE]), False),
     ],
 )
 def test_importances_under_a_red_light_are_a_sentence(report, is_shown):
@@ -207,7 +207,7 @@ def study() -> Results:
         regression(super_learner={}),
         classes(task="doubt", networks={"guessing": guessing(0.2, 0.1, 0.033)}),
         regression(task="weight", networks=FAILS),
-        classes(task="site", confounders=[PLATE]),
+        classes(task="site", rivals=[PLATE]),
     ]
     first = files(reports[0], predictions={"new": predictions})
     return Results(
@@ -227,7 +227,7 @@ def test_a_page_has_the_verdicts_and_marks_what_training_had():
         ">Does not work: host age",
         ">Confounded: city",
         '<span class="light good">Good</span>',
-        '<span class="light stop">Stop</span><span>The column plate',
+        '<span class="light stop">Stop</span><span>plate predicts',
         '<tr class="seen"><td>a</td>',
         "<tr><td>b</td>",
         "Marked rows are samples that were in training.",

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from stage_calls import as_outputs
-from task_reports import changed, comparison, method_of, target_of, task_of
+from task_reports import GUESSING, changed, comparison, method_of, target_of, task_of
 
 from aam.config.figures import PLOTS
 from aam.config.settings.page import PageSettings
@@ -146,7 +146,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "base",
         "network",
         metadata,
-        interval=(0.875, 1.25),
+        guessing=GUESSING.model_copy(update={"interval": (0.875, 1.25)}),
         comparisons={"random_forest": against},
     )
     other = method_of("regression", table.assign(predicted=observed + 4), "median", labels=metadata)
@@ -159,8 +159,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         site,
         "base",
         "network",
-        interval=(0.875, 1.25),
-        guessing=Guessing(score=0.5, difference=-0.01, corrected_t_p=0.4),
+        guessing=Guessing(score=0.5, difference=-0.01, p=0.4, interval=(0.875, 1.25)),
         comparisons={"knn_unifrac": against.model_copy(update={"holm_p": 0.5})},
     )
     neighbours = method_of("classification", site, "knn_unifrac")

@@ -148,7 +148,8 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
         report_by=[],
     )
     inputs = {name: study.paths[name] for name in names} | {"metadata": tmp_path / "metadata"}
-    score_task(**inputs, settings=settings, **as_outputs(outputs))
+    reads = {"table": study.paths["table"], "rarefied": study.paths["views"][0]}
+    score_task(**inputs, **reads, settings=settings, **as_outputs(outputs))
     report = TaskReport.read(outputs["scores"])
     scored = {key.column: target for key, target in report.by_key()}
     mixtures = read_json(kept / "super_learner.json")["mixtures"]

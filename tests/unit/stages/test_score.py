@@ -10,16 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from problems import nested_of
+from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 from aam.config.settings.tasks import ScoreSettings, TrainingFacts
 from aam.data.predictions import read_predictions, write_predictions
+from aam.data.table import FeatureTable, write_biom
 from aam.evaluate import task_scores
-from aam.evaluate.bootstrap import bootstrap_interval
+from aam.evaluate.comparison import compare_with_guessing
 from aam.evaluate.task_report import Structure, TargetReport, TaskReport, accuracy_table
 from aam.stages.score import score_task
 from aam.util.errors import InputError
-from aam.util.seeds import seed_of
 
 RECIPES = {"kernel": 0.25, "full": 0.75}
 """Their weights."""
@@ -65,6 +66,12 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., TaskReport]:
         is_constant = baselines["baseline"].isin(["median", "majority"])
         nested_of(baselines[~is_constant]).to_parquet(files["nested_baselines"])
         folds.to_csv(files["folds"], sep="\t", index=False)
+        ids = folds["sample-id"].tolist()
+        for name, scale in {"table": 10, "rarefied": 1}.items():
+            counts = np.array([[1 + scale * int(number), int(number) % 3] for number in ids])
+            table = FeatureTable(ids, ["ACGT", "TTTT"], csr_array(counts.astype(np.int64)))
+            files[name] = tmp_path / name
+            write_biom(files[name], table, {})
         study = ["ab"[i % 2] for i in range(len(folds))]
         table = pa.table({"sample_id": folds["sample-id"].to_numpy(object), "study": study})
         pq.write_table(table, files["metadata"])
@@ -122,12 +129,11 @@ def test_networks_are_compared_with_every_baseline_and_mixed_with_them(folds, sc
     assert networks.comparisons.keys() == {"random_forest"}
     against = networks.comparisons["random_forest"]
     assert against.difference == pytest.approx(0, abs=1e-6)
-    assert against.holm_p == against.corrected_t_p
-    assert against.wilcoxon_samples_p > 0.05
+    assert against.holm_p == against.p
     guessing = networks.guessing
     assert guessing.score + guessing.difference == pytest.approx(mae)
     assert guessing.difference < 0
-    assert guessing.corrected_t_p < 0.05
+    assert guessing.p < 0.05
     mixed = target.best
     assert mixed is target.super_learner
     assert mixed.guessing.score == guessing.score
@@ -182,7 +188,7 @@ def test_a_column_that_is_not_there_writes_nothing(folds, scored, tmp_path):
     assert not (tmp_path / "scores").exists()
 
 
-def test_groups_are_drawn_whole_and_no_test_is_made_over_their_samples(folds, scored, tmp_path):
+def test_tests_and_intervals_count_groups_of_samples_by_their_ids(folds, scored, tmp_path):
     folds["group"] = [f"host{int(name) // 6}-{int(name) % 3}" for name in folds["sample-id"]]
     # The predictions are in another order than the folds.
     own = predicted(folds, 5.0).sample(frac=1, random_state=1)
@@ -190,14 +196,12 @@ def test_groups_are_drawn_whole_and_no_test_is_made_over_their_samples(folds, sc
     target = only(scored(own, forest))
     written = read_predictions(tmp_path / "predictions")
     by_id = folds.set_index("sample-id")["group"].loc[written["sample-id"]]
-    seed = seed_of("bootstrap", "d", "t")
     groups = folds["group"].nunique()
     structure = Structure(column="host", groups=groups, independent=False, stated=True)
     assert target.structure == structure
-    assert target.networks.comparisons["random_forest"].wilcoxon_samples_p is None
-    interval = target.networks.interval
-    assert interval == bootstrap_interval("regression", written, by_id, seed)
-    assert interval != bootstrap_interval("regression", written, folds["group"], seed)
+    guessing = target.networks.guessing
+    assert guessing == compare_with_guessing("regression", written, by_id)
+    assert guessing != compare_with_guessing("regression", written, folds["group"])
 
 
 def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
@@ -210,24 +214,26 @@ def test_samples_are_independent_where_no_two_share_a_group(folds, scored):
     assert target.structure == Structure(**settings, groups=len(folds), independent=True)
 
 
-def test_columns_that_tell_the_target_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
+def test_rivals_and_other_groups_are_asked_of_the_scored_samples(folds, scored, monkeypatch):
     folds["group"] = "host" + (folds["fold"].astype(str))
     folds.loc[:3, "fold"] = -1
     own = predicted(folds, 1.0)
     asked = {}
 
-    def confounders(target, metadata, **more):
-        asked.update(more, target=target, metadata=metadata)
-        return [{"column": "plate", "score": 1.0, "kind": "exact"}]
+    def measure_rivals(observed, predictions, rivals, *, seed):
+        asked.update(observed=observed, ids=predictions["sample-id"], rivals=rivals)
+        return ()
 
-    monkeypatch.setattr(task_scores, "confounders", confounders)
-    (found,) = only(scored(own, own.assign(baseline="median"))).confounders
-    assert (found.column, found.score, found.kind) == ("plate", 1.0, "exact")
-    known = folds[4:].set_index("sample-id")
-    assert asked["target"].to_dict() == known["observed"].to_dict()
-    assert asked["metadata"].index.tolist() == known.index.tolist()
-    assert asked["groups"].to_dict() == known["group"].to_dict()
-    assert (asked["kind"], asked["exclude"]) == ("regression", ["age"])
+    monkeypatch.setattr(task_scores, "measure_rivals", measure_rivals)
+    assert only(scored(own, own.assign(baseline="median"))).rivals == ()
+    known = folds[4:].set_index("sample-id").loc[asked["ids"]]
+    assert asked["observed"].value_NK[:, 0].tolist() == known["observed"].tolist()
+    assert len(set(asked["observed"].unit_N)) == known["group"].nunique()
+    by_name = {rival.name: rival for rival in asked["rivals"]}
+    assert by_name.keys() == {"study", "reads", "richness"}
+    reads = known.index.astype(int).to_numpy()
+    bins = by_name["reads"].level_N
+    assert (np.diff(bins[np.argsort(reads)]) >= 0).all(), "in the order of reads before rarefaction"
 
 
 def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds, scored, tmp_path):

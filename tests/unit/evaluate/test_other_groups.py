@@ -1,0 +1,103 @@
+"""Columns that should keep samples together, and do not: people who gave several samples."""
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+from aam.data.confounding import Observed
+from aam.evaluate.other_groups import MOST_COLUMNS, try_other_groups
+
+PEOPLE = 24
+EACH = 8
+
+
+def study(rng, *, signal=0.0, kind="classification"):
+    """Return reads of people who are ill or not: samples of one are alike, whatever the disease."""
+    person = np.repeat(np.arange(PEOPLE), EACH)
+    is_ill = np.arange(PEOPLE) % 2 == 0
+    logs = rng.normal(0, 2, (PEOPLE, 60))
+    logs[:, :10] += signal * is_ill[:, None]
+    share = np.exp(logs[person] + rng.normal(0, 0.3, (len(person), 60)))
+    counts = csr_array(rng.poisson(1000 * share / share.sum(axis=1, keepdims=True)))
+    ids = pd.Index([f"s{number}" for number in range(len(person))])
+    metadata = pd.DataFrame(
+        {
+            "well_id": [f"w{number // 2}" for number in range(len(person))],
+            "HOST_SUBJECT_ID": [f"p{one}" for one in person],
+            "cage": [f"c{one // 3}" for one in person],
+        },
+        index=ids,
+    )
+    value = np.where(is_ill, "ill", "well")[person]
+    if kind == "regression":
+        value = rng.normal(size=PEOPLE)[person]
+    return pd.Series(value, index=ids), counts, metadata, person
+
+
+def tried(target, counts, metadata, fold, *, kind="classification", exclude=("diagnosis",)):
+    units = np.asarray(target.index, object)
+    observed = Observed.of(target, kind=kind, fold=fold, units=units)
+    found = try_other_groups(observed, counts, metadata, exclude=exclude, seed=0)
+    return {one.column: one for one in found}
+
+
+def test_wells_as_groups_of_repeated_people_are_found_out():
+    target, counts, metadata, _ = study(np.random.default_rng(0))
+    # Wells of two samples: a person is in several folds.
+    fold = np.arange(len(target)) // 2 % 5
+    found = tried(target, counts, metadata, fold)
+    assert [*found] == ["HOST_SUBJECT_ID", "cage"], "a well is no unit"
+    person = found["HOST_SUBJECT_ID"]
+    assert person.with_own_folds > 0.95
+    assert person.score < 0.7
+    assert person.groups == PEOPLE
+    assert person.is_worse
+    again = tried(target, counts, metadata, fold)
+    assert again == found, "seeded"
+
+
+def test_people_as_groups_are_not_worse_than_themselves_nor_is_a_real_signal():
+    rng = np.random.default_rng(1)
+    target, counts, metadata, person = study(rng)
+    found = tried(target, counts, metadata, person % 5)
+    assert [*found] == ["cage"], "people are whole in the folds"
+    strong, counts, metadata, _ = study(rng, signal=6.0)
+    fold = np.arange(len(strong)) // 2 % 5
+    found = tried(strong, counts, metadata, fold)
+    assert found["HOST_SUBJECT_ID"].score > 0.9
+    assert not found["HOST_SUBJECT_ID"].is_worse
+
+
+def test_numbers_of_people_are_found_out():
+    target, counts, metadata, _ = study(np.random.default_rng(2), kind="regression")
+    fold = np.arange(len(target)) // 2 % 5
+    found = tried(target, counts, metadata, fold, kind="regression")["HOST_SUBJECT_ID"]
+    assert found.is_worse
+    assert found.with_own_folds < 0.2 < found.score, "errors"
+
+
+def test_noise_is_rarely_worse_with_other_groups():
+    alarms = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        target, counts, metadata, _ = study(rng, signal=2.0)
+        people = rng.permutation([f"p{number // 4}" for number in range(len(target))])
+        shuffled = counts[rng.permutation(len(target))]
+        metadata = metadata.assign(HOST_SUBJECT_ID=people, cage="one")
+        found = tried(target, shuffled, metadata, np.arange(len(target)) % 5)
+        alarms += any(one.is_worse for one in found.values())
+    assert alarms <= 2
+
+
+def test_what_cannot_be_tried_is_left_out():
+    target, counts, metadata, person = study(np.random.default_rng(3))
+    fold = np.arange(len(target)) // 2 % 5
+    two = metadata[["HOST_SUBJECT_ID"]].assign(HOST_SUBJECT_ID=np.where(person < 12, "a", "b"))
+    assert tried(target, counts, two, fold) == {}, "two people"
+    home = np.where(target == "ill", "north", [f"h{one}" for one in person])
+    assert tried(target, counts, metadata[[]].assign(household=home), fold) == {}
+    everyone = {f"family_{number}": (person + number) % 11 for number in range(8)}
+    names = pd.DataFrame(everyone, index=target.index).astype(str)
+    assert len(tried(target, counts, "f" + names, fold)) <= MOST_COLUMNS
+    missing = metadata[["HOST_SUBJECT_ID"]].where(person[:, None] < 20, None)
+    assert tried(target, counts, missing, fold)["HOST_SUBJECT_ID"].groups == 20 + 4 * EACH
