@@ -98,7 +98,9 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences, values)
+            counts = import_counts(
+                table, sequences, values, metadata=None if sequences else metadata
+            )
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
