@@ -58,7 +58,7 @@ def import_table(
         A file cannot be read, or the sequences are not those of the features.
     """
     with collect_notes() as notes:
-        counts = import_counts(table, sequences, values, metadata)
+        counts = import_counts(table, sequences, metadata=metadata, values=values)
         kept = counts.table
         warn_of_odd_reads(table, kept, counts.sequences)
     logger.info(

@@ -64,8 +64,8 @@ class ReadCounts:
 def import_counts(
     table: Path | FeatureTable,
     sequences: Path | None = None,
-    values: Values | None = None,
     metadata: Path | None = None,
+    values: Values | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
@@ -94,7 +94,7 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given, values=values, metadata=metadata)
+        file = read_table_file(table, sequences=given, metadata=metadata, values=values)
     kept, empty = without_empty(file.table)
     if not _have_sequences(kept, given, file.sequences):
         return _without_sequences(file, kept, empty, where)

@@ -63,6 +63,8 @@ TRANSFORMATIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]
 """What undoes a transformation, of counts or of counts plus one."""
 MOST_TRANSFORMED = 300.0
 """No count has a larger logarithm or root that is told from amounts."""
+LEAST_COMPARED = 10
+"""Values whose counts are nearly whole from which on that is no coincidence."""
 LARGEST_COMPARED = 1000.0
 """Counts up to which three digits of a logarithm or root say which whole number it is of."""
 Values = Literal["reads", "amounts"]
@@ -185,8 +187,7 @@ def read_table_file(
         sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
         layout = _layout_of(sheet)
     if kind:
-        is_counted = kind == _ARTIFACT.type
-        layout = replace(layout, values="reads" if is_counted else "amounts")
+        layout = replace(layout, values="reads" if kind == _ARTIFACT.type else "amounts")
     layout = _strip_names(path, layout)
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = layout.counts.nnz
@@ -246,7 +247,7 @@ def read_table_file(
         TableFacts(is_counted=is_counted),
     )
     kept = {name: lineages[name] for name in layout.feature_ids if lineages.get(name)}
-    return TableFile(table, by_feature, layout.left_out, kept, layout.noun)
+    return TableFile(table, by_feature, layout.left_out, kept, noun=layout.noun)
 
 
 def _layout_of(sheet: Sheet) -> Layout:
@@ -480,13 +481,14 @@ def _find_transformation(values: csr_array) -> str:
     """Return what numbers are of counts, logarithms or roots; empty: neither."""
     data_E = values.data
     # The least of them are counts of one or more, of which few digits are enough.
-    if not data_E.size or data_E.max() > MOST_TRANSFORMED:
+    is_whole = (data_E == np.floor(data_E)).all()
+    if is_whole or data_E.max() > MOST_TRANSFORMED:
         return ""
     for name, invert in TRANSFORMATIONS.items():
         counts_E = invert(data_E)
         small_E = counts_E[counts_E <= LARGEST_COMPARED]
-        is_whole = (np.abs(small_E - np.round(small_E)) <= 0.05).all()
-        if len(small_E) >= LEAST_COUNTS and is_whole and counts_E.min() > 0.9:
+        is_near = (np.abs(small_E - np.round(small_E)) <= 0.05).all()
+        if len(small_E) >= LEAST_COMPARED and is_near and counts_E.min() > 0.9:
             return name
     return ""
 

@@ -98,9 +98,9 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(
-                table, sequences, values, metadata=None if sequences else metadata
-            )
+            # Sequences of a file of their own tell samples from features themselves.
+            axes = None if sequences else metadata
+            counts = import_counts(table, sequences, metadata=axes, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -366,8 +366,8 @@ def task_sentences(
             units=units_of(group).to_numpy(),
         )
         what = f"'{target}'" if len(task.columns) > 1 else "the target"
-        for rival in measure_alone(observed, rivals, seed=settings.seed):
-            yield from _describe_rival(name, what, rival, is_number=observed.is_number)
+        scores = measure_alone(observed, rivals, seed=settings.seed)
+        yield from _describe_rivals(name, what, scores, is_number=observed.is_number)
         named = []
         for other in measure_alone(observed, others, seed=settings.seed):
             if other.exactness is None or other.p >= CHANCE_OF_OTHERS:
@@ -387,21 +387,28 @@ def task_sentences(
             )
 
 
-def _describe_rival(name: str, what: str, rival: RivalScore, *, is_number: bool) -> Iterator[str]:
-    """Yield what a column, or the number of reads, says of a target without any ASV."""
-    subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
-    if is_number:
-        score = f"is off by {rival.score:.3g} on average, guessing by {rival.guessing:.3g}"
-    else:
-        score = f"is right in {rival.score:.0%}, guessing in {rival.guessing:.0%}"
-    if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
-        how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
+def _describe_rivals(
+    name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
+) -> Iterator[str]:
+    """Yield what columns, and the number of reads, say of a target without any ASV."""
+    partial = []
+    for rival in scores:
+        subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
+        score = f"{rival.score:.3g}" if is_number else f"{rival.score:.0%}"
+        if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
+            how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
+            yield (
+                f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn "
+                "it instead, and hardly any score can tell the two apart."
+            )
+        elif rival.predicts:
+            partial.append((rival.skill, f"{subject} ({score})"))
+    if partial:
+        named = [text for _, text in sorted(partial, reverse=True)]
+        guess = scores[0].guessing
+        guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
-            f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn it "
-            "instead, and hardly any score can tell the two apart."
-        )
-    elif rival.predicts:
-        yield (
-            f"Task {name}: {subject} alone predicts {what} better than guessing ({score}). The "
-            "page says what is left of the scores within its values."
+            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
+            "their values."
         )
