@@ -76,9 +76,9 @@ class Layout:
     left_out: list[tuple[str, str, str]] = field(default_factory=list)
     """What was no sample or no feature: `what`, `id` and `why`, as in the file of all such."""
     values: Literal["reads", "amounts"] | None = None
-    """What the numbers are where the format says so."""
+    """What the format says that the numbers are; None: the numbers themselves say it."""
     noun: str | None = None
-    """What a feature is called, in the singular, where the format says so."""
+    """What the format calls one feature, a key of `aam.data.nouns.PLURALS`; None: its IDs do."""
 
     def turned(self) -> "Layout":
         """Return the same counts with the axes exchanged."""
