@@ -276,7 +276,9 @@ def _score_alone(observed: Observed, rival: Levels, *, p: float) -> RivalScore:
     """Return the held-out score of a rival alone."""
     nothing_N = np.zeros_like(rival.level_N)
     if observed.is_number:
-        value_N = observed.value_NK[:, 0]
+        # In units of the largest number, squares of any numbers are finite.
+        scale = float(np.abs(observed.value_NK).max()) or 1.0
+        value_N = observed.value_NK[:, 0] / scale
         guess_N = predict_numbers(value_N, nothing_N, observed.fold_N)
         predicted_N = predict_numbers(value_N, rival.level_N, observed.fold_N)
         guessing = mean_over_folds(np.abs(value_N - guess_N), observed.fold_N)
@@ -285,6 +287,8 @@ def _score_alone(observed: Observed, rival: Levels, *, p: float) -> RivalScore:
         squares = float(((value_N - guess_N) ** 2).sum())
         fit = 1.0 - float(((value_N - predicted_N) ** 2).sum()) / max(squares, 1e-300)
         is_exact = bool(np.abs(value_N - predicted_N).max() <= 1e-9 * np.ptp(value_N))
+        guessing *= scale
+        score *= scale
     else:
         right_N = _chance_of_right(observed.value_NK, rival.level_N, observed.fold_N)
         guessing = 1.0 / observed.value_NK.shape[1]
