@@ -128,28 +128,31 @@ def _init(given: argparse.Namespace) -> None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
         known = [name for name in targets or () if name in study.metadata]
         reads_N = study.reads_that_matter(known)
-        depth = propose_depth(reads_N)
-        about_depth = list(depth_sentences(reads_N, depth))
+        depth = propose_depth(reads_N) if study.facts.is_counted else None
+        about_depth = [] if depth is None else list(depth_sentences(reads_N, depth))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
-        kept = study.at_depth(depth)
+        kept = study.metadata if depth is None else study.at_depth(depth)
         columns = columns_of(kept)
         if targets is not None:
             require_targets(columns, targets, given.metadata)
         proposed = propose_configuration(
-            {name: str(path) for name, path in files.items()},
+            {name: str(path) for name, path in files.items()} | _say_what_is_there(study),
             columns,
             depth,
             targets,
             about_depth=about_depth,
+            can_have_networks=study.facts.is_counted and study.facts.has_sequences,
             dataset=dataset,
         )
     write_text(given.output, proposed)
-    print(
-        f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, the "
-        "proposed depth."
-    )
-    print(*about_depth, sep="\n")
+    if depth is not None:
+        print(
+            f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, "
+            "the proposed depth."
+        )
+    for line in about_depth:
+        print(line)
     if dataset != name:
         results = Path(RESULTS)
         print(
@@ -174,6 +177,16 @@ def _has_other_results(folder: Path, table: Path) -> bool:
     """Return whether a folder has results that may be of another table."""
     is_known = (folder / TABLE).is_file()
     return is_of_another_table(folder, table) if is_known else folder.exists()
+
+
+def _say_what_is_there(study: Study) -> dict[str, str | bool]:
+    """Return keys of a dataset that say what its table has not: reads, or any tree."""
+    keys: dict[str, str | bool] = {}
+    if not study.facts.is_counted:
+        keys["values"] = "amounts"
+    if not study.can_have_tree:
+        keys["tree"] = False
+    return keys
 
 
 def _option_before_file(words: Sequence[str]) -> InputError:

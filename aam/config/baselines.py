@@ -14,8 +14,10 @@ class BaselineFacts:
     """Targets that it can predict; ordered classes are classes."""
     is_constant: bool = False
     """Predicts the same for every sample, and so is what guessing means."""
-    needs_distances: bool = False
-    """Looks at distances between samples."""
+    metric: str | None = None
+    """Distances between samples that it looks at, a key of `aam.config.metrics.METRICS`."""
+    tree: bool | None = None
+    """Whether it needs a tree, or is for tables without one; None: it does not matter."""
 
 
 BASELINES = {
@@ -27,15 +29,29 @@ BASELINES = {
     "gradient_boosting": BaselineFacts("gradient boosting"),
     "elastic_net": BaselineFacts("elastic net on CLR"),
     "svm_clr": BaselineFacts("SVM on CLR"),
-    "svm_clades": BaselineFacts("SVM on clades"),
-    "svm_unifrac": BaselineFacts("SVM on UniFrac", needs_distances=True),
-    "knn_unifrac": BaselineFacts("kNN on UniFrac", needs_distances=True),
+    "svm_clades": BaselineFacts("SVM on clades", tree=True),
+    "svm_unifrac": BaselineFacts("SVM on UniFrac", metric="unweighted", tree=True),
+    "knn_unifrac": BaselineFacts("kNN on UniFrac", metric="unweighted", tree=True),
+    "svm_bray_curtis": BaselineFacts("SVM on Bray-Curtis", metric="bray_curtis", tree=False),
+    "knn_bray_curtis": BaselineFacts("kNN on Bray-Curtis", metric="bray_curtis", tree=False),
 }
 """Every baseline by its name in the configuration and in tables, in the order of the tables."""
 CONSTANTS = tuple(name for name, facts in BASELINES.items() if facts.is_constant)
 """Baselines that look at no feature: they are neither mixed nor tested against."""
-NEED_DISTANCES = frozenset(name for name, facts in BASELINES.items() if facts.needs_distances)
+NEED_DISTANCES = frozenset(name for name, facts in BASELINES.items() if facts.metric is not None)
 """Baselines that look at distances between samples."""
+
+
+def compared_metric(has_tree: bool) -> str:
+    """Return the metric of the distances that baselines look at.
+
+    Parameters
+    ----------
+    has_tree
+        Whether the features of the table have places in a tree.
+    """
+    return "unweighted" if has_tree else "bray_curtis"
+
 
 if TYPE_CHECKING:
     BaselineName = str

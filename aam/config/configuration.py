@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from aam.config.baselines import BASELINES
 from aam.config.losses import LOSSES
 from aam.config.messages import config_error
+from aam.config.metrics import METRICS, WITHOUT_TREE
 from aam.config.names import FIRST
 from aam.config.sections.base import FilePath, Section
 from aam.config.sections.dataset import (
@@ -129,7 +130,8 @@ def load(raw: Mapping[str, Any]) -> Config:
     for dataset in config.datasets:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
             resolved(config, section, dataset=dataset)
-        metrics = resolved(config, "unifrac", dataset=dataset).metrics
+        metrics = metrics_of(config, dataset)
+        _require_tables_for_networks(config, dataset)
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
             _require_possible(config, dataset, model, training, metrics)
@@ -188,6 +190,54 @@ def resolved(
                 where = f"{group}.{name}.{section}"
                 raise config_error(error, type(value), prefix=where) from error
     return value
+
+
+def metrics_of(config: Config, dataset: str) -> list[str]:
+    """Return the metrics that are computed for a dataset.
+
+    Without a tree these are Bray-Curtis and robust Aitchison where none are named.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    dataset
+        Name of the dataset.
+
+    Raises
+    ------
+    InputError
+        A metric is named that needs a tree, of a dataset that has none.
+    """
+    section = resolved(config, "unifrac", dataset=dataset)
+    named: list[str] = section.metrics
+    if config.datasets[dataset].has_tree:
+        return named
+    if "metrics" not in section.model_fields_set:
+        return list(WITHOUT_TREE)
+    impossible = [metric for metric in named if METRICS[metric].phylogenetic]
+    if impossible:
+        raise problem(
+            f"configuration key unifrac.metrics (dataset {dataset})",
+            f"{', '.join(impossible)} with `tree: false`",
+            f"metrics that need no tree: {', '.join(WITHOUT_TREE)}",
+            f"set datasets.{dataset}.unifrac.metrics, or give a tree",
+        )
+    return named
+
+
+def _require_tables_for_networks(config: Config, dataset: str) -> None:
+    """Check that a dataset has reads and a tree where networks are to be trained."""
+    section = config.datasets[dataset]
+    if not config.models or (section.is_counted and section.has_tree):
+        return
+    key = "tree: false" if section.is_counted else "values: amounts"
+    raise problem(
+        "configuration key models",
+        f"{', '.join(config.models)} with datasets.{dataset}.{key}",
+        "no networks: they are trained on reads of features with sequences, and a tree",
+        "set `models: {}`; the other methods answer",
+    )
 
 
 def _require(name: str, among: Collection[str], where: str) -> None:

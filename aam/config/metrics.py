@@ -47,6 +47,8 @@ METRICS = {
     FAITH_PD: MetricFacts("Faith's PD", per_sample=True, bounded=False),
 }
 """Every metric by its name in the configuration and in the names of files."""
+WITHOUT_TREE = tuple(name for name, facts in METRICS.items() if not facts.phylogenetic)
+"""Metrics that need no tree."""
 
 if TYPE_CHECKING:
     MetricName = str

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from aam.config.configuration import Config, resolved
+from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.slices import has_first, mixes
@@ -70,7 +70,7 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
     """
     exported = {}
     views = resolved(config, "rarefaction", dataset=dataset).views
-    for metric in resolved(config, "unifrac", dataset=dataset).metrics:
+    for metric in metrics_of(config, dataset):
         kind = "SampleData[AlphaDiversity]" if METRICS[metric].per_sample else "DistanceMatrix"
         for view in range(views):
             path = f"unifrac/{metric}/view{view}"

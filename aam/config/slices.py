@@ -11,11 +11,12 @@ The functions have these parameters in common: `config`, the whole configuration
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aam.config.baselines import NEED_DISTANCES
-from aam.config.configuration import Config, resolved
+from aam.config.baselines import NEED_DISTANCES, compared_metric
+from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
 from aam.config.references import REFERENCES, reference_digest
+from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
 from aam.config.settings import data, page, tasks
@@ -42,6 +43,11 @@ def simulate(config: Config, dataset: str) -> data.SimulateSettings:
     assert simulation is not None
     hosts = max(6, simulation.samples // 5)
     return data.SimulateSettings(**simulation.plain(), hosts=hosts, newcomers=NEWCOMERS)
+
+
+def import_table(config: Config, dataset: str) -> data.ImportTableSettings:
+    """Return what the numbers of a dataset's table are."""
+    return data.ImportTableSettings(values=config.datasets[dataset].values)
 
 
 def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
@@ -145,7 +151,7 @@ def distances(config: Config, dataset: str, model: str) -> dict[str, float]:
     dict
         Weight by metric, in the order of `unifrac.metrics`; metrics of weight 0 are left out.
     """
-    metrics = resolved(config, "unifrac", dataset=dataset).metrics
+    metrics = metrics_of(config, dataset)
     weights = resolved(config, "pretraining", dataset=dataset, model=model).distances
     if weights is None:
         return dict.fromkeys(metrics, 1.0)
@@ -250,6 +256,13 @@ def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
     methods = config.tasks[task].baselines
     return methods is None or not NEED_DISTANCES.isdisjoint(methods)
+
+
+def compared_metrics(config: Config, task: str) -> list[str]:
+    """Return the metric that the baselines of a task look at; empty where none does."""
+    if not compares_samples(config, task):
+        return []
+    return [compared_metric(config.datasets[config.tasks[task].dataset].has_tree)]
 
 
 def folds_owner(config: Config, task: str) -> str:
@@ -430,13 +443,21 @@ def summary(config: Config, dataset: str) -> page.PageSettings:
         depth=rarefaction.depth,
         views=rarefaction.views,
         drops_long_branches=rarefaction.long_branches == "drop",
-        metrics=list(resolved(config, "unifrac", dataset=dataset).metrics),
+        given_tree=_given_tree(config.datasets[dataset]),
+        metrics=metrics_of(config, dataset),
         models=models,
         tasks={
             name: _page_task(task) for name, task in config.tasks.items() if task.dataset == dataset
         },
         networks=page.PageNetworks(state="shown" if config.models else "unasked"),
     )
+
+
+def _given_tree(section: Dataset) -> bool | None:
+    """Return whether a dataset has a tree; None: one is to be made."""
+    if section.tree is None and section.simulate is None:
+        return None
+    return section.has_tree
 
 
 def _page_task(task: Task) -> page.PageTask:
@@ -466,6 +487,7 @@ def describe(config: Config, dataset: str) -> DescribeSettings:
     rarefaction = resolved(config, "rarefaction", dataset=dataset)
     return DescribeSettings(
         **dict(_plan(config, dataset)),
+        values=config.datasets[dataset].values,
         drops_long_branches=rarefaction.long_branches == "drop",
         predictions={
             name: {key: str(path) for key, path in files.items()}

@@ -29,13 +29,13 @@ def user_files(config: Config, section: Dataset | Prediction) -> dict[str, Path]
     -------
     dict
         Paths, relative to the working directory as `data_dir` is. A tree that is a reference of the
-        package is no file of the user.
+        package, or is said not to exist, is no file of the user.
     """
     folder = Path(config.data_dir).expanduser()
     files = {}
     for key in FILES:
         name = getattr(section, key, None)
-        if name is not None and name not in REFERENCES:
+        if name and name not in REFERENCES:
             files[key] = folder / Path(name).expanduser()
     return files
 

@@ -9,7 +9,8 @@ A rival predicts as methods do: every sample from the samples of the other folds
 level. A column whose levels are groups, or lie within them, then predicts nothing; nor does one
 with nearly as many levels as samples, since most of its levels have no other sample.
 
-Shape suffixes: N samples, L levels, K classes (1 where a number is predicted), U units, B draws.
+Shape suffixes: N samples, L levels, K classes (1 where a number is predicted), U units, R rivals,
+T levels of all rivals, B draws.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from aam.data.cell_values import read_numbers
 from aam.data.roles import circumstance, is_of_archive, is_technical
@@ -37,6 +39,10 @@ BINS = 10
 PERMUTATIONS = 1999
 """Permutations of a test: the least p-value is 1 in 2000, which is below 0.05 corrected for up to
 100 rivals."""
+FEW_UNITS = 12
+"""Units below which random signs of units make a test that hardly anything passes."""
+BLOCK = 2_000_000
+"""Units that are permuted at a time, all draws together."""
 CHANCE = 0.05
 """p-value, corrected for all rivals of a task, from which on a rival predicts by chance."""
 
@@ -74,7 +80,9 @@ class Observed:
     """Which samples belong together, from 0: by their group, or each alone."""
 
     @classmethod
-    def of(cls, target: pd.Series, *, kind: str, fold: Codes, units: NDArray[Any]) -> "Observed":
+    def from_values(
+        cls, target: pd.Series, *, kind: str, fold: Codes, units: NDArray[Any]
+    ) -> "Observed":
         """Return the target of samples by its values.
 
         Parameters
@@ -158,7 +166,10 @@ def list_rivals(
         role: Role = "technical"
         if not is_technical(name):
             role = "circumstance"
-            if kind is None or kind in kinds or is_of_archive(name):
+            if kind is None or kind in kinds:
+                continue
+            # An archive's dates are when samples were taken; its other columns say nothing.
+            if is_of_archive(name) and kind != "time":
                 continue
         rivals.append(Levels(name, role, levels_of_column(metadata[name])))
     for name, values in numbers.items():
@@ -211,8 +222,9 @@ def levels_of_column(values: pd.Series) -> Codes:
 def bins_of_number(number_N: Floats) -> Codes:
     """Return the bin of each number, int64 [N], NaN in one of their own.
 
-    Bins are made by quantiles: up to `BINS`, of `LEAST_IN_BIN` samples or more as far as ties
-    allow. Numbers in one bin are alike, not equal, so a little of what they say stays within bins.
+    Up to `BINS` different numbers are bins as they are. Others are divided by quantiles: into up to
+    `BINS` of `LEAST_IN_BIN` samples or more, as far as ties allow. Numbers in one bin are alike,
+    not equal, so a little of what they say stays within bins.
 
     Parameters
     ----------
@@ -220,15 +232,16 @@ def bins_of_number(number_N: Floats) -> Codes:
         Numbers, [N].
     """
     known = number_N[~np.isnan(number_N)]
-    bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
-    inner = np.linspace(0, 1, bins + 1)[1:-1]
-    edges: Floats = np.zeros(0)
-    if len(known) and np.ptp(known) > 0:
-        edges = np.quantile(known, inner, method="inverted_cdf")
+    different = np.unique(known)
+    edges = different[:-1]
+    if len(different) > BINS:
+        bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
+        inner = np.linspace(0, 1, bins + 1)[1:-1]
         # Where most numbers are the largest one, all others are a bin.
-        edges = np.unique(np.minimum(edges, known[known < known.max()].max()))
+        edges = np.minimum(np.quantile(known, inner, method="inverted_cdf"), different[-2])
+        edges = np.unique(edges)
     bin_N = np.searchsorted(edges, number_N)
-    bin_N[np.isnan(number_N)] = bins
+    bin_N[np.isnan(number_N)] = len(edges) + 1
     return bin_N.astype(np.int64)
 
 
@@ -236,7 +249,7 @@ def measure_alone(observed: Observed, rivals: Sequence[Levels], *, seed: int) ->
     """Return how well each rival alone predicts a target, in their order.
 
     The test asks whether levels and target are related at all, by permutations of units: see
-    `_Permutations`. p-values are corrected for the number of rivals.
+    `_p_values`. p-values are corrected for the number of rivals.
 
     Parameters
     ----------
@@ -255,12 +268,8 @@ def measure_alone(observed: Observed, rivals: Sequence[Levels], *, seed: int) ->
     varies = np.ptp(observed.value_NK, axis=0).any()
     if len(observed.fold_N) < LEAST_SAMPLES or not varies or not rivals:
         return []
-    permutations = _Permutations(observed, generator("confounders", seed))
-    scores = []
-    for rival in rivals:
-        p = permutations.p_of_relation(rival.level_N)
-        scores.append(_score_alone(observed, rival, p=min(1.0, p * len(rivals))))
-    return scores
+    p_R = np.minimum(_p_values(observed, rivals, generator("confounders", seed)) * len(rivals), 1.0)
+    return [_score_alone(observed, one, p=float(p)) for one, p in zip(rivals, p_R, strict=True)]
 
 
 def _score_alone(observed: Observed, rival: Levels, *, p: float) -> RivalScore:
@@ -353,57 +362,89 @@ def sum_by(value_NK: Floats, code_N: Codes) -> Floats:
     return np.stack([np.bincount(code_N, weights=value_N) for value_N in value_NK.T], axis=1)
 
 
-class _Permutations:
-    """Targets as they could have been if they had nothing to do with any level.
+def _p_values(observed: Observed, rivals: Sequence[Levels], rng: np.random.Generator) -> Floats:
+    """Return p-values of no relation between the levels of each rival and the target.
 
-    The means of units change places, and the deviations of a unit's samples from its mean get a
-    random sign, which all samples of the unit share (a wild bootstrap of clusters: Cameron, Gelbach
-    & Miller 2008, doi:10.1162/rest.90.3.414). So samples that repeat a person are no evidence.
+    Targets are drawn as they could be without a relation: the means of units change places, and the
+    deviations of a unit's samples from its mean get a random sign, which all samples of the unit
+    share (a wild bootstrap of clusters: Cameron, Gelbach & Miller 2008,
+    doi:10.1162/rest.90.3.414). So samples that repeat a person are no evidence. Fewer than
+    `FEW_UNITS` have too few signs for a test: there the deviations change places within a unit. The
+    statistic of classes is that of a chi-squared test, that of numbers takes ranks (Kruskal &
+    Wallis).
+
+    Parameters
+    ----------
+    observed
+        The target of the samples.
+    rivals
+        Levels of the same samples.
+    rng
+        Source of the draws.
     """
-
-    def __init__(self, observed: Observed, rng: np.random.Generator) -> None:
-        value_NK = observed.value_NK
-        if observed.is_number:
-            value_NK = rank_numbers(value_NK[:, 0])
-        # With these weights the statistic of classes is that of a chi-squared test.
-        scale_K = np.sqrt(value_NK.mean(axis=0))
-        scaled_NK: Floats = (value_NK - value_NK.mean(axis=0)) / np.maximum(scale_K, 1e-300)
-        self.unit_N = observed.unit_N
-        size_U = np.bincount(self.unit_N)
-        self.mean_UK = sum_by(scaled_NK, self.unit_N) / size_U[:, None]
-        self.rest_NK = scaled_NK - self.mean_UK[self.unit_N]
-        self.varies_within = bool(np.abs(self.rest_NK).max() > 1e-9 * np.abs(scaled_NK).max())
-        # The first draw is the data themselves.
-        self.unit_BU = np.array([np.arange(len(size_U))] * (1 + PERMUTATIONS), np.int32)
-        rng.permuted(self.unit_BU[1:], axis=1, out=self.unit_BU[1:])
-        self.sign_BU = rng.choice(np.array([-1.0, 1.0]), self.unit_BU.shape)
-        self.sign_BU[0] = 1.0
-
-    def p_of_relation(self, level_N: Codes) -> float:
-        """Return the p-value of no relation between levels and target.
-
-        Parameters
-        ----------
-        level_N
-            Level of each sample, from 0.
-        """
-        levels = int(level_N.max()) + 1
-        units = len(self.mean_UK)
-        size_L = np.maximum(np.bincount(level_N, minlength=levels), 1)
-        count_UL = np.bincount(self.unit_N * levels + level_N, minlength=units * levels)
-        count_UL = count_UL.reshape(units, levels).astype(np.float64)
-        statistic_B = np.zeros(len(self.unit_BU))
-        level_varies = bool(((count_UL > 0).sum(axis=1) > 1).any())
-        pair_N = self.unit_N * levels + level_N
-        for mean_U, rest_N in zip(self.mean_UK.T, self.rest_NK.T, strict=True):
-            sum_BL: Floats = mean_U[self.unit_BU] @ count_UL
-            if self.varies_within and level_varies:
-                rest_UL = np.bincount(pair_N, weights=rest_N, minlength=units * levels)
-                sum_BL += self.sign_BU @ rest_UL.reshape(units, levels)
+    value_NK = observed.value_NK
+    if observed.is_number:
+        value_NK = rank_numbers(value_NK[:, 0])
+    elif value_NK.shape[1] == 2:
+        # What is said of one of two classes is said of the other.
+        value_NK = value_NK[:, :1]
+    centred_NK = value_NK - value_NK.mean(axis=0)
+    centred_NK = centred_NK / np.sqrt(np.maximum(value_NK.mean(axis=0), 1e-300))
+    unit_N = observed.unit_N
+    size_U = np.bincount(unit_N)
+    mean_UK = sum_by(centred_NK, unit_N) / size_U[:, None]
+    rest_NK = centred_NK - mean_UK[unit_N]
+    # Where a unit has one value, nothing is left but rounding.
+    rest_NK[np.abs(rest_NK) < 1e-9 * np.abs(centred_NK).max()] = 0.0
+    levels = [int(rival.level_N.max()) + 1 for rival in rivals]
+    first_R = np.cumsum([0, *levels[:-1]])
+    # The levels of all rivals are the rows of one matrix: T of them.
+    pairs = zip(rivals, first_R, strict=True)
+    row_N = np.concatenate([rival.level_N + first for rival, first in pairs])
+    column_N = np.tile(unit_N, len(rivals))
+    shape = (sum(levels), len(size_U))
+    count_TU = csr_array((np.ones(len(row_N)), (row_N, column_N)), shape=shape)
+    rest_TU = []
+    for rest_N in rest_NK.T:
+        values_N = np.tile(rest_N, len(rivals))
+        rest_TU.append(csr_array((values_N, (row_N, column_N)), shape=shape))
+        rest_TU[-1].eliminate_zeros()
+    place_N = np.tile(np.arange(len(unit_N)), len(rivals))
+    level_TN = csr_array((np.ones(len(row_N)), (row_N, place_N)), shape=(sum(levels), len(unit_N)))
+    size_T = np.maximum(count_TU.sum(axis=1), 1.0)
+    block = max(1, BLOCK // max(len(size_U), len(unit_N) if len(size_U) < FEW_UNITS else 1))
+    statistic_BR = []
+    for start in range(0, 1 + PERMUTATIONS, block):
+        draws = min(block, 1 + PERMUTATIONS - start)
+        unit_BU = np.array([np.arange(len(size_U))] * draws, np.int32)
+        unit_BU = rng.permuted(unit_BU, axis=1)
+        sign_BU = rng.choice(np.array([-1.0, 1.0]), unit_BU.shape)
+        place_BN = _places_within(unit_N, draws if len(size_U) < FEW_UNITS else 0, rng)
+        if start == 0:
+            # The first draw is the data themselves.
+            place_BN[:1] = np.arange(len(unit_N))
+            unit_BU[0] = np.arange(len(size_U))
+            sign_BU[0] = 1.0
+        total_TB = np.zeros((len(size_T), draws))
+        for number, mean_U in enumerate(mean_UK.T):
+            sum_TB = count_TU @ mean_U[unit_BU].T
+            if len(size_U) < FEW_UNITS:
+                sum_TB += level_TN @ rest_NK[place_BN, number].T
+            else:
+                sum_TB += rest_TU[number] @ sign_BU.T
             # Units differ in size, so that the mean of all samples changes with their places.
-            mean_B = sum_BL.sum(axis=1) / len(level_N)
-            deviation_BL = sum_BL - mean_B[:, None] * size_L
-            statistic_B += (deviation_BL**2 / size_L).sum(axis=1)
-        # Rounding must not decide where a draw is the data themselves.
-        is_as_large_B = statistic_B >= statistic_B[0] * (1 - 1e-9)
-        return float(is_as_large_B.mean())
+            mean_B = size_U @ mean_U[unit_BU].T / len(unit_N)
+            total_TB += (sum_TB - size_T[:, None] * mean_B) ** 2 / size_T[:, None]
+        statistic_BR.append(np.add.reduceat(total_TB, first_R, axis=0).T)
+    every_BR = np.concatenate(statistic_BR)
+    # Rounding must not decide where a draw is the data themselves.
+    return np.asarray((every_BR >= every_BR[0] * (1 - 1e-9)).mean(axis=0), np.float64)
+
+
+def _places_within(unit_N: Codes, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return samples of the same unit to take each sample's place, [B, N]."""
+    by_unit_N = np.argsort(unit_N, kind="stable")
+    place_BN = np.empty((draws, len(unit_N)), np.intp)
+    for draw in range(draws):
+        place_BN[draw, by_unit_N] = np.lexsort((rng.random(len(unit_N)), unit_N))
+    return place_BN

@@ -1,6 +1,7 @@
-"""Random draws of the same number of reads from every sample, and expected richness."""
+"""Random draws of the same number of reads per sample, amounts scaled to one, and richness."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,13 @@ MOST_READS = 10**9
 def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable:
     """Draw the same number of reads from every sample, without replacement.
 
-    A draw depends neither on the other samples nor on the order of rows and columns.
+    A draw depends neither on the other samples nor on the order of rows and columns. Amounts have
+    no reads to draw: each sample is scaled to one, and all of them stay.
 
     Parameters
     ----------
     table
-        Raw counts.
+        Raw counts, or amounts.
     depth
         Reads to draw from each sample.
     *seed_parts
@@ -40,6 +42,8 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     InputError
         No sample has enough reads, or one has too many to draw from.
     """
+    if not table.facts.is_counted:
+        return scale_to_one(table)
     reads = table.reads
     rows = np.flatnonzero(reads >= depth)
     if not rows.size:
@@ -63,9 +67,22 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)
     counts.eliminate_zeros()
     sample_ids = [table.sample_ids[row] for row in rows]
-    with_all_features = FeatureTable(sample_ids, table.feature_ids, counts)
+    with_all_features = FeatureTable(sample_ids, table.feature_ids, counts, table.facts)
     # Selecting all samples leaves out the features of which nothing was drawn.
     return with_all_features.select_samples(np.arange(len(rows)))
+
+
+def scale_to_one(table: FeatureTable) -> FeatureTable:
+    """Return amounts with the sum 1 in each sample.
+
+    Parameters
+    ----------
+    table
+        Amounts.
+    """
+    counts = table.counts
+    scaled = counts.data / np.repeat(table.reads, np.diff(counts.indptr))
+    return replace(table, counts=csr_array((scaled, counts.indices, counts.indptr), counts.shape))
 
 
 def expected_richness(counts: NDArray[np.int64], depths: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array
 
+from aam.data.rarefaction import scale_to_one
 from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
 from aam.util.atomic import atomic_path_with_mode
@@ -36,6 +38,8 @@ Of two samples of the moving pictures, ecam, oral and corpus studies it is at mo
 """
 ROWS_PER_BLOCK = 1024
 """Samples that are compared with all known ones at a time."""
+AMOUNT_STEPS = 10**6
+"""Parts of a sample that amounts are compared in."""
 ODD_NUMBER = np.uint32(2654435761)
 """2 to the power of 32, divided by the golden ratio: it spreads counts over all 32 bits."""
 
@@ -59,7 +63,7 @@ class Fingerprints:
         Parameters
         ----------
         counts_NF
-            Reads of every sample and feature.
+            Reads of every sample and feature, or amounts that sum to 1.
         sequences
             Sequence of every feature; features of the same sequence count as one ASV.
         """
@@ -71,7 +75,7 @@ class Fingerprints:
         asv_P = np.array([_number(text) for text in distinct], np.uint32)[counts.indices]
         # A product with an odd number is different for every count, so that the same ASV with
         # another number of reads is another part.
-        part_P = asv_P ^ (counts.data.astype(np.uint32) * ODD_NUMBER)
+        part_P = asv_P ^ (_whole(counts.data) * ODD_NUMBER)
         return cls(part_P.view(np.int32), counts.indptr.astype(np.int64))
 
     @classmethod
@@ -179,10 +183,14 @@ def fingerprint_samples(
     sample_ids
         The training samples.
     sequences
-        All ASVs of the study, by feature ID.
+        All ASVs of the study, by feature ID; empty: its features are known by their IDs.
     """
     reads = table.select_samples(pd.Index(table.sample_ids).get_indexer(pd.Index(sample_ids)))
-    as_read = sequences_as_read(reads, sequences, longest_bp(sequences))
+    if not reads.facts.is_counted:
+        reads = scale_to_one(reads)
+    as_read = reads.feature_ids
+    if reads.facts.has_sequences:
+        as_read = sequences_as_read(reads, sequences, longest_bp(sequences))
     return Fingerprints.from_counts(reads.counts, as_read)
 
 
@@ -220,6 +228,13 @@ def sequences_as_read(
     """
     letters_US, length_U = tokenize([sequences[name] for name in table.feature_ids], max_length_bp)
     return untokenize(letters_US, length_U)
+
+
+def _whole(values: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return reads as they are, and amounts that sum to 1 as whole parts of a million."""
+    if values.dtype.kind == "f":
+        values = np.round(values * AMOUNT_STEPS)
+    return values.astype(np.uint32)
 
 
 def _incidence(column_P: NDArray[np.intp], offsets: NDArray[np.int64], columns: int) -> csr_array:

@@ -161,6 +161,23 @@ def find_branches(
     return membership, np.array([node.length or 0.0 for node in nodes], dtype=np.float64)
 
 
+def branches_of(
+    path: Path | None, feature_ids: Sequence[str]
+) -> tuple[csr_array, NDArray[np.float64]]:
+    """Return the branches of a file as `find_branches` does; none where there is no tree.
+
+    Parameters
+    ----------
+    path
+        Newick file of the package; None: there is no tree.
+    feature_ids
+        The features, in the order of the rows.
+    """
+    if path is None:
+        return csr_array((len(feature_ids), 0), dtype=np.int64), np.zeros(0)
+    return find_branches(read_tree(path, feature_ids), feature_ids)
+
+
 def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, NDArray[np.float64]]:
     """Return the fraction of each sample's reads below each branch.
 

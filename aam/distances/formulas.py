@@ -158,12 +158,15 @@ def robust_aitchison(a_PF: Floats, b_PF: Floats) -> Floats:
 
 
 class BrayCurtisRows:
-    """Rows of a matrix, made on demand; whole numbers until the division, so they are exact."""
+    """Rows of a matrix, made on demand; reads are whole until the division, so they are exact."""
 
     def __init__(self, counts_NF: csr_array) -> None:
         self.by_sample = counts_NF
         self.by_feature = csc_array(counts_NF)
-        self.total_N = np.asarray(counts_NF.sum(axis=1)).ravel()
+        # Sums run by feature, as those of what two samples share below: with itself a sample
+        # shares all of it to the last bit, amounts as well as reads.
+        rows = np.repeat(np.arange(counts_NF.shape[0]), np.diff(counts_NF.indptr))
+        self.total_N = np.bincount(rows, counts_NF.data, minlength=counts_NF.shape[0])
         self.shape: tuple[int, ...] = (counts_NF.shape[0],) * 2
 
     def __getitem__(self, rows: slice) -> Floats:

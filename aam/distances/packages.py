@@ -69,7 +69,8 @@ def write_plain_files(
         The temporary folder, with `TABLE` and `TREE`, and room for results.
     """
     features = dict(zip(table.feature_ids, feature_labels(table), strict=True))
-    plain = FeatureTable(sample_labels(table), list(features.values()), table.counts)
+    labels = list(features.values())
+    plain = FeatureTable(sample_labels(table), labels, table.counts, table.facts)
     assert tree is not None
     labelled = tree.copy()
     for node in labelled.traverse(include_self=True):

@@ -11,7 +11,6 @@ groups.
 """
 
 import math
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
@@ -19,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
-from sklearn.model_selection import StratifiedGroupKFold
 
-from aam.data.confounding import CHANCE, LEAST_SAMPLES, Observed
+from aam.data.confounding import CHANCE, LEAST_SAMPLES, Observed, sum_by
 from aam.data.study.columns import columns_of, unit_columns
 from aam.evaluate.task_report import OtherGroups
 from aam.util.seeds import generator, seed_of
@@ -34,7 +32,7 @@ LEAST_GROUPS = 4
 MOST_FOLDS = 10
 """Folds of a column; as many as the task has, if these are fewer."""
 NEIGHBOURS = 5
-MOST_PREDICTED = 2000
+MOST_PREDICTED = 1000
 """Samples that are predicted; others of a larger task are neighbours alone."""
 ROWS_AT_ONCE = 512
 """Samples whose distances to all others are held at a time."""
@@ -57,7 +55,8 @@ def try_other_groups(
 
     Tried are columns whose groups lie in several folds of the task, with every class in two groups
     or more. A score is worse where the difference, with groups as units, has a one-sided p < 0.05,
-    corrected for the columns tried (Bonferroni), and takes a tenth of the skill or more.
+    corrected for the columns tried (Bonferroni), takes a tenth of the skill or more, and the
+    neighbours with the folds of the task are better than guessing by the same test.
 
     Parameters
     ----------
@@ -90,7 +89,8 @@ def try_other_groups(
     if len(rows) > MOST_PREDICTED:
         rows = np.sort(generator("other_groups", seed).choice(rows, MOST_PREDICTED, replace=False))
     losses = _losses_of_neighbours(observed, counts, folds, rows)
-    weight_R, guessing = _weigh(observed, rows)
+    weight_R, guess_R = _weigh(observed, rows)
+    guessing = float(weight_R @ guess_R)
     own = float(weight_R @ losses[0])
     tried = []
     for (name, group_N), loss_R in zip(candidates, losses[1:], strict=True):
@@ -98,7 +98,9 @@ def try_other_groups(
         p = _p_of_loss(weight_R * (loss_R - losses[0]), group_N[rows])
         p = min(1.0, p * len(candidates))
         gain = guessing - own
-        is_worse = p < CHANCE and gain > 0 and score - own > LEAST_LOSS * gain
+        # What is no better than guessing has nothing to lose.
+        has_gain = _p_of_loss(weight_R * (guess_R - losses[0]), group_N[rows]) < CHANCE
+        is_worse = p < CHANCE and has_gain and score - own > LEAST_LOSS * gain
         if not observed.is_number:
             score = 1.0 - score
         tried.append(
@@ -143,19 +145,16 @@ def _can_predict(observed: Observed, group_N: Codes) -> bool:
 
 def _folds_of_groups(observed: Observed, group_N: Codes, seed: int) -> Codes:
     """Return folds that keep groups together, as alike in classes as they allow."""
-    k = min(len(np.unique(observed.fold_N)), len(np.unique(group_N)), MOST_FOLDS)
-    class_N = np.zeros(len(group_N), np.int64)
+    unit, unit_N, size_U = np.unique(group_N, return_inverse=True, return_counts=True)
+    k = min(len(np.unique(observed.fold_N)), len(unit), MOST_FOLDS)
+    class_U = np.zeros(len(unit), np.int64)
     if not observed.is_number:
-        class_N = observed.value_NK.argmax(axis=1)
-        k = min(k, int(np.bincount(class_N).max()))
-    splitter = StratifiedGroupKFold(k, shuffle=True, random_state=seed % 2**32)
-    fold_N = np.zeros(len(group_N), np.int64)
-    with warnings.catch_warnings():
-        # A class that is rarer than the folds are many is in some of them only.
-        warnings.filterwarnings("ignore", message="The least populated class")
-        for fold, (_, test) in enumerate(splitter.split(class_N, class_N, group_N)):
-            fold_N[test] = fold
-    return fold_N
+        class_U = sum_by(observed.value_NK, unit_N).argmax(axis=1)
+    # Groups of a class are dealt out in turn, the large ones first.
+    order = np.lexsort((np.random.default_rng(seed).random(len(unit)), -size_U, class_U))
+    fold_U = np.empty(len(unit), np.int64)
+    fold_U[order] = np.arange(len(unit)) % k
+    return fold_U[unit_N]
 
 
 def _losses_of_neighbours(
@@ -204,16 +203,16 @@ def _losses(
     return (guess_R != observed.value_NK[rows].argmax(axis=1)).astype(np.float64)
 
 
-def _weigh(observed: Observed, rows: NDArray[np.intp]) -> tuple[Floats, float]:
-    """Return what each sample counts in the headline score, [R], and the loss of guessing."""
+def _weigh(observed: Observed, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Return what each sample counts in the headline score, and its loss by guessing, [R]."""
     if observed.is_number:
         value_R = observed.value_NK[rows, 0]
         weight_R = np.full(len(rows), 1.0 / len(rows))
-        return weight_R, float(np.abs(value_R - np.median(value_R)).mean())
+        return weight_R, np.abs(value_R - np.median(value_R))
     class_R = observed.value_NK[rows].argmax(axis=1)
     size_K = np.bincount(class_R, minlength=observed.value_NK.shape[1])
     classes = int((size_K > 0).sum())
-    return 1.0 / (classes * size_K[class_R]), 1.0 - 1.0 / classes
+    return 1.0 / (classes * size_K[class_R]), np.full(len(rows), 1.0 - 1.0 / classes)
 
 
 def _p_of_loss(loss_R: Floats, group_R: Codes) -> float:

@@ -15,10 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from aam.config.baselines import compared_metric
 from aam.data.importing.sequences import load_sequences
+from aam.data.nouns import PLURALS
 from aam.data.rarefaction import rarefy
-from aam.data.table import FeatureTable, read_biom
-from aam.data.trees import find_branches, read_tree
+from aam.data.table import FeatureTable, TableFacts, read_biom
+from aam.data.trees import branches_of
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
 from aam.reference_tree.nearest import KnownSequences, encode
@@ -32,10 +34,10 @@ class KeptReads:
 
     views: Sequence[FeatureTable]
     above: csr_array
-    """1 where a branch of the tree lies above a feature, [F, E]."""
+    """1 where a branch of the tree lies above a feature, [F, E]; without a tree E is 0."""
     lengths: NDArray[np.float64]
     sequences: Mapping[str, str]
-    """By feature."""
+    """By feature; empty: features are known by their IDs."""
     rarefaction: Mapping[str, Any]
     """Settings that another table is drawn by, too."""
 
@@ -60,17 +62,25 @@ class KeptReads:
         InputError
             A file cannot be read.
         """
-        sequences = load_sequences(directory / SEQUENCES)
         numbers = range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
-        above, lengths = find_branches(read_tree(directory / TREE, features), features)
+        sequences = {}
+        if views[0].facts.has_sequences:
+            sequences = load_sequences(directory / SEQUENCES)
+        tree = directory / TREE
+        above, lengths = branches_of(tree if tree.is_file() else None, features)
         return cls(views, above, lengths, sequences, rarefaction)
 
     @property
     def features(self) -> list[str]:
         """IDs of the F features."""
         return self.views[0].feature_ids
+
+    @property
+    def facts(self) -> TableFacts:
+        """What the kept tables hold and can do."""
+        return self.views[0].facts
 
     @property
     def feature_sequences(self) -> list[str]:
@@ -104,7 +114,8 @@ class KeptReads:
         Returns
         -------
         dict
-            `above`, `lengths`, `landmarks`, `counts` and `distances`, as `Problem` describes them.
+            `above`, `lengths`, `landmarks`, `counts`, `distances` and `is_counted`, as `Problem`
+            describes them.
         """
         kept = len(self.views[0].sample_ids)
         samples = kept + len(wanted)
@@ -131,13 +142,15 @@ class KeptReads:
             "landmarks": landmarks,
             "counts": counts,
             "distances": distance_NL,
+            "is_counted": self.facts.is_counted,
         }
 
     def _distances(self, reads_RF: csr_array) -> NDArray[np.float64]:
-        """Return unweighted UniFrac of all pairs of some samples, [R, R]."""
-        measure = BatchDistances(("unweighted",), 1.0, self.above.astype(np.float64), self.lengths)
+        """Return the distances of all pairs of some samples that baselines look at, [R, R]."""
+        metric = compared_metric(self.above.shape[1] > 0)
+        measure = BatchDistances((metric,), 1.0, self.above.astype(np.float64), self.lengths)
         with np.errstate(invalid="ignore"):
-            distance_RR = measure(reads_RF)["unweighted"]
+            distance_RR = measure(reads_RF)[metric]
         # Without any known ASV a sample has nothing in common with another.
         return np.nan_to_num(distance_RR, nan=1.0)
 
@@ -155,8 +168,10 @@ class KeptReads:
         -------
         dict
             Number of the kept feature by the name of the ASV. ASVs that are not near any are
-            absent: baselines leave their reads out.
+            absent: baselines leave their reads out. Without sequences it is the one of the same ID.
         """
+        if not self.facts.has_sequences:
+            return self._features_by_id(table)
         kept = self.feature_sequences
         length_bp = max(map(len, kept))
         other = [sequences[name] for name in table.feature_ids]
@@ -172,6 +187,18 @@ class KeptReads:
             len(other),
         )
         return feature_by_name
+
+    def _features_by_id(self, table: FeatureTable) -> dict[str, int]:
+        """Return the kept feature with the ID of each feature of another table."""
+        number = {name: position for position, name in enumerate(self.features)}
+        known = {name: number[name] for name in table.feature_ids if name in number}
+        logger.info(
+            "the baselines know %d of %d %s; the others are left out for them",
+            len(known),
+            len(table.feature_ids),
+            PLURALS[self.facts.noun],
+        )
+        return known
 
 
 def _feature_reads(

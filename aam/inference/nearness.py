@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.data.sequences import untokenize
 from aam.data.stores import SampleStore, TokenStore
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.reference_tree.nearest import NEAR, UNKNOWN, KnownSequences, encode, reverse_complement
 from aam.util.errors import first_names, problem
 
@@ -92,6 +93,82 @@ def measure_nearness(
     shares_NC = np.mean(views, axis=0) / depth
     index = pd.Index(store.sample_ids, name="sample-id")
     return pd.DataFrame(shares_NC, index, [UNSEEN_ASVS, NEAR_READS])
+
+
+def measure_known(draws: Sequence[FeatureTable], known: Collection[str]) -> pd.DataFrame:
+    """Return what `measure_nearness` does, of features that are known or not, without sequences.
+
+    Parameters
+    ----------
+    draws
+        Views of the same samples.
+    known
+        IDs of the features that methods know.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As of `measure_nearness`; what is not known is unseen.
+    """
+    shares = []
+    for draw in draws:
+        is_known_F = np.array([name in known for name in draw.feature_ids], float)
+        shares.append((draw.counts @ is_known_F) / draw.reads)
+    near_N = np.mean(shares, axis=0)
+    index = pd.Index(draws[0].sample_ids, name="sample-id")
+    return pd.DataFrame({UNSEEN_ASVS: 1 - near_N, NEAR_READS: near_N}, index)
+
+
+def check_known(
+    nearness: pd.DataFrame, table: FeatureTable, facts: TableFacts, where: object
+) -> None:
+    """Refuse a table of whose features methods know nothing, and name samples of few known ones.
+
+    Parameters
+    ----------
+    nearness
+        What `measure_known` returns.
+    table
+        The other table.
+    facts
+        What the table of training held.
+    where
+        What messages call the table.
+
+    Raises
+    ------
+    InputError
+        The mean share of what is known is below `LEAST_NEAR`.
+    """
+    trained = Nouns.of_table(facts)
+    given = Nouns.of_table(table.facts)
+    near_N = nearness[NEAR_READS]
+    if near_N.mean() < LEAST_NEAR:
+        rank = f"{given.many}, but the methods learned from {trained.many}: "
+        if given.one == trained.one:
+            rank = f"other {given.many} than those of training: "
+        raise problem(
+            where,
+            f"{rank}{_percent(near_N.mean())} of the {given.value} of its {len(near_N)} samples "
+            f"are of known ones; its IDs are {first_names(table.feature_ids, limit=3)}",
+            f"{trained.many} called as in training",
+            f"give a table of {trained.many} that was made by the same reference and program",
+        )
+    few = near_N.index[near_N < FEW_NEAR]
+    if len(few):
+        logger.warning(
+            "%s: in these %d of %d samples less than %s of the %s are of %s of training (column "
+            "%s): %s. What is predicted for them rests on little: they get no interval, or the set "
+            "of all classes",
+            where,
+            len(few),
+            len(near_N),
+            _percent(FEW_NEAR),
+            given.value,
+            trained.many,
+            NEAR_READS,
+            first_names(few, limit=20),
+        )
 
 
 def find_near(tokens: TokenStore, seen_asvs: Collection[str]) -> NDArray[np.bool_]:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from aam.data.augmentation import Augmentation, build_store
 from aam.data.importing.counts import import_counts
-from aam.data.importing.table import NO_READS
-from aam.data.rarefaction import rarefy
+from aam.data.importing.table import NO_AMOUNTS, NO_READS
+from aam.data.nouns import Nouns
+from aam.data.rarefaction import rarefy, scale_to_one
 from aam.data.sequences import tokenize
 from aam.data.stores import SampleStore, TokenStore
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
@@ -42,19 +43,20 @@ def read_table(
     Returns
     -------
     counts : FeatureTable
-        Reads. Samples without reads are left out, and named in a warning.
+        Reads or amounts. Samples without reads are left out, and named in a warning.
     sequences : Mapping
-        Sequence by feature ID.
+        Sequence by feature ID; empty if they have none.
 
     Raises
     ------
     InputError
-        A file cannot be read, or features have no sequence.
+        A file cannot be read, or only some features have a sequence.
     """
     given = table if isinstance(table, FeatureTable) else Path(table)
     counts = import_counts(given, None if sequences is None else Path(sequences))
     left_out = counts.left_out
-    without_reads = left_out.loc[(left_out["what"] == "sample") & (left_out["why"] == NO_READS)]
+    is_empty = left_out["why"].isin([NO_READS, NO_AMOUNTS])
+    without_reads = left_out.loc[(left_out["what"] == "sample") & is_empty]
     if len(without_reads):
         shown = first_names(without_reads["id"], limit=20)
         where = name_table(table)
@@ -102,6 +104,33 @@ def rarefy_views(
     InputError
         No sample is deep enough.
     """
+    draws = draw_views(table, depth=depth, views=views, seed=seed, where=where)
+    drawn = {name for draw in draws for name in draw.feature_ids}
+    names = [name for name in table.feature_ids if name in drawn]
+    letters_US, length_U = tokenize([sequences[name] for name in names], max_length_bp)
+    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
+    return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
+
+
+def draw_views(
+    table: FeatureTable, *, depth: int | None, views: int, seed: int, where: str
+) -> list[FeatureTable]:
+    """Return the views of a table: draws of its reads, or its amounts scaled to one.
+
+    Samples that are too shallow are left out, and named in a warning.
+
+    Parameters
+    ----------
+    table, depth, views, seed, where
+        As for `rarefy_views`.
+
+    Raises
+    ------
+    InputError
+        No sample is deep enough.
+    """
+    if not table.facts.is_counted:
+        return [scale_to_one(table)] * views
     if depth is not None and table.reads.max(initial=0) < depth:
         deepest = int(table.reads.argmax())
         raise problem(
@@ -122,8 +151,42 @@ def rarefy_views(
             depth,
             first_names(shallow, limit=20),
         )
-    drawn = {name for draw in draws for name in draw.feature_ids}
-    names = [name for name in table.feature_ids if name in drawn]
-    letters_US, length_U = tokenize([sequences[name] for name in names], max_length_bp)
-    nothing = Augmentation(asv_dropout=0, cutmix=0, seed=0)
-    return TokenStore(names, length_U, letters_US), build_store(names, draws, nothing)
+    return draws
+
+
+def like_training(table: FeatureTable, facts: TableFacts, where: str) -> FeatureTable:
+    """Return another table as methods take it that learned from a table of some kind.
+
+    Reads become amounts where the methods learned from amounts.
+
+    Parameters
+    ----------
+    table
+        The other table, as `read_table` returns it.
+    facts
+        What the table of training held.
+    where
+        What messages call the other table.
+
+    Raises
+    ------
+    InputError
+        It holds amounts where the methods learned from reads, or its features have no sequences
+        where they know features by these.
+    """
+    trained = Nouns.of_table(facts)
+    if facts.has_sequences and not table.facts.has_sequences:
+        raise problem(
+            where,
+            f"{Nouns.of_table(table.facts).many} without sequences",
+            f"{trained.many} with sequences, which the methods learned from",
+            "give the sequences, or train on a table like this one",
+        )
+    if facts.is_counted and not table.facts.is_counted:
+        raise problem(
+            where,
+            "amounts",
+            f"reads, which the methods learned from: {trained.many} of whole numbers",
+            "give the table of reads, or train on amounts",
+        )
+    return table if facts.is_counted else table.with_facts(is_counted=False)

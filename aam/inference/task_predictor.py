@@ -15,13 +15,25 @@ import pandas as pd
 from aam.config.losses import LOSSES
 from aam.data.importing.metadata import load_metadata
 from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, join_classes
+from aam.data.rarefaction import scale_to_one
 from aam.data.same_reads import Fingerprints, KnownSamples, longest_bp, sequences_as_read
 from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
 from aam.data.target import Target
 from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
-from aam.inference.nearness import check_nearness, measure_nearness
-from aam.inference.tables import name_table, rarefy_views, read_table
+from aam.inference.nearness import (
+    check_known,
+    check_nearness,
+    measure_known,
+    measure_nearness,
+)
+from aam.inference.tables import (
+    draw_views,
+    like_training,
+    name_table,
+    rarefy_views,
+    read_table,
+)
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS
@@ -228,6 +240,10 @@ class TaskPredictor:
         """Return what baselines predict; the parameters are those of `_predict_by_networks`."""
         assert self.super_learner is not None
         assert self.samples is not None
+        facts = self.super_learner.reads.facts
+        counts = like_training(counts, facts, where)
+        if not (facts.has_sequences and facts.is_counted):
+            return self._predict_known_features(counts, texts, where)
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
         kept_sequences = self.super_learner.reads.sequences
@@ -260,6 +276,39 @@ class TaskPredictor:
         result["in_training"] = marks.to_numpy()
         warn_of_known(result["in_training"], where)
         warn_of_unseen(nearness, where)
+        return result
+
+    def _predict_known_features(
+        self, counts: FeatureTable, texts: Mapping[str, str], where: str
+    ) -> pd.DataFrame:
+        """Return what baselines predict that learned from amounts, or know features by IDs.
+
+        The parameters are those of `_predict_by_networks`.
+        """
+        assert self.super_learner is not None
+        assert self.samples is not None
+        rarefaction = self.super_learner.settings["rarefaction"]
+        reads = self.super_learner.reads
+        draws = draw_views(
+            counts,
+            depth=rarefaction["depth"],
+            views=rarefaction["views"],
+            seed=rarefaction["seed"],
+            where=where,
+        )
+        features = reads.nearest_features(counts, texts)
+        nearness = measure_known(draws, features.keys())
+        check_known(nearness, counts, reads.facts, where)
+        sample_ids = draws[0].sample_ids
+        result = self.super_learner.predict(counts, features, sample_ids, threads=1)
+        as_read = counts.feature_ids
+        if reads.facts.has_sequences:
+            as_read = sequences_as_read(counts, texts, longest_bp(reads.sequences))
+        compared = counts if reads.facts.is_counted else scale_to_one(counts)
+        marks = self.samples.marks(compared, as_read).loc[sample_ids, "in_training"]
+        result[nearness.columns] = nearness
+        result["in_training"] = marks.to_numpy()
+        warn_of_known(result["in_training"], where)
         return result
 
 

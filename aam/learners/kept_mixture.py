@@ -113,7 +113,7 @@ def write_super_learner(
     predictions: pd.DataFrame,
     *,
     folds: Path,
-    tree: Path,
+    tree: Path | None,
     sequences: Path,
     views: Sequence[Path],
     models: Path | None = None,
@@ -131,8 +131,8 @@ def write_super_learner(
     predictions
         The cross-validated ones of the mixture, which intervals are learned from.
     folds, tree, sequences, views
-        Files of the study: those of the task's folds, of its tree and ASVs, and of its rarefied
-        tables.
+        Files of the study: those of the task's folds, of its tree, where it has one, and ASVs, and
+        of its rarefied tables.
     models
         Directory of the fine-tuned models; None: baselines are mixed alone.
     fingerprints
@@ -145,7 +145,8 @@ def write_super_learner(
         if models is not None:
             shutil.copytree(models, partial / MODEL)
         shutil.copyfile(folds, partial / FOLDS)
-        shutil.copyfile(tree, partial / TREE)
+        if tree is not None:
+            shutil.copyfile(tree, partial / TREE)
         shutil.copyfile(sequences, partial / SEQUENCES)
         for view, reads in enumerate(align_features(map(read_biom, views), sample_ids)):
             write_biom(partial / f"view{view}.biom", reads, {})

@@ -204,12 +204,21 @@ class Work:
         longest_bp
             Length of the longest sequence.
 
+        Returns
+        -------
+        Work
+            That of a table of amounts has no features, because no network is trained on it.
+
         Raises
         ------
         InputError
             No sample has as many reads as the rarefaction depth.
         """
         depth = plan.depth
+        if not table.facts.is_counted:
+            nothing = np.zeros(0)
+            cores = BUDGET_CORES * core_speed()
+            return cls(nothing, nothing, len(table.sample_ids), longest_bp, cores)
         rows = np.flatnonzero(table.reads >= depth)
         if not rows.size:
             raise too_deep(table.sample_ids, table.reads, depth)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
-from aam.data.trees import find_branches, read_tree
+from aam.data.trees import branches_of
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_baselines, predict_nested
@@ -23,7 +23,7 @@ def fit_baselines(
     *,
     folds: Path,
     views: Sequence[Path],
-    tree: Path,
+    tree: Path | None = None,
     distances: Sequence[Path] = (),
     kind: Literal["regression", "classification", "ordinal"],
     classes: Sequence[str] | None = None,
@@ -44,10 +44,10 @@ def fit_baselines(
     views
         BIOM files of the rarefied tables.
     tree
-        Newick file with a tip for every ASV of the tables.
+        Newick file with a tip for every feature of the tables; None: there is none.
     distances
-        Parquet files of the unweighted UniFrac distances of all views, for methods that compare
-        samples. Empty: no such method is asked for.
+        Parquet files of the distances of all views, for methods that compare samples: unweighted
+        UniFrac, without a tree Bray-Curtis. Empty: no such method is asked for.
     kind
         Whether numbers or classes are predicted.
     classes
@@ -72,8 +72,8 @@ def fit_baselines(
     """
     fold_table = read_folds(folds)
     sample_ids = fold_table.index
-    counts, feature_ids = _mean_counts(views, sample_ids)
-    above, lengths = find_branches(read_tree(tree, feature_ids), feature_ids)
+    counts, feature_ids, is_counted = _mean_counts(views, sample_ids)
+    above, lengths = branches_of(tree, feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
     mean_distances = _mean_distances(distances, sample_ids, landmarks)
     is_regression = kind == "regression"
@@ -93,6 +93,7 @@ def fit_baselines(
             seed=seed,
             bounds=bounds,
             asked=baselines,
+            is_counted=is_counted,
             landmarks=landmarks,
         )
         predictions[name] = predict_baselines(task, threads)
@@ -101,11 +102,11 @@ def fit_baselines(
     write_table(nested_out, _join_targets(nested, sample_ids), provenance)
 
 
-def _mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str]]:
-    """Return the mean reads of some samples over all views, and the IDs of the features."""
+def _mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:
+    """Return the mean of some samples over all views, the features, and whether it is of reads."""
     tables = align_features(map(read_biom, views), [*sample_ids])
     counts = sum(table.counts / len(tables) for table in tables)
-    return csr_array(counts), tables[0].feature_ids
+    return csr_array(counts), tables[0].feature_ids, tables[0].facts.is_counted
 
 
 def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:

@@ -15,6 +15,7 @@ from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
+from aam.data.nouns import Nouns, without_networks
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
 from aam.data.splits import divide_labelled
@@ -26,8 +27,14 @@ from aam.data.study.study import (
     with_decisions,
 )
 from aam.data.table import FeatureTable
-from aam.inference.nearness import check_nearness, find_near, measure_nearness
-from aam.inference.tables import rarefy_views, read_table
+from aam.inference.nearness import (
+    check_known,
+    check_nearness,
+    find_near,
+    measure_known,
+    measure_nearness,
+)
+from aam.inference.tables import draw_views, like_training, rarefy_views, read_table
 from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
 from aam.stages.simulate import simulate_study
 from aam.util.log import format_duration
@@ -73,6 +80,7 @@ def describe_study(
         tree=tree,
         metadata=metadata,
         taxonomy=taxonomy,
+        values=plan.values,
     )
     return "\n".join(_sentences(study, plan)) + "\n"
 
@@ -117,6 +125,7 @@ def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
 
 def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     """Return what a study has and what its tasks find."""
+    _require_what_networks_need(study, plan)
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
@@ -140,6 +149,18 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
 
 
+def _require_what_networks_need(study: Study, plan: DescribeSettings) -> None:
+    """Check that networks can be trained on a table, where there are any.
+
+    Raises
+    ------
+    InputError
+        They cannot.
+    """
+    if plan.models and not (study.facts.is_counted and study.facts.has_sequences):
+        raise without_networks(study.facts)
+
+
 def _describe_predicted(
     name: str, files: Mapping[str, str], study: Study, plan: DescribeSettings
 ) -> str:
@@ -147,6 +168,17 @@ def _describe_predicted(
     counts, sequences = read_table(files["table"], files.get("sequences"))
     if "metadata" in files:
         metadata_of(Path(files["metadata"]), counts.sample_ids)
+    counts = like_training(counts, study.facts, files["table"])
+    if not study.facts.has_sequences:
+        draws = draw_views(counts, depth=plan.depth, views=1, seed=0, where=files["table"])
+        nearness = measure_known(draws, {*study.table.feature_ids})
+        check_known(nearness, counts, study.facts, files["table"])
+        nouns = Nouns.of_table(study.facts)
+        return (
+            f"Table {name}, to predict for: {len(nearness)} samples; "
+            f"{nearness[NEAR_READS].mean():.0%} of their {nouns.value} are of {nouns.many} of the "
+            "study."
+        )
     known = [*study.sequences.values()]
     length_bp = max(map(len, known))
     seen_asvs = frozenset(untokenize(*tokenize(known, length_bp)))
@@ -175,7 +207,8 @@ def _times(
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    work = Work.from_table(plan, table, longest_bp=max(map(len, sequences.values())))
+    longest_bp = max(map(len, sequences.values()), default=0)
+    work = Work.from_table(plan, table, longest_bp=longest_bp)
     yield (
         "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "
         "budget):"

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from aam.data.importing.counts import import_counts, warn_of_odd_reads
 from aam.data.sequences import write_fasta
@@ -17,6 +18,7 @@ def import_table(
     *,
     table: Path,
     sequences: Path | None = None,
+    values: Literal["reads", "amounts"] | None = None,
     table_out: Path,
     sequences_out: Path,
     dropped_out: Path,
@@ -31,11 +33,13 @@ def import_table(
         The user's table: BIOM 2.1, BIOM 1.0, text in columns or `.qza`.
     sequences
         FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences,
-        or a column of the table has them.
+        or a column of the table has them, or they have none.
+    values
+        What the numbers of the table are; None: it is recognized.
     table_out
-        BIOM file to write.
+        BIOM file to write; it has the lineages of features without sequences, where it has any.
     sequences_out
-        FASTA file to write, in the order of the table.
+        FASTA file to write, in the order of the table; empty if features have no sequences.
     dropped_out
         TSV file to write: samples and features without reads, totals among them, and features
         whose sequence another has.
@@ -50,17 +54,17 @@ def import_table(
         A file cannot be read, or the sequences are not those of the features.
     """
     with collect_notes() as notes:
-        counts = import_counts(table, sequences)
+        counts = import_counts(table, sequences, values=values)
         kept = counts.table
         warn_of_odd_reads(table, kept, counts.sequences)
     logger.info(
-        "%d samples, %d features, %d reads; %d samples and features left out",
+        "%d samples, %d features, %s; %d samples and features left out",
         len(kept.sample_ids),
         len(kept.feature_ids),
-        int(kept.counts.sum()),
+        f"{kept.counts.sum()} reads" if kept.facts.is_counted else "amounts",
         len(counts.left_out),
     )
-    write_biom(table_out, kept, provenance)
+    write_biom(table_out, kept, provenance, counts.lineages)
     write_fasta(sequences_out, counts.sequences)
     write_tsv(dropped_out, counts.left_out)
     write_notes(notes_out, notes)

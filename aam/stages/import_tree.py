@@ -5,19 +5,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
 from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import load_cut_tree
+from aam.data.lineage_tree import build_lineage_tree
+from aam.data.nouns import PLURALS, split_lineage
 from aam.data.sequences import read_fasta
-from aam.data.table import FeatureTable, read_biom
+from aam.data.table import FeatureTable, read_biom, read_lineages
 from aam.data.tree_building import build_tree, warn_of_long_branches
 from aam.data.trees import write_newick
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import problem
 from aam.util.notes import collect_notes, write_notes
+from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ def import_tree(
     sequences: Path,
     tree: Path | None = None,
     dropped: Path | None = None,
+    taxonomy: Path | None = None,
     reference: str | None = None,
     candidates: Sequence[str] = (),
     threads: int = 1,
@@ -46,12 +51,15 @@ def import_tree(
     table
         BIOM file of an imported table.
     sequences
-        FASTA file with the sequence of every feature.
+        FASTA file with the sequence of every feature; empty where they have none.
     tree
         The user's tree: Newick or `.qza`. None: the features are placed in a reference tree, or a
-        tree is made of them.
+        tree is made of them, of their lineages where they have no sequences.
     dropped
         TSV file of what the table left out, which has further names of its features.
+    taxonomy
+        TSV file with the taxon of each feature (`aam.stages.import_taxonomy`); None: those of the
+        table, where it has any.
     reference
         Name of the reference tree to take. None: one of the candidates, where enough reads lie
         near it.
@@ -69,19 +77,28 @@ def import_tree(
     Raises
     ------
     InputError
-        The tree cannot be read or lacks features, or a reference is named that fewer than half of
-        the reads lie near.
+        The tree cannot be read or lacks features, a reference is named that fewer than half of the
+        reads lie near, or features have neither sequences nor lineages.
     """
     if tree is not None:
-        feature_ids = read_biom(table).feature_ids
+        imported = read_biom(table)
+        feature_ids = imported.feature_ids
         other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
         with collect_notes() as notes:
             cut = load_cut_tree(tree, feature_ids, other_names)
-            warn_of_long_branches(cut)
+            # Only of trees of sequences the unit of the branches is known.
+            if imported.facts.has_sequences:
+                warn_of_long_branches(cut)
         write_newick(tree_out, cut)
         write_notes(notes_out, notes)
         return
     counted = read_biom(table)
+    if not counted.facts.has_sequences:
+        with collect_notes() as notes:
+            found = _build_of_lineages(counted, _lineages(table, taxonomy), reference)
+        write_newick(tree_out, found)
+        write_notes(notes_out, notes)
+        return
     sequence_of = read_fasta(sequences)
     with collect_notes() as notes:
         with threadpool_limits(threads):
@@ -98,6 +115,45 @@ def import_tree(
             warn_of_long_branches(found)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
+
+
+def _lineages(table: Path, taxonomy: Path | None) -> dict[str, list[str]]:
+    """Return the ranks of features by ID: those of the taxonomy, or else of the table."""
+    if taxonomy is None:
+        given = read_lineages(table)
+    else:
+        taxa = pd.read_csv(taxonomy, sep="\t", dtype=str, keep_default_na=False)
+        given = dict(zip(taxa["feature-id"], taxa["taxon"], strict=True))
+    ranks_of = {name: split_lineage(text) for name, text in given.items()}
+    return {name: ranks for name, ranks in ranks_of.items() if ranks}
+
+
+def _build_of_lineages(
+    table: FeatureTable, lineages: Mapping[str, Sequence[str]], reference: str | None
+) -> TreeNode:
+    """Return the tree that lineages make, after saying so.
+
+    Raises
+    ------
+    InputError
+        There are no lineages, or a reference tree is named.
+    """
+    many = PLURALS[table.facts.noun]
+    if reference is not None or not lineages:
+        given = reference or "no tree"
+        raise problem(
+            "configuration key datasets.<name>.tree",
+            f"{given} for {many} without sequences{'' if reference else ' and without lineages'}",
+            "a tree with these IDs at its tips, or lineages",
+            "give `tree`, `sequences` or `taxonomy`, or set `tree: false`: Bray-Curtis then stands "
+            "where UniFrac does",
+        )
+    logger.warning(
+        "No tree is given: the lineages of the %s make one, in which each rank is one unit long; "
+        "set `tree` of the dataset to take your own",
+        many,
+    )
+    return build_lineage_tree(lineages, table.feature_ids)
 
 
 def _place_in_reference(

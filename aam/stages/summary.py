@@ -14,9 +14,10 @@ from aam.config.figures import PLOTS
 from aam.config.names import name_models
 from aam.config.settings.describe import RunPlan
 from aam.config.settings.page import PageSettings
+from aam.data.nouns import Nouns
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
-from aam.data.table import FeatureTable, read_biom
+from aam.data.table import ASV_READS, FeatureTable, TableFacts, read_biom
 from aam.evaluate.task_report import TaskReport
 from aam.report.duration import NETWORK_PARTS, Work, expected_parts
 from aam.report.page.answers import (
@@ -100,13 +101,17 @@ def write_summary(
         cautions=[
             *_rarefaction_limits(left_out, table),
             *_encoder_limits(encoders),
-            *_prediction_limits(predictions),
+            *_prediction_limits(predictions, table.facts),
             *(Caution("caution", note.text) for note in decided if note.is_caution),
         ],
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(settings, table, files.sequences, reports)),
         left_out=list(
-            left_out_sentences(left_out, drops_long_branches=settings.drops_long_branches)
+            left_out_sentences(
+                left_out,
+                drops_long_branches=settings.drops_long_branches,
+                nouns=Nouns.of_table(table.facts),
+            )
         ),
         data_figures=select_figures(figures, PLOTS["rarefaction"].figures[0].path_stem),
         methods=methods_text(
@@ -114,6 +119,7 @@ def write_summary(
             encoders,
             answers=list_answers(reports),
             versions={"aam": __version__, **{name: version(name) for name in packages}},
+            facts=table.facts,
         ),
         files=[_link(root, path) for path in files.linked],
         made_from=_name_origins(root, files, [*encoders.values(), *reports]),
@@ -282,6 +288,7 @@ def _encoder_limits(encoders: Mapping[str, EncoderReport]) -> Iterator[Caution]:
 
 def _prediction_limits(
     predictions: Sequence[tuple[PageFile, pd.DataFrame]],
+    facts: TableFacts = ASV_READS,
 ) -> Iterator[Caution]:
     """Yield what limits the trust in predictions for other tables.
 
@@ -302,6 +309,7 @@ def _prediction_limits(
             n=len(frames[0]),
             few=max(few, key=len),
             near=min(near, default=None),
+            facts=facts,
         )
 
 

@@ -7,9 +7,9 @@ import pandas as pd
 
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds, units_of
-from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import GROUP, by_baseline, by_target, read_predictions
 from aam.data.same_reads import fingerprint_samples
+from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
 from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
@@ -26,7 +26,7 @@ def keep_super_learner(
     nested_baselines: Path,
     folds: Path,
     views: Sequence[Path],
-    tree: Path,
+    tree: Path | None = None,
     sequences: Path,
     table: Path,
     settings: SuperLearnerSettings,
@@ -49,9 +49,9 @@ def keep_super_learner(
     views
         BIOM files of the rarefied tables.
     tree
-        Newick file with a tip for every ASV.
+        Newick file with a tip for every feature; None: there is none.
     sequences
-        FASTA file with the sequence of every ASV.
+        FASTA file with the sequence of every feature; empty where they have none.
     table
         BIOM file of the imported table, by whose reads training samples are recognized where no
         model does it.
@@ -83,7 +83,9 @@ def keep_super_learner(
     fingerprints = None
     if model is None:
         labelled = [*fold_table.index[fold_table["fold"] >= 0]]
-        fingerprints = fingerprint_samples(read_biom(table), labelled, load_sequences(sequences))
+        imported = read_biom(table)
+        texts = read_fasta(sequences) if imported.facts.has_sequences else {}
+        fingerprints = fingerprint_samples(imported, labelled, texts)
     write_super_learner(
         directory_out,
         content,

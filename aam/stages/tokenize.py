@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from aam.data.nouns import without_networks
 from aam.data.sequences import read_fasta, tokenize
 from aam.data.stores import TokenStore, write_tokens
 from aam.data.table import read_biom
@@ -33,8 +34,16 @@ def tokenize_asvs(
         Arrow file to write: see `aam.data.stores.TokenStore`.
     provenance
         Metadata of the file that is written (`aam.util.digests`).
+
+    Raises
+    ------
+    InputError
+        The table has amounts, or its features have no sequences.
     """
-    feature_ids = read_biom(table).feature_ids
+    counted = read_biom(table)
+    if not (counted.facts.has_sequences and counted.facts.is_counted):
+        raise without_networks(counted.facts)
+    feature_ids = counted.feature_ids
     sequence_of = read_fasta(sequences)
     wanted = [sequence_of[feature] for feature in feature_ids]
     tokens, lengths = tokenize(wanted, max_length_bp)

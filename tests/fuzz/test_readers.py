@@ -4,8 +4,10 @@
 """
 
 import gzip
+import importlib.util
 import json
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import yaml
 from fuzzing import VALUES, damaged, forked, fuzzed, refused
 from hypothesis import given
 from hypothesis import strategies as st
-from qiime_artifacts import artifact
+from qiime_artifacts import artifact, zipped
 from scipy.sparse import csr_array
 
 from aam.config.configuration import load
@@ -48,6 +50,30 @@ TEXTS: dict[str, tuple[Callable[[Path], Any], str]] = {
         load_table,
         "label\tGroup\tnumOtus\tO1\tO2\n0.03\ts1\t2\t5\t0\t\n0.03\ts2\t2\t1\t7\t\n",
     ),
+    "metaphlan": (
+        load_table,
+        "#mpa_v30\nclade_name\tNCBI_tax_id\ts1\t02\nUNKNOWN\t-1\t3\t0\nk__A\t2\t7\t9\n"
+        "k__A|p__B\t2|3\t7\t9\nk__A|p__B|s__C\t2|3|4\t5\t9\nk__A|p__B|s__D\t2|3|5\t2\t0\n",
+    ),
+    "bracken": (
+        load_table,
+        "name\ttaxonomy_id\ttaxonomy_lvl\ts1_num\ts1_frac\t02_num\t02_frac\n"
+        "A b\t9\tS\t5\t0.5\t0\t0.0\nA c\t10\tS\t5\t0.5\t7\t1.0\n",
+    ),
+    "humann": (
+        load_table,
+        "# Pathway\ts1_Abundance\t02_Abundance\nUNMAPPED\t3\t4\nPWY-1: a\t5\t0\n"
+        "PWY-1: a|g__B.s__C\t5\t0\nPWY-2: d\t0\t6\nPWY-2: d|unclassified\t0\t6\n",
+    ),
+    "lineages": (
+        load_table,
+        '"","Kingdom","Genus","s1","02"\n"f1","A","B",5,0\n"f2","A","NA",1e3,7\n',
+    ),
+    "dada2": (
+        load_table,
+        '"","ACGTACGTACGTACGTACGTA","ACGTACGTACGTACGTACGTC"\n"s1",5,0\n"02",1,7\n',
+    ),
+    "cons": (load_taxonomy, "OTU\tSize\tTaxonomy\nOtu1\t9\tA(100);B(98);\nOtu2\t3\tA(70);\n"),
     "fasta": (load_sequences, ">a first\nACGTN\nacgu\n>b\nTTTT\n"),
     "newick": (load_tree, "[&R] ((a:1,'b c':2e-1)0.9:0.5,(c:1,d_e:0):1);\n"),
     "metadata": (
@@ -57,6 +83,31 @@ TEXTS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "ranks": (load_taxonomy, '"Kingdom","Phylum"\n"f1","Bacteria","NA"\n"f2","Archaea","Eury"\n'),
     "taxonomy": (load_taxonomy, "Feature ID\tTaxon\tConfidence\nf1\tk__A; s__b\t0.9\nf2\t\t1\n"),
 }
+
+
+BINARY = ("unicode", "gzip", "biom", "qza", "counts", "xlsx", "sheet")
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+def write_workbook(path: Path) -> Path:
+    """Write a workbook with text, numbers, zeros in front and a second sheet."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in [["#OTU ID", "s1", 2], ["f1", 1, 2.0], ["0002", 0, 4e5]]:
+        book.active.append(row)
+    book.active["C1"].number_format = "0000"
+    book.create_sheet("notes")
+    book.save(path)
+    return path
+
+
+def load_sheet(path: Path) -> Any:
+    """Read a workbook whose first sheet is the XML in a file, which it replaces."""
+    sheet = path.read_bytes()
+    with zipfile.ZipFile(write_workbook(path)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return load_table(zipped(path, members | {SHEET: sheet}))
 
 
 def attempt(read: Callable[[Path], Any], path: Path, content: bytes) -> bool:
@@ -69,19 +120,32 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Callable[
     """Return the readers of all kinds, each with what it reads."""
     folder = tmp_path_factory.mktemp("archives")
     write_biom(folder / "t.biom", TABLE, {})
+    counts = artifact(
+        folder / "counts.qza",
+        "FeatureTable[Frequency]",
+        member="feature-table.biom",
+        content=(folder / "t.biom").read_bytes(),
+    )
     own = artifact(folder / "t.qza", "Phylogeny[Rooted]", content=TEXTS["newick"][1], method=8)
     texts = {name: (read, text.encode()) for name, (read, text) in TEXTS.items()}
     texts["unicode"] = (load_table, TEXTS["tsv"][1].encode("utf-16"))
     texts["gzip"] = (load_table, gzip.compress(TEXTS["tsv"][1].encode(), mtime=0))
     archives = {"biom": (load_table, folder / "t.biom"), "qza": (load_tree, own)}
+    archives["counts"] = (load_table, counts)
+    if importlib.util.find_spec("openpyxl") is not None:
+        archives["xlsx"] = (load_table, write_workbook(folder / "t.xlsx"))
+        with zipfile.ZipFile(folder / "t.xlsx") as archive:
+            texts["sheet"] = (load_sheet, archive.read(SHEET))
     return texts | {name: (read, path.read_bytes()) for name, (read, path) in archives.items()}
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [*TEXTS, "unicode", "gzip", "biom", "qza"])
+@pytest.mark.parametrize("kind", [*TEXTS, *BINARY])
 @fuzzed
 @given(data=st.data())
 def test_files(kind: str, files: Any, tmp_path: Path, monkeypatch: Any, data: Any) -> None:
+    if kind in ("xlsx", "sheet"):
+        pytest.importorskip("openpyxl")
     monkeypatch.setattr(subprocess, "run", forked)
     read, content = files[kind]
     changed = data.draw(damaged(content) | st.just(content))

@@ -329,6 +329,7 @@ def some_missing(study: Study) -> str:
 
 
 FRACTIONS = Outcome(passes=None, refused=(r"table\.tsv", "raw|counts"))
+AMOUNTS = Outcome(passes=("amounts",))
 CASES = (
     Case(
         "samples as rows",
@@ -585,13 +586,16 @@ CASES = (
         "percentages",
         "phyloseq#1480",
         counts(lambda n, total: round(100 * n / total, 4)),
-        reading=FRACTIONS,
+        reading=AMOUNTS,
+        decided=("amounts", "percentages"),
+        runs=True,
     ),
     Case(
         "fractions of one",
         "phyloseq#1367",
         counts(lambda n, total: round(n / total, 6)),
-        reading=FRACTIONS,
+        reading=AMOUNTS,
+        decided=("amounts",),
     ),
     Case(
         "parts per million",
@@ -612,7 +616,8 @@ CASES = (
         "scaled to the median",
         "phyloseq#1480",
         counts(lambda n, total: n * 2500 / total),
-        reading=FRACTIONS,
+        reading=AMOUNTS,
+        decided=("2,?500",),
     ),
     Case(
         "rarefied elsewhere",
@@ -658,7 +663,7 @@ CASES = (
         "lineages of MetaPhlAn",
         "phyloseq#1367",
         species,
-        reading=refused(r"table\.tsv", "k__Bacteria|fraction|sequences"),
+        reading=Outcome(passes=("30 species", "amounts")),
     ),
     Case(
         "one sequence under two names",
@@ -725,7 +730,10 @@ CASES = (
         reading=refused("depth", r"90,?000"),
     ),
     Case(
-        "names without sequences", "dada2#899", no_sequences, reading=refused("ASV1", "sequences")
+        "names without sequences",
+        "dada2#899",
+        no_sequences,
+        reading=Outcome(passes=("30 ASVs", "sequences")),
     ),
     Case(
         "headers with remarks",

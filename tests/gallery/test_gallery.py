@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from checkouts import merged
-from gallery import columns, configurations, identifiers, predictions, tables, trees
+from gallery import columns, configurations, identifiers, no_sequences, predictions, tables, trees
 from gallery.case import Case, Outcome, Ran
 from gallery.forks import Forks
 from gallery.study import healthy
@@ -29,9 +29,10 @@ CASES = {
         trees.CASES,
         configurations.CASES,
         predictions.CASES,
+        no_sequences.CASES,
     )
 }
-MODULES = (columns, identifiers, tables, trees, configurations, predictions)
+MODULES = (columns, identifiers, tables, trees, configurations, predictions, no_sequences)
 FEW_FOLDS = 3
 """Folds of the studies that are carried out."""
 TARGET = "results/mine/predict/first/group/new.tsv"

@@ -15,7 +15,7 @@ if (REPOSITORY / "aam").is_dir():
 
 from aam.config import digest, result_paths, slices
 from aam.config.figures import PLOTS
-from aam.config.configuration import load, resolved
+from aam.config.configuration import load, metrics_of, resolved
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.names import AAM, FIRST

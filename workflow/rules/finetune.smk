@@ -2,7 +2,7 @@
 
 Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`;
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
-of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`.
+of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`, without a tree `unifrac/bray_curtis/view<v>.parquet`.
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `networks.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `predictions.tsv`,
 where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
@@ -39,13 +39,11 @@ rule folds:
 
 rule baselines:
     input:
+        unpack(tree_file),
         folds=result("folds/{task}.tsv"),
         views=view_files,
-        tree=result("inputs/tree.nwk"),
-        distances=lambda wildcards: (
-            distance_views(wildcards.dataset, ["unweighted"])
-            if slices.compares_samples(CONFIG, wildcards.task)
-            else []
+        distances=lambda wildcards: distance_views(
+            wildcards.dataset, slices.compared_metrics(CONFIG, wildcards.task)
         ),
     output:
         predictions=result("baselines/{task}/by_baseline.tsv"),

@@ -52,7 +52,7 @@ rule import_table:
         mem_mb=8000,
         runtime=60,
     params:
-        settings={},
+        settings=lambda wildcards: slices.import_table(CONFIG, wildcards.dataset).plain(),
         code=script_digest("import_table"),
         content=content_of(source_files("table", "sequences")),
     message:
@@ -64,6 +64,7 @@ rule import_table:
 rule import_tree:
     input:
         unpack(source_files("tree")),
+        unpack(lineage_files),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
         dropped=result("inputs/dropped.tsv"),

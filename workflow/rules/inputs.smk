@@ -127,6 +127,25 @@ def pretraining_files(wildcards):
     return files | {"start": [ancient(f"{folder}/model"), embeddings]}
 
 
+def lineage_files(wildcards):
+    """Return the taxa of features that have no file of sequences and no tree, where given.
+
+    Without sequences they make the tree.
+    """
+    section = CONFIG.datasets[wildcards.dataset]
+    if section.tree is not None or section.sequences is not None:
+        return {}
+    return taxonomy_file(wildcards)
+
+
+def tree_file(wildcards):
+    """Return the tree of a dataset, where it has one."""
+    dataset = wildcards.dataset
+    if not CONFIG.datasets[dataset].has_tree:
+        return {}
+    return {"tree": result("inputs/tree.nwk", dataset=dataset)}
+
+
 def distance_views(dataset, metrics):
     """Return the distances of all views, metric by metric."""
     path = "unifrac/{metric}/view{view}.parquet"

@@ -8,11 +8,11 @@ Outputs: `answers/<task>/<answer>/super_learner/`, with `super_learner.json` nex
 rule super_learner:
     input:
         unpack(mixed_networks),
+        unpack(tree_file),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,
         views=view_files,
-        tree=result("inputs/tree.nwk"),
         sequences=result("inputs/sequences.fasta"),
         table=result("inputs/table.biom"),
     output:

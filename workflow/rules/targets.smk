@@ -10,11 +10,12 @@ def tasks_of(dataset):
 
 def data_of(dataset):
     """Return everything that is made of a dataset before training."""
-    metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    metrics = metrics_of(CONFIG, dataset)
+    counted = CONFIG.datasets[dataset].is_counted
     # Networks alone read the store of samples.
     read_by_networks = ["views/samples.arrow"] if CONFIG.models else []
     return [
-        result("rarefied/curve.tsv", dataset=dataset),
+        *([result("rarefied/curve.tsv", dataset=dataset)] if counted else []),
         result("inputs/metadata.parquet", dataset=dataset),
         *(result(path, dataset=dataset) for path in read_by_networks),
         *distance_views(dataset, metrics),
@@ -24,9 +25,10 @@ def data_of(dataset):
 def notes_of(dataset):
     """Return what was decided for the user about a dataset and its tasks, file by file."""
     section = CONFIG.datasets[dataset]
-    metrics = resolved(CONFIG, "unifrac", dataset=dataset).metrics
+    metrics = metrics_of(CONFIG, dataset)
     read = ["table", "metadata"]
-    if tasks_of(dataset) or any(METRICS[metric].phylogenetic for metric in metrics):
+    needs_tree = tasks_of(dataset) or any(METRICS[metric].phylogenetic for metric in metrics)
+    if section.has_tree and needs_tree:
         read.append("tree")
     if section.taxonomy is not None:
         read.append("taxonomy")
@@ -145,7 +147,8 @@ def first_figures_of(dataset):
 
 def figures_of(dataset):
     """Return the figures of a dataset's summary, with what each is of."""
-    shown = {"always", "explained"} | ({"tasks"} if finetuning_of(dataset) else set())
+    always = {"always"} if CONFIG.datasets[dataset].is_counted else set()
+    shown = always | {"explained"} | ({"tasks"} if finetuning_of(dataset) else set())
     files = {}
     for plot in PLOTS.values():
         tasks = explained_tasks_of(dataset) if plot.shown == "explained" else None

@@ -11,7 +11,7 @@ if __name__ == "__main__":
         fit_baselines(
             folds=job.inputs["folds"],
             views=job.inputs["views"],
-            tree=job.inputs["tree"],
+            tree=job.inputs.get("tree"),
             distances=job.inputs["distances"],
             kind=job.settings.kind,
             classes=job.settings.classes,

@@ -2,17 +2,19 @@
 
 from stage_job import run_job
 
+from aam.config.settings.data import ImportTableSettings
 from aam.stages.import_table import import_table
 from aam.util.digests import provenance
 
 if __name__ == "__main__":
-    with run_job(snakemake) as job:
+    with run_job(snakemake, ImportTableSettings) as job:
         import_table(
             table=job.inputs["table"],
             sequences=job.inputs.get("sequences"),
+            values=job.settings.values,
             table_out=job.outputs["table"],
             sequences_out=job.outputs["sequences"],
             dropped_out=job.outputs["dropped"],
             notes_out=job.outputs["notes"],
-            provenance=provenance(job.settings, job.inputs),
+            provenance=provenance(job.settings.plain(), job.inputs),
         )

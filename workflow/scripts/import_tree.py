@@ -12,6 +12,7 @@ if __name__ == "__main__":
             sequences=job.inputs["sequences"],
             tree=job.inputs.get("tree"),
             dropped=job.inputs["dropped"],
+            taxonomy=job.inputs.get("taxonomy"),
             reference=job.settings.reference,
             candidates=[*job.settings.digests],
             threads=job.runtime.threads,

@@ -16,7 +16,7 @@ if __name__ == "__main__":
             nested_baselines=job.inputs["nested_baselines"],
             folds=job.inputs["folds"],
             views=job.inputs["views"],
-            tree=job.inputs["tree"],
+            tree=job.inputs.get("tree"),
             sequences=job.inputs["sequences"],
             table=job.inputs["table"],
             settings=job.settings,

@@ -32,12 +32,16 @@ class Dataset(Section):
     simulate: Simulation | None = None
     """Simulate the data instead of reading files."""
     table: FilePath | None = None
-    """Feature table of raw counts: BIOM 2.1, BIOM 1.0, TSV or .qza."""
+    """Feature table: BIOM 2.1, BIOM 1.0, TSV or .qza."""
+    values: Literal["reads", "amounts"] | None = None
+    """Whether the table holds reads, or amounts, whose samples are scaled to one; null: it is
+    recognized."""
     sequences: FilePath | None = None
     """FASTA or .qza; only if feature IDs are not sequences."""
-    tree: FilePath | None = None
+    tree: FilePath | Literal[False] | None = None
     """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where it fits, otherwise
-    MAFFT and FastTree make a tree."""
+    MAFFT and FastTree make a tree; lineages do where there are no sequences. False: there is no
+    tree, and Bray-Curtis stands where UniFrac does."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
     taxonomy: FilePath | None = None
@@ -58,7 +62,17 @@ class Dataset(Section):
     @property
     def reference(self) -> str | None:
         """Name of the reference that stands for the tree; None: a file does, or none is named."""
-        return self.tree if self.tree in REFERENCES else None
+        return self.tree if self.tree and self.tree in REFERENCES else None
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether features have places in a tree."""
+        return self.tree is not False
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the table is taken for reads: amounts that are recognized do not count here."""
+        return self.values != "amounts"
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -26,6 +26,13 @@ class SimulateSettings(StageSettings):
     """Samples of a second study, with ASVs that the first one lacks."""
 
 
+class ImportTableSettings(StageSettings):
+    """How a table is read."""
+
+    values: Literal["reads", "amounts"] | None = None
+    """What its numbers are; None: it is recognized."""
+
+
 class ImportTreeSettings(StageSettings):
     """What stands for a tree where the user has none."""
 

@@ -1,5 +1,7 @@
 """What the description of a study gets of the configuration: the plan of its run."""
 
+from typing import Literal
+
 from aam.config.sections.base import StageSettings
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.model import EncoderShape
@@ -41,6 +43,8 @@ class RunPlan(StageSettings):
 class DescribeSettings(RunPlan):
     """What a run does with the files of a study."""
 
+    values: Literal["reads", "amounts"] | None = None
+    """What the numbers of the table are; None: it is recognized."""
     drops_long_branches: bool
     """Whether ASVs behind long branches are left out before reads are drawn."""
     predictions: dict[str, dict[str, str]]

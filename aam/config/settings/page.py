@@ -70,6 +70,8 @@ class PageSettings(StageSettings):
     """How often they are drawn."""
     drops_long_branches: bool
     """Whether ASVs behind long branches are left out before reads are drawn."""
+    given_tree: bool | None = None
+    """Whether a tree is given; None: it is to be made, False: there is none."""
     metrics: list[str]
     """Names of the distances."""
     models: dict[str, PageModel]

@@ -26,6 +26,7 @@ from aam.data.importing.delimited import (
 from aam.data.importing.files import lines_of, refuse, report_names
 from aam.data.importing.layout import FEATURE_AXIS, SAMPLE_AXIS, names_rows, simple_name
 from aam.data.importing.sequences import is_sequence
+from aam.data.importing.taxonomy import RANKS, join_ranks
 from aam.util.errors import InputError, first_names, problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensuslineage"})
@@ -35,6 +36,17 @@ RANK_COLUMNS = frozenset(
     "species strain".split()
 )
 """Simple names of columns that hold none if they hold text."""
+DESCRIPTIONS = frozenset(
+    "description rank ranklineage idlineage taxonid taxid taxonomyid taxonomylvl ncbitaxid "
+    "ncbitaxonid cladetaxid additionalspecies".split()
+)
+"""Simple names of columns in which profilers describe a row: no counts, even where they are
+numbers."""
+_LEVEL = "taxonomylvl"
+"""Simple name of Bracken's column of ranks."""
+BRACKEN_CORNER = "feature name"
+"""Name of the first column of Bracken's tables, which is `name` in the file."""
+_BRACKEN = re.compile(r"(?P<sample>.+)_(?P<what>num|frac)", re.IGNORECASE)
 _LINEAGE = re.compile(r"[A-Za-z]{1,2}(_\d)?__|[^;]+;")
 _UNKNOWN = re.compile("(unassigned|unclassified|unknown|na|n/a)?", re.IGNORECASE)
 """Cells that do not tell a column of lineages from others."""
@@ -60,6 +72,10 @@ class Sheet:
     """The cells of a column of sequences, if there is one."""
     notes: list[str]
     """How the text was read, where that is not as tab-separated text."""
+    lineages: list[str] | None = None
+    """The cells of a column of lineages, or those of ranks joined, if there are any."""
+    levels: list[str] | None = None
+    """The rank of each row in Bracken's letters, if there are any."""
 
 
 def parse_classic(path: Path, text: str) -> Sheet:
@@ -69,7 +85,7 @@ def parse_classic(path: Path, text: str) -> Sheet:
     first line. Where lines of as many cells follow each other there, the first of them is the
     header, and the others are refused: they are rows whose ID begins with `#`. The separator, the
     quotes, and a header without a name for the first column are recognized
-    (`aam.data.importing.delimited`), as are the tables of mothur. Columns of lineages are left out.
+    (`aam.data.importing.delimited`), as are the tables of mothur and Bracken.
 
     Parameters
     ----------
@@ -116,7 +132,52 @@ def parse_classic(path: Path, text: str) -> Sheet:
         low_memory=False,
     )
     row_ids = [*cells[0].str.strip()]
+    names, cells = _without_fractions(names, cells, notes)
+    if simple_name(names[0]) in RANKS and any(simple_name(name) in RANKS for name in names[1:]):
+        # The first column is one of ranks, too: only all of them together name a row.
+        notes.append("its columns of ranks are the IDs of its features")
+        row_ids = _join_columns(names, cells)
+    if "taxonomy_id" in names and len(set(row_ids)) < len(row_ids):
+        taxa = cells[names.index("taxonomy_id")].astype(str)
+        row_ids = [f"{name} ({taxon})" for name, taxon in zip(row_ids, taxa, strict=True)]
+        notes.append("names that occur more than once have their taxonomy_id behind them")
     return _sheet(path, names, row_ids, cells.iloc[:, 1:], notes)
+
+
+def _join_columns(names: list[str], cells: pd.DataFrame) -> list[str]:
+    """Return the lineage of each row from the columns of ranks."""
+    columns = [
+        (cells[number].astype(str).str.strip(), RANKS[simple_name(name)])
+        for number, name in enumerate(names)
+        if simple_name(name) in RANKS
+    ]
+    return _join_ranks(columns, len(cells))
+
+
+def _join_ranks(columns: list[tuple[pd.Series, str]], rows: int) -> list[str]:
+    """Return a lineage for each row of columns with the prefixes of their ranks."""
+    return [
+        join_ranks([(str(column.iat[row]), prefix) for column, prefix in columns])
+        for row in range(rows)
+    ]
+
+
+def _without_fractions(
+    names: list[str], cells: pd.DataFrame, notes: list[str]
+) -> tuple[list[str], pd.DataFrame]:
+    """Return Bracken's combined table without the fractions that stand beside the reads."""
+    parts = [_BRACKEN.fullmatch(name) for name in names]
+    samples: dict[str, list[str]] = {"num": [], "frac": []}
+    for match in filter(None, parts):
+        samples[match["what"].lower()].append(match["sample"])
+    if not samples["num"] or samples["num"] != samples["frac"]:
+        return names, cells
+    notes.append("it is a combined table of Bracken, of which the reads are taken (_num)")
+    kept = [i for i, part in enumerate(parts) if part is None or part["what"].lower() == "num"]
+    rest = cells[kept].set_axis(range(len(kept)), axis=1)
+    taken = [part["sample"] if part else name for part, name in zip(parts, names, strict=True)]
+    taken = [taken[i] for i in kept]
+    return [BRACKEN_CORNER, *taken[1:]], rest
 
 
 def _header(path: Path, lines: list[str], notes: list[str]) -> tuple[str, int]:
@@ -268,17 +329,29 @@ def _sheet(
     sheet = Sheet(names[0], row_ids, [], np.zeros((0, len(row_ids))), None, notes)
     columns: list[pd.Series] = []
     left_out: list[str] = []
+    ranks: list[tuple[pd.Series, str]] = []
+    found: list[str] | None = None
     faults = _Faults()
     for number, name in enumerate(names[1:], start=1):
-        if simple_name(name) in LINEAGE_COLUMNS:
-            continue
         values = cells[number]
+        if simple_name(name) in LINEAGE_COLUMNS:
+            sheet.lineages = sheet.lineages or [*values.astype(str).str.strip()]
+            continue
+        if simple_name(name) in DESCRIPTIONS:
+            if simple_name(name) == _LEVEL:
+                sheet.levels = [*values.astype(str).str.strip()]
+            left_out.append(name)
+            continue
         if values.dtype.kind not in "iuf":
             text = values.astype(str).str.strip()
             values = pd.to_numeric(text, errors="coerce")
             is_unread = values.isna() & text.str.lower().ne("nan")
             if is_unread.any() and _holds_no_counts(name, text):
                 left_out += [name] if name else []
+                if simple_name(name) in RANKS:
+                    ranks.append((text, RANKS[simple_name(name)]))
+                elif name:
+                    found = found or [*text]
                 continue
             if is_unread.all() and sheet.sequences is None and all(map(is_sequence, text)):
                 sheet.sequences = [*text]
@@ -299,6 +372,9 @@ def _sheet(
             "spread it: tidyr::pivot_wider in R, DataFrame.pivot in pandas",
         )
     refuse(faults.problems(path))
+    if ranks:
+        found = _join_ranks(ranks, len(row_ids))
+    sheet.lineages = sheet.lineages or found
     if left_out:
         notes.append(f"columns that hold no counts are left out, {first_names(left_out, limit=8)}")
     sheet.values = np.array(columns, dtype=np.float64).reshape(len(columns), len(row_ids))

@@ -8,14 +8,21 @@ Shape suffixes: F features.
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from aam.data.importing.sequences import match_sequences, read_sequence_file
-from aam.data.importing.table import TableFile, read_table_file, without_empty
+from aam.data.importing.sequences import (
+    SequenceFile,
+    is_hash,
+    is_sequence,
+    match_sequences,
+    read_sequence_file,
+)
+from aam.data.importing.table import TableFile, Values, read_table_file, without_empty
+from aam.data.nouns import PLURALS, find_lineages, name_features, split_lineage
 from aam.data.sequences import SAME_SEQUENCE
 from aam.data.table import FeatureTable
 from aam.util.errors import count_names, first_few
@@ -36,14 +43,17 @@ UNUSUAL_SHARE = 0.05
 
 @dataclass(frozen=True)
 class ReadCounts:
-    """Reads of a study, and the sequences of its features."""
+    """Reads or amounts of a study, and the sequences or lineages of its features."""
 
     table: FeatureTable
-    """Samples and features with reads; no two features have the same sequence."""
+    """Samples and features with reads; no two features have the same sequence. Its facts say what
+    the table can do."""
     sequences: dict[str, str]
-    """Sequence by feature ID, in the order of the table."""
+    """Sequence by feature ID, in the order of the table; empty if they have none."""
     left_out: pd.DataFrame
     """`what`, `id` and `why` of everything else that the file has."""
+    lineages: dict[str, list[str]] = field(default_factory=dict)
+    """Ranks of features without sequences by ID, the highest first, as far as they are known."""
 
     @property
     def other_names(self) -> dict[str, list[str]]:
@@ -54,6 +64,8 @@ class ReadCounts:
 def import_counts(
     table: Path | FeatureTable,
     sequences: Path | None = None,
+    metadata: Path | None = None,
+    values: Values | None = None,
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
@@ -63,12 +75,18 @@ def import_counts(
         The user's table, or one in memory.
     sequences
         FASTA file or `.qza` of the sequences. None: the feature IDs are the sequences, or a column
-        of the table has them.
+        of the table has them, or there are none.
+    values
+        What the numbers of the table are; None: it is recognized.
+    metadata
+        File of the metadata, whose sample IDs tell which axis of the table holds the samples where
+        no sequences do.
 
     Raises
     ------
     InputError
-        A file cannot be read, the table could be read in two ways, or a feature has no sequence.
+        A file cannot be read, the table could be read in two ways, or only some features have a
+        sequence.
     """
     given = None if sequences is None else read_sequence_file(sequences)
     if isinstance(table, FeatureTable):
@@ -76,8 +94,10 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given)
+        file = read_table_file(table, sequences=given, metadata=metadata, values=values)
     kept, empty = without_empty(file.table)
+    if not _have_sequences(kept, given, file.sequences):
+        return _without_sequences(file, kept, empty, where)
     sequence_of = match_sequences(kept, where, given, file.sequences)
     merged, same = merge_same_sequences(kept, sequence_of, where)
     _warn_of_same_reads(merged, where)
@@ -87,6 +107,42 @@ def import_counts(
         {name: sequence_of[name] for name in merged.feature_ids},
         pd.DataFrame(rows, columns=[*_LEFT_OUT]),
     )
+
+
+def _have_sequences(
+    table: FeatureTable, given: SequenceFile | None, column: Mapping[str, str]
+) -> bool:
+    """Return whether the features of a table have sequences, or should have.
+
+    IDs that are hashes of sequences stand for these: their file was forgotten.
+    """
+    if given is not None or any(name in column or is_sequence(name) for name in table.feature_ids):
+        return True
+    return all(map(is_hash, table.feature_ids)) or all(map(is_sequence, table.sample_ids))
+
+
+def _without_sequences(
+    file: TableFile, kept: FeatureTable, empty: pd.DataFrame, where: Path
+) -> ReadCounts:
+    """Return what a table has whose features have no sequences, and say what follows from it."""
+    features = kept.feature_ids
+    lineages = find_lineages(features)
+    noun = file.noun or name_features(features, lineages, of_ids=bool(lineages))
+    if not lineages:
+        given = {name: split_lineage(file.lineages.get(name, "")) for name in features}
+        lineages = {name: ranks for name, ranks in given.items() if ranks}
+    table = kept.with_facts(has_sequences=False, has_lineages=bool(lineages), noun=noun)
+    _warn_of_same_reads(table, where)
+    logger.warning(
+        "%s: its %d %s have no sequences, and are told apart by their IDs alone: networks cannot "
+        "be trained; the other methods can%s",
+        where,
+        len(features),
+        PLURALS[noun],
+        "; their lineages say how they are related" if lineages else "",
+    )
+    rows = [*file.left_out, *empty.itertuples(index=False, name=None)]
+    return ReadCounts(table, {}, pd.DataFrame(rows, columns=[*_LEFT_OUT]), lineages)
 
 
 def merge_same_sequences(
@@ -196,8 +252,10 @@ def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Ite
     table
         Raw counts.
     sequences
-        Sequence by feature ID.
+        Sequence by feature ID; where there are none, there is no sentence.
     """
+    if not table.facts.has_sequences:
+        return
     total_F = np.asarray(table.counts.sum(axis=0)).ravel()
     asvs = [sequences[name] for name in table.feature_ids]
     lengths = sorted(map(len, asvs))
@@ -235,7 +293,7 @@ def warn_of_odd_reads(path: Path, table: FeatureTable, sequences: Mapping[str, s
     table, sequences
         As for `sequence_sentences`.
     """
-    about, *odd = sequence_sentences(table, sequences)
-    logger.info("%s", about)
-    for sentence in odd:
+    sentences = [*sequence_sentences(table, sequences)]
+    logger.info("%s", sentences[0] if sentences else "no sequences")
+    for sentence in sentences[1:]:
         logger.warning("%s: %s", path, sentence, extra=CAUTION)

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
+from aam.data.importing.workbooks import is_workbook, old_workbook, read_workbook
 from aam.util.errors import InputError, first_few, first_names, problem, problems
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
@@ -71,10 +72,6 @@ _BINARY: dict[bytes, tuple[str, str]] = {
     b"A\n": ("an R object (.rds)", _FROM_R),
     b"BZh": ("a bzip2 file", "decompress it first: bunzip2 {name}"),
     b"\xfd7zXZ": ("an xz file", "decompress it first: unxz {name}"),
-    b"\xd0\xcf\x11\xe0": (
-        "an old Excel workbook (.xls)",
-        "save the sheet as 'Text (tab delimited)' in Excel",
-    ),
     b"%PDF": ("a PDF document", "give the data behind it as text"),
 }
 """What files are that begin so, and what to do."""
@@ -116,6 +113,8 @@ _TEXTS: dict[str, tuple[re.Pattern[str], str, str]] = {
 _SEPARATOR_LINE = re.compile(r"\Asep=[,;\t]?[ \t,;]*(\r\n|\r|\n)", re.I)
 """The first line of a CSV file that tells Excel its separator."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+_COMPOUND = b"\xd0\xcf\x11\xe0"
+"""How the files of old office programs begin, and workbooks with a password."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,8 @@ class ArtifactKind:
     """File below `data/`."""
     hints: Mapping[str, str]
     """What to do instead, by the beginning of other semantic types."""
+    further_types: tuple[str, ...] = ()
+    """Semantic types that are accepted as well."""
 
 
 def is_archive(content: bytes) -> bool:
@@ -159,6 +160,24 @@ def read_artifact(
 
     Parameters
     ----------
+    path, content, kind, expected
+        As for `read_typed_artifact`.
+
+    Raises
+    ------
+    InputError
+        As there.
+    """
+    return read_typed_artifact(path, content, kind, expected)[0]
+
+
+def read_typed_artifact(
+    path: Path, content: bytes, kind: ArtifactKind | None, expected: str = _EXPECTED
+) -> tuple[bytes, str]:
+    """Return the data file of an artifact, and its semantic type without properties.
+
+    Parameters
+    ----------
     path
         The user's file, for messages.
     content
@@ -185,14 +204,14 @@ def read_artifact(
                 raise problem(path, actual, expected, _EXPORT_AGAIN)
             # Properties say more about an artifact, and change nothing of what it holds.
             given_type = re.sub(r" % Properties\([^)]*\)", "", described["type"])
-            if kind is None or given_type != kind.type:
+            if kind is None or given_type not in (kind.type, *kind.further_types):
                 hints = [*(kind.hints if kind else {}).items(), *_HINTS.items()]
                 hint = next(text for start, text in hints if given_type.startswith(start))
                 actual = f"an artifact of type {given_type}"
                 raise problem(path, actual, expected if kind is None else kind.type, hint)
             member = f"{root}/data/{kind.member}"
             _refuse_large(path, archive, member, largest_content(len(content)))
-            return archive.read(member)
+            return archive.read(member), given_type
     except InputError:
         raise
     except _DAMAGE as error:
@@ -241,8 +260,28 @@ def _leads_out(name: str) -> bool:
     return not parts or parts[0] == "/" or ".." in parts or parts[0].endswith(":")
 
 
-def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
+def read_content(
+    path: Path, expected: str, kind: ArtifactKind | None, *, takes_workbooks: bool = False
+) -> bytes:
     """Return the content of a file, decompressed, or of the data file in an artifact.
+
+    Parameters
+    ----------
+    path, expected, kind, takes_workbooks
+        As for `read_typed_content`.
+
+    Raises
+    ------
+    InputError
+        As there.
+    """
+    return read_typed_content(path, expected, kind, takes_workbooks=takes_workbooks)[0]
+
+
+def read_typed_content(
+    path: Path, expected: str, kind: ArtifactKind | None, *, takes_workbooks: bool = False
+) -> tuple[bytes, str]:
+    """Return the content of a file, and the semantic type of an artifact, empty for other files.
 
     Parameters
     ----------
@@ -252,6 +291,9 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
         What it should be, in the words of a message.
     kind
         The artifact that is accepted; None: none is.
+    takes_workbooks
+        Whether the first sheet of an Excel workbook is the content, as text; False: workbooks are
+        refused.
 
     Raises
     ------
@@ -274,9 +316,31 @@ def read_content(path: Path, expected: str, kind: ArtifactKind | None) -> bytes:
     for magic, (actual, hint) in _BINARY.items():
         if content.startswith(magic):
             raise problem(path, actual, expected, hint.format(name=path.name))
+    if content.startswith(_COMPOUND):
+        actual, hint = old_workbook(content)
+        raise problem(path, actual, expected, hint)
+    if takes_workbooks and path.suffix not in (".qza", ".qzv") and _is_workbook(path, content):
+        return read_workbook(path, content, expected), ""
     if path.suffix in (".qza", ".qzv") or is_archive(content):
-        return read_artifact(path, content, kind, expected)
-    return content
+        return read_typed_artifact(path, content, kind, expected)
+    return content, ""
+
+
+def _is_workbook(path: Path, content: bytes) -> bool:
+    """Tell whether a file is an Excel workbook, of which no member is too large to be read."""
+    if not is_archive(content):
+        return False
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if not is_workbook(archive.namelist()):
+                return False
+            for member in members:
+                _refuse_large(path, archive, member.filename, largest_content(len(content)))
+    except zipfile.BadZipFile:
+        # What kind of damaged archive it is, the reader of artifacts says.
+        return path.suffix.startswith(".xls")
+    return True
 
 
 def _decompressed(path: Path, content: bytes, expected: str) -> bytes:
@@ -299,14 +363,19 @@ def _decompressed(path: Path, content: bytes, expected: str) -> bytes:
 
 
 def read_text(
-    path: Path, expected: str, kind: ArtifactKind | None, *, key: str | None = None
+    path: Path,
+    expected: str,
+    kind: ArtifactKind | None,
+    *,
+    key: str | None = None,
+    takes_workbooks: bool = False,
 ) -> str:
     """Return the content of a text file, without a byte order mark.
 
     Parameters
     ----------
-    path, expected, kind
-        As for `read_content`.
+    path, expected, kind, takes_workbooks
+        As for `read_typed_content`.
     key
         As for `decode_text`.
 
@@ -315,7 +384,8 @@ def read_text(
     InputError
         The file cannot be read, or its content is no text or text of another kind.
     """
-    return decode_text(path, read_content(path, expected, kind), expected, key=key)
+    content = read_content(path, expected, kind, takes_workbooks=takes_workbooks)
+    return decode_text(path, content, expected, key=key)
 
 
 def decode_text(path: Path, content: bytes, expected: str, *, key: str | None = None) -> str:

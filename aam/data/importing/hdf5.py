@@ -27,6 +27,8 @@ BYTES_PER_BYTE = 100
 """Memory that each byte of a file allows it in addition."""
 MATRIX = ("data", "indices", "indptr")
 """Arrays of a sparse matrix, by their names in the file."""
+TAXONOMY = "observation/metadata/taxonomy"
+"""Where biom-format puts the lineages of the features."""
 # With -P this file's own folder is not searched for modules, where `tree.py` and others would hide
 # installed packages of such names.
 COMMAND = [sys.executable, "-P", __file__]
@@ -43,8 +45,9 @@ def read_hdf5(content: bytes) -> dict[str, Any]:
     Returns
     -------
     dict
-        `samples` and `features`, and the arrays `data`, `indices` and `indptr` of a sparse matrix
-        with samples in rows.
+        `samples` and `features`, `lineages` of the features, which are none where the file has no
+        taxonomy, and the arrays `data`, `indices` and `indptr` of a sparse matrix with samples in
+        rows.
 
     Raises
     ------
@@ -90,6 +93,7 @@ def main() -> None:
             axes = {"samples": "sample/ids", "features": "observation/ids"}
             datasets = {name: _dataset(handle, path) for name, path in axes.items()}
             ids = {name: [*one.asstr()[:]] if one.size else [] for name, one in datasets.items()}
+            ids["lineages"] = _lineages(handle)
             parts = {k: _dataset(handle, f"sample/matrix/{k}")[:] for k in MATRIX}
         np.savez(sys.stdout.buffer, ids=np.frombuffer(json.dumps(ids).encode(), np.uint8), **parts)
     except (
@@ -105,7 +109,32 @@ def main() -> None:
         sys.exit(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
+def _lineages(handle: h5py.File) -> list[str]:
+    """Return the lineages of the features, none where the file has no taxonomy as text."""
+    if TAXONOMY not in handle:
+        return []
+    dataset = _dataset(handle, TAXONOMY, most_axes=2)
+    if not dataset.size or h5py.check_string_dtype(dataset.dtype) is None:
+        return []
+    rows = dataset.asstr()[:]
+    return [join_taxa(row if rows.ndim == 1 else [*row]) for row in rows]
+
+
+def join_taxa(taxa: Any) -> str:
+    """Return a lineage as text, which BIOM holds as text or as a list of its taxa.
+
+    Parameters
+    ----------
+    taxa
+        What the file has; anything but text and lists of it is no lineage.
+    """
+    if isinstance(taxa, str):
+        return taxa.strip()
+    is_list = isinstance(taxa, list) and all(isinstance(taxon, str) for taxon in taxa)
+    return "; ".join(filter(None, map(str.strip, taxa))) if is_list else ""
+
+
+def _dataset(handle: h5py.File, name: str, most_axes: int = 1) -> h5py.Dataset:
     """Return a list of values that are stored in the file itself."""
     path = ""
     for part in name.split("/"):
@@ -113,7 +142,7 @@ def _dataset(handle: h5py.File, name: str) -> h5py.Dataset:
         if not isinstance(handle.get(path, getlink=True), h5py.HardLink):
             raise KeyError(f"no {path} in the file itself")
     dataset = handle[name]
-    if dataset.ndim != 1 or dataset.is_virtual or dataset.external:
+    if not 1 <= dataset.ndim <= most_axes or dataset.is_virtual or dataset.external:
         raise ValueError(f"{name} is no list of values in the file itself")
     if dataset.nbytes > MOST_INFLATED * (dataset.id.get_storage_size() + 2**20):
         raise ValueError(f"{name} claims {dataset.size:,} values")

@@ -2,10 +2,11 @@
 
 import logging
 import math
+import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,6 +166,35 @@ def _contained(longer: dict[str, str], shorter: dict[str, str]) -> Iterator[tupl
         parts = {"-".join(words[:cut]) for cut in cuts} | {"-".join(words[cut:]) for cut in cuts}
         for part in sorted(parts & name_by_form.keys()):
             yield name, name_by_form[part]
+
+
+def shared_ending(names: Sequence[str], known: Collection[str]) -> str:
+    """Return the ending that programs gave all IDs of a table, without which others know them.
+
+    Parameters
+    ----------
+    names
+        IDs of the table, such as `S1_profile`.
+    known
+        IDs of another file, such as `S1`.
+
+    Returns
+    -------
+    str
+        The ending, such as `_profile`; empty: some IDs are known as they are, or no ending makes
+        them so.
+    """
+    others = set(known)
+    if not names or not others.isdisjoint(names):
+        return ""
+    common = os.path.commonprefix([name[::-1] for name in names])[::-1]
+    starts = [place for place, letter in enumerate(common) if letter in "._- "]
+    found = {
+        common[place:]: sum(name[: place - len(common)] in others for name in names)
+        for place in starts
+    }
+    # The shortest ending wins where several make the same IDs known.
+    return max(reversed(found), key=found.__getitem__) if any(found.values()) else ""
 
 
 def match_samples(path: Path, table_ids: Sequence[str], metadata_ids: Sequence[str]) -> None:

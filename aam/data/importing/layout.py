@@ -9,18 +9,21 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from aam.data.importing.ids import likely_pairs
 from aam.util.errors import InputError, count_names, first_names, problem
 
 logger = logging.getLogger(__name__)
 FEATURE_AXIS = frozenset(
     "otu otus otuid otuids asv asvs asvid asvids zotu zotus zotuid zotuids esv esvs esvid feature "
     "features featureid featureids featurename sv svs svid sequence sequences sequenceid seqid seq "
-    "repseq repseqs representativesequence clusterid taxaid".split()
+    "repseq repseqs representativesequence clusterid taxaid cladename clade pathway genefamily "
+    "function genome genomeid".split()
 )
 """Simple names of a first column of features."""
 SAMPLE_AXIS = frozenset(
@@ -72,6 +75,10 @@ class Layout:
     """Whether the file says that these are the samples and the features."""
     left_out: list[tuple[str, str, str]] = field(default_factory=list)
     """What was no sample or no feature: `what`, `id` and `why`, as in the file of all such."""
+    values: Literal["reads", "amounts"] | None = None
+    """What the format says that the numbers are; None: the numbers themselves say it."""
+    noun: str | None = None
+    """What the format calls one feature, a key of `aam.data.nouns.PLURALS`; None: its IDs do."""
 
     def turned(self) -> "Layout":
         """Return the same counts with the axes exchanged."""
@@ -102,12 +109,15 @@ def orient(
     path: Path,
     layout: Layout,
     has_sequence: Callable[[Sequence[str]], int],
+    metadata_ids: Collection[str] | None = None,
+    is_lineage: Callable[[str], bool] = lambda _: False,
 ) -> Layout:
     """Return a table with its samples in rows.
 
-    The axis whose IDs are sequences, or have one in the file of the sequences, holds the features.
-    If that can be said of both, the table itself decides: its format, or the name of its first
-    column.
+    The axis whose IDs are sequences, or have one in the file of the sequences, holds the features;
+    else the axis whose IDs the metadata have holds the samples, or the axis whose IDs are lineages
+    the features. If that can be said of both, the table itself decides: its format, or the name of
+    its first column.
 
     Parameters
     ----------
@@ -117,15 +127,20 @@ def orient(
         The table as its file has it.
     has_sequence
         Returns how many of some IDs have a sequence.
+    metadata_ids
+        IDs of the samples in the metadata; None: there are none.
+    is_lineage
+        Tells whether an ID is a lineage.
 
     Raises
     ------
     InputError
-        The table could be either.
+        The table could be either, or the metadata have no ID of either axis.
     """
     axes = (layout.sample_ids, layout.feature_ids)
     sequenced = _likelier(has_sequence(axes[1]), axes[1], has_sequence(axes[0]), axes[0])
-    is_open = sequenced is None and not layout.states_axes and all(axes)
+    is_unknown = sequenced is None and all(axes)
+    is_open = is_unknown and not layout.states_axes
     if is_open and all(has_sequence(axis) == len(axis) for axis in axes):
         raise _either(
             path,
@@ -134,6 +149,8 @@ def orient(
             "call the first column '#OTU ID' if each row is a feature, 'sample-id' if it is a "
             "sample",
         )
+    if is_unknown:
+        return _orient_by_names(path, layout, metadata_ids, is_lineage)
     if sequenced is not False:
         return layout
     if layout.states_axes:
@@ -144,6 +161,60 @@ def orient(
             first_names(axes[0], limit=2),
         )
     return layout.turned()
+
+
+def _orient_by_names(
+    path: Path,
+    layout: Layout,
+    metadata_ids: Collection[str] | None,
+    is_lineage: Callable[[str], bool],
+) -> Layout:
+    """Return a table without sequences with its samples in rows."""
+    axes = (layout.sample_ids, layout.feature_ids)
+    lineages = [sum(map(is_lineage, axis)) for axis in axes]
+    by_lineage = _likelier(lineages[1], axes[1], lineages[0], axes[0])
+    if metadata_ids is None:
+        return layout if by_lineage is not False else layout.turned()
+    shared = [_count_shared(axis, metadata_ids) for axis in axes]
+    is_named = shared[0] > 0
+    if is_named != (shared[1] > 0):
+        if is_named:
+            return layout
+        if layout.states_axes:
+            logger.warning(
+                "%s: the axes are exchanged: %s are called features there, but they are samples of "
+                "the metadata",
+                path,
+                first_names(axes[1], limit=2),
+            )
+        return layout.turned()
+    by_metadata = _likelier(shared[0], axes[0], shared[1], axes[1])
+    if layout.states_axes or by_lineage is not None:
+        return layout.turned() if by_lineage is False else layout
+    if by_metadata is not None:
+        return layout if by_metadata else layout.turned()
+    if is_named:
+        raise _either(
+            path,
+            axes,
+            "the metadata have IDs of both",
+            "call the first column '#OTU ID' if each row is a feature, 'sample-id' if it is a "
+            "sample",
+        )
+    raise problem(
+        path,
+        f"a table of which the metadata have no ID: its rows and columns are "
+        f"{first_names(axes[1], limit=2)} and {first_names(axes[0], limit=2)}, the samples of the "
+        f"metadata {first_names(metadata_ids, limit=2)}",
+        "samples of the metadata in its rows or in its columns",
+        "write the IDs alike in both files",
+    )
+
+
+def _count_shared(axis: Sequence[str], metadata_ids: Collection[str]) -> int:
+    """Return how many IDs the metadata have, as they are or as programs change them."""
+    known = set(metadata_ids)
+    return sum(name in known for name in axis) or len(likely_pairs(axis, metadata_ids))
 
 
 def _likelier(count: int, axis: list[str], other_count: int, other_axis: list[str]) -> bool | None:

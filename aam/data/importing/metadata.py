@@ -115,6 +115,26 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
     return given.reindex([*sample_ids])
 
 
+def metadata_ids(path: Path, names: Sequence[str]) -> list[str]:
+    """Return the sample IDs of metadata, of which nothing else is checked.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    names
+        IDs of a table, samples or not, which tell a column of IDs whatever its name.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read as text in columns.
+    """
+    sheet = _sheet(path, read_text(path, EXPECTED, None, takes_workbooks=True))
+    _find_ids(path, sheet, frozenset(names))
+    return [row[0] for row in sheet.rows if row]
+
+
 def load_metadata(path: Path, sample_ids: Sequence[str] | None = None) -> pd.DataFrame:
     """Read sample metadata in the QIIME 2 format, or as spreadsheets, R and pandas write it.
 
@@ -140,7 +160,7 @@ def load_metadata(path: Path, sample_ids: Sequence[str] | None = None) -> pd.Dat
     InputError
         The file is no metadata; all its problems are named at once.
     """
-    sheet = _sheet(path, read_text(path, EXPECTED, None))
+    sheet = _sheet(path, read_text(path, EXPECTED, None, takes_workbooks=True))
     _find_ids(path, sheet, frozenset(sample_ids or ()))
     refuse(_problems(path, sheet))
     columns = sheet.header[1:]

@@ -1,6 +1,6 @@
 """Feature tables of the user: BIOM 2.1, BIOM 1.0, classic TSV, QIIME 2 artifacts.
 
-Their numbers have to be reads; what can be told of that for sure is checked here.
+Their numbers are reads or amounts; `recognize_values` says which, and refuses what is neither.
 Shape suffixes: N samples, E entries above 0.
 """
 
@@ -8,9 +8,10 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import biom
 import numpy as np
@@ -20,19 +21,22 @@ from biom.exception import BiomException
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.classic import parse_classic
+from aam.data.importing.classic import Sheet, parse_classic
 from aam.data.importing.files import (
     ArtifactKind,
     decode_text,
     find_duplicates,
-    read_content,
+    read_typed_content,
     refuse,
     report_names,
 )
-from aam.data.importing.hdf5 import read_hdf5
-from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout
+from aam.data.importing.hdf5 import join_taxa, read_hdf5
+from aam.data.importing.ids import shared_ending
+from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout, simple_name
+from aam.data.importing.metadata import metadata_ids
+from aam.data.importing.profiles import NOUNS, RANK_NAMES, is_lineage, keep_once
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
@@ -48,12 +52,36 @@ LEAST_COUNTS = 20
 """Counts from which on a common divisor of them all is no coincidence."""
 LEAST_PER_SAMPLE = 4
 """Counts of a sample, in the mean, from which on a divisor in each sample is none."""
+MOSTLY_WHOLE = 0.5
+"""Share of whole numbers from which on a few fractions are mistakes, not amounts."""
+TRANSFORMATIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "natural logarithms": np.expm1,
+    "binary logarithms": lambda values_E: np.exp2(values_E) - 1,
+    "decimal logarithms": lambda values_E: 10.0**values_E - 1,
+    "square roots": np.square,
+}
+"""What undoes a transformation, of counts or of counts plus one."""
+MOST_TRANSFORMED = 300.0
+"""No count has a larger logarithm or root that is told from amounts."""
+LEAST_COMPARED = 10
+"""Values whose counts are nearly whole from which on that is no coincidence."""
+LARGEST_COMPARED = 1000.0
+"""Counts up to which three digits of a logarithm or root say which whole number it is of."""
+Values = Literal["reads", "amounts"]
+"""What the numbers of a table are: the values of `datasets.<d>.values`."""
+_KEY = "`values` of the dataset"
 _RAW = "give the raw read counts, not normalised or transformed ones"
+_UNTRANSFORMED = "give the reads or the abundances before any transformation"
 EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
     member="feature-table.biom",
     hints={"FeatureTable[": "give the table of read counts, FeatureTable[Frequency], instead"},
+    further_types=(
+        "FeatureTable[RelativeFrequency]",
+        "FeatureTable[PresenceAbsence]",
+        "FeatureTable[Composition]",
+    ),
 )
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BIOM_ERRORS = (
@@ -69,6 +97,8 @@ _BIOM_ERRORS = (
 )
 NO_READS = "no reads"
 """Why most of what is left out is."""
+NO_AMOUNTS = "no amounts above 0"
+"""The same of a table of amounts."""
 _CHECK = "check how the table was filtered or exported"
 _SPREADSHEET = re.compile(r"\d(\.\d+)?E[+-]?\d+")
 """IDs that a spreadsheet took for numbers."""
@@ -79,11 +109,15 @@ class TableFile:
     """What the file of a feature table holds."""
 
     table: FeatureTable
-    """Read counts."""
+    """Reads or amounts; of its facts only whether it is counted is known here."""
     sequences: Mapping[str, str]
     """Sequence by feature ID, of a column of sequences; empty if there is none."""
     left_out: list[tuple[str, str, str]]
     """`what`, `id` and `why` of what was called a sample or a feature, and is none."""
+    lineages: Mapping[str, str] = field(default_factory=dict)
+    """Lineage by feature ID as it is written, of a column of lineages or of those of ranks."""
+    noun: str | None = None
+    """What the format calls one feature; None: it does not say."""
 
 
 def load_table(
@@ -112,6 +146,9 @@ def read_table_file(
     path: Path,
     *,
     sequences: SequenceFile | None = None,
+    values: Values | None = None,
+    metadata: Path | None = None,
+    rank: str | None = None,
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -120,35 +157,37 @@ def read_table_file(
     Parameters
     ----------
     path
-        BIOM 2.1, BIOM 1.0, text in columns, or a .qza of type FeatureTable[Frequency]; the content
-        says which. Each may be compressed by gzip.
+        BIOM 2.1, BIOM 1.0, text in columns, an Excel workbook, or a .qza of a FeatureTable; the
+        content says which. Each may be compressed by gzip.
     sequences
         The sequences of the features, where a file has them.
+    values
+        What its numbers are; None: what its format says, or else the numbers themselves.
+    metadata
+        The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
+        do, and what programs have appended to them.
+    rank
+        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.RANKS`); None:
+        species.
 
     Raises
     ------
     InputError
-        The file is no table of whole counts, or could be read in two ways; all its problems are
+        The file is no table of reads or amounts, or could be read in two ways; all its problems are
         named at once.
     """
-    content = read_content(path, EXPECTED, _ARTIFACT)
-    by_feature: dict[str, str] = {}
-    notes: list[str] = []
-    is_text = False
+    content, kind = read_typed_content(path, EXPECTED, _ARTIFACT, takes_workbooks=True)
+    sheet = None
+    lineages: dict[str, str] = {}
     if content.startswith(_HDF5):
-        layout = _parse_hdf5(path, content)
+        layout, lineages = _parse_hdf5(path, content)
     elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
-        layout = _parse_json(path, content)
+        layout, lineages = _parse_json(path, content)
     else:
         sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
-        is_text = True
-        notes = sheet.notes
-        counts = csr_array(sheet.values)
-        layout = read_layout(sheet.corner, sheet.row_ids, sheet.column_ids, counts)
-        if sheet.sequences is not None:
-            # What has a sequence in each row has features there.
-            layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
-            by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
+        layout = _layout_of(sheet)
+    if kind:
+        layout = replace(layout, values="reads" if kind == _ARTIFACT.type else "amounts")
     layout = _strip_names(path, layout)
     # Adding up duplicate entries leaves fewer of them, which shows that there were any.
     given = layout.counts.nnz
@@ -159,22 +198,37 @@ def read_table_file(
         )
         raise problem(path, actual, "one count for a sample and a feature", _CHECK)
     layout.counts.eliminate_zeros()
+    notes = [] if sheet is None else sheet.notes
+    by_feature: dict[str, str] = {}
+    if sheet is not None and sheet.sequences is not None:
+        by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
     known = _Known(sequences, by_feature)
-    oriented = orient(path, layout, known.count)
+    names = [*layout.sample_ids, *layout.feature_ids]
+    samples = None if metadata is None else metadata_ids(metadata, names)
+    oriented = orient(path, layout, known.count, samples, is_lineage)
     is_exchanged = oriented.sample_ids is not layout.sample_ids
-    if is_text and sheet.row_ids == oriented.sample_ids:
+    if sheet is not None and sheet.row_ids == oriented.sample_ids:
         # A table whose axes contradict its first column was warned of.
         notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
-    layout, odd = drop_foreign(path, oriented, known.lengths)
+    elif sheet is not None and sheet.lineages is not None:
+        lineages = dict(zip(sheet.row_ids, sheet.lineages, strict=True))
+    layout = _without_ending(path, oriented, samples or ())
+    layout = keep_once(path, layout, rank=rank, level_of=_levels_of(sheet))
+    layout, odd = drop_foreign(path, layout, known.lengths)
     counts = csr_array(layout.counts)
+    is_counted = recognize_values(counts, values or layout.values) == "reads"
     refuse(
         [
             *odd,
             *_id_problems(path, "sample", layout.sample_ids),
             *_id_problems(path, "feature", layout.feature_ids),
-            *count_problems(path, layout.sample_ids, layout.feature_ids, counts),
+            *count_problems(
+                path, layout.sample_ids, layout.feature_ids, counts, is_counted=is_counted
+            ),
         ]
     )
+    if not is_counted and values is None:
+        _tell_of_amounts(path, counts)
     if notes:
         logger.warning(
             "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
@@ -183,8 +237,51 @@ def read_table_file(
             ", and ".join(notes),
         )
     counts.sort_indices()
-    table = FeatureTable(layout.sample_ids, layout.feature_ids, counts.astype(np.int64))
-    return TableFile(table, by_feature, layout.left_out)
+    table = FeatureTable(
+        layout.sample_ids,
+        layout.feature_ids,
+        counts.astype(np.int64 if is_counted else np.float64),
+        TableFacts(is_counted=is_counted),
+    )
+    kept = {name: lineages[name] for name in layout.feature_ids if lineages.get(name)}
+    return TableFile(table, by_feature, layout.left_out, kept, noun=layout.noun)
+
+
+def _layout_of(sheet: Sheet) -> Layout:
+    """Return the rows and columns of a text as its first column says, if it does."""
+    counts = csr_array(sheet.values)
+    layout = read_layout(sheet.corner, sheet.row_ids, sheet.column_ids, counts)
+    if sheet.sequences is not None:
+        # What has a sequence in each row has features there.
+        layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
+    noun = NOUNS.get(simple_name(sheet.corner))
+    is_of_metaphlan = simple_name(sheet.corner) == "cladename"
+    return replace(layout, noun=noun, values="amounts" if noun or is_of_metaphlan else None)
+
+
+def _levels_of(sheet: Sheet | None) -> dict[str, str]:
+    """Return the rank of each row of Bracken's table, by its ID."""
+    if sheet is None or sheet.levels is None:
+        return {}
+    levels = zip(sheet.row_ids, sheet.levels, strict=True)
+    return {name: RANK_NAMES.get(level.lower(), level) for name, level in levels}
+
+
+def _without_ending(path: Path, layout: Layout, known: Collection[str]) -> Layout:
+    """Return a table without what a program appended to all IDs of its samples."""
+    ending = shared_ending(layout.sample_ids, known)
+    if not ending:
+        return layout
+    names = [name.removesuffix(ending) for name in layout.sample_ids]
+    logger.warning(
+        "%s: all sample IDs end in %r, without which the metadata have them: %r is read as %r; "
+        "write the IDs alike in both files to have it otherwise",
+        path,
+        ending,
+        layout.sample_ids[0],
+        names[0],
+    )
+    return replace(layout, sample_ids=names)
 
 
 @dataclass(frozen=True)
@@ -230,26 +327,28 @@ def without_empty(table: FeatureTable) -> tuple[FeatureTable, pd.DataFrame]:
     kept = table.select_samples(np.flatnonzero(np.diff(table.counts.indptr)))
     samples = set(kept.sample_ids)
     features = set(kept.feature_ids)
-    left_out = [("sample", name, NO_READS) for name in table.sample_ids if name not in samples]
-    left_out += [("feature", name, NO_READS) for name in table.feature_ids if name not in features]
+    why = NO_READS if table.facts.is_counted else NO_AMOUNTS
+    left_out = [("sample", name, why) for name in table.sample_ids if name not in samples]
+    left_out += [("feature", name, why) for name in table.feature_ids if name not in features]
     return kept, pd.DataFrame(left_out, columns=["what", "id", "why"])
 
 
-def _parse_hdf5(path: Path, content: bytes) -> Layout:
+def _parse_hdf5(path: Path, content: bytes) -> tuple[Layout, dict[str, str]]:
     try:
         parts = read_hdf5(content)
         arrays = (parts["data"], parts["indices"], parts["indptr"])
         shape = (len(parts["samples"]), len(parts["features"]))
         values = csr_array(arrays, shape=shape, dtype=np.float64)
         values.check_format(full_check=True)
-        return Layout(parts["samples"], parts["features"], values, states_axes=True)
+        layout = Layout(parts["samples"], parts["features"], values, states_axes=True)
+        return layout, dict(zip(parts["features"], parts["lineages"], strict=False))
     except _BIOM_ERRORS as error:
         actual = f"an HDF5 file that is cut off, damaged or not BIOM 2.1 ({error})"
         hint = "copy or export it again; check it with `biom validate-table -i FILE`"
         raise problem(path, actual, EXPECTED, hint) from error
 
 
-def _parse_json(path: Path, content: bytes) -> Layout:
+def _parse_json(path: Path, content: bytes) -> tuple[Layout, dict[str, str]]:
     # biom-format's own error about duplicate IDs does not name them; its `errstate` does not reset
     # what it changed where an error ends the block.
     before = seterr(obsdup="ignore", sampdup="ignore")
@@ -265,7 +364,10 @@ def _parse_json(path: Path, content: bytes) -> Layout:
         samples = [str(name) for name in table.ids("sample")]
         features = [str(name) for name in table.ids("observation")]
         counts = csr_array(table.matrix_data.T.tocsr())
-        return Layout(samples, features, counts, states_axes=True)
+        described = [table.metadata(name, "observation") or {} for name in table.ids("observation")]
+        lineages = [join_taxa(about.get("taxonomy")) for about in described]
+        layout = Layout(samples, features, counts, states_axes=True)
+        return layout, dict(zip(features, lineages, strict=True))
     except _BIOM_ERRORS as error:
         actual = f"JSON that is cut off or not BIOM 1.0 ({type(error).__name__}: {error})"
         hint = "export it again; check it with `biom validate-table -i FILE`"
@@ -306,10 +408,67 @@ def _id_problems(path: Path, what: str, ids: list[str]) -> Iterator[InputError]:
     yield from report_names(path, unusable, actual, f"printable {what} IDs", f"rename the {what}s")
 
 
+def recognize_values(values: csr_array, given: Values | None = None) -> Values:
+    """Return whether numbers are reads or amounts.
+
+    Whole numbers are reads, unless all samples have the sum of a scale, as percentages have. Other
+    numbers are amounts, unless most of them are whole: a few fractions among reads are mistakes.
+
+    Parameters
+    ----------
+    values
+        float64 [N, F], without zeros that are stored.
+    given
+        What the user or the format says; None: neither does.
+    """
+    data_E = values.data
+    if given is not None or not data_E.size:
+        return given or "reads"
+    if not np.isfinite(data_E).all() or (data_E < 0).any():
+        return "reads"
+    is_whole_E = data_E == np.floor(data_E)
+    samples = (np.diff(values.indptr) > 0).sum()
+    if _describe_scale(values) and (samples > 1 or not is_whole_E.all()):
+        return "amounts"
+    return "reads" if is_whole_E.mean() >= MOSTLY_WHOLE else "amounts"
+
+
+def _tell_of_amounts(path: Path, values: csr_array) -> None:
+    """Say that numbers are taken for amounts, and what follows from it."""
+    looks = _describe_scale(values) or "fractions"
+    logger.warning(
+        "%s: its numbers are amounts (%s), not reads: nothing is rarefied, and each sample is "
+        "scaled to one; set `values: reads` of the dataset if they are counts",
+        path,
+        looks,
+    )
+
+
+def _find_transformation(values: csr_array) -> str:
+    """Return what numbers are of counts, logarithms or roots; empty: neither."""
+    data_E = values.data
+    # The least of them are counts of one or more, of which few digits are enough.
+    is_whole = (data_E == np.floor(data_E)).all()
+    if is_whole or data_E.max() > MOST_TRANSFORMED:
+        return ""
+    for name, invert in TRANSFORMATIONS.items():
+        counts_E = invert(data_E)
+        small_E = counts_E[counts_E <= LARGEST_COMPARED]
+        is_near = (np.abs(small_E - np.round(small_E)) <= 0.05).all()
+        if len(small_E) >= LEAST_COMPARED and is_near and counts_E.min() > 0.9:
+            return name
+    return ""
+
+
 def count_problems(
-    path: Path, sample_ids: list[str], feature_ids: list[str], values: csr_array
+    path: Path,
+    sample_ids: list[str],
+    feature_ids: list[str],
+    values: csr_array,
+    *,
+    is_counted: bool = True,
 ) -> Iterator[InputError]:
-    """Yield what is wrong with numbers that have to be reads, and warn of what looks odd.
+    """Yield what is wrong with numbers that are reads or amounts, and warn of what looks odd.
 
     Parameters
     ----------
@@ -319,6 +478,8 @@ def count_problems(
         Names of the axes.
     values
         float64 [N, F], without zeros that are stored.
+    is_counted
+        Whether they have to be reads.
     """
     data_E = values.data
     if sample_ids and feature_ids and not data_E.size:
@@ -327,22 +488,33 @@ def count_problems(
     finite_E = np.isfinite(data_E)
     with np.errstate(invalid="ignore"):
         fractional_E = finite_E & (data_E >= 0) & (data_E != np.floor(data_E))
-    whole = "whole numbers of reads"
+    whole = "whole numbers of reads" if is_counted else "amounts of 0 or more"
     looks = _describe_scale(values)
+    hint = _RAW
+    if not is_counted or (data_E < 0).any():
+        hint = _UNTRANSFORMED
+    elif fractional_E.any():
+        hint = f"{_RAW}; if they are amounts, set {_KEY} to amounts"
     faults = 0
     for mask_E, kind, expected in (
         (~finite_E, "counts that are NaN or infinite", whole),
         (data_E < 0, "negative counts", whole),
-        (fractional_E, "fractional counts", whole),
+        (fractional_E & is_counted, "fractional counts", whole),
         (finite_E & (data_E > LARGEST_COUNT), "counts above 2**53", "counts exact in float64"),
     ):
         if mask_E.any():
             faults += 1
             places = _places(mask_E, sample_ids, feature_ids, values)
-            hint = f"these look like {looks}: {_RAW}" if looks else _RAW
-            yield problem(path, f"{kind}: {places}", expected, hint)
-    if not faults and data_E.size:
+            advice = f"these look like {looks}: {hint}" if looks else hint
+            yield problem(path, f"{kind}: {places}", expected, advice)
+    if faults or not data_E.size:
+        return
+    if is_counted:
         yield from _whole_number_problems(path, values, looks)
+        return
+    transformation = _find_transformation(values)
+    if transformation:
+        yield problem(path, f"{transformation} of counts", whole, _UNTRANSFORMED)
 
 
 def _places(
@@ -393,11 +565,12 @@ def _whole_number_problems(path: Path, values: csr_array, looks: str) -> Iterato
         actual = f"a table of 0 and 1 alone ({data_E.size:,} ones)"
         hint = (
             "presence and absence have no reads to rarefy, and no abundances to learn from: give "
-            "the raw read counts"
+            f"the raw read counts, or set {_KEY} to amounts to learn from presence alone"
         )
         yield problem(path, actual, "numbers of reads", hint)
     elif looks and len(sum_N) > 1:
-        yield problem(path, f"whole numbers that look like {looks}", "numbers of reads", _RAW)
+        advice = f"{_RAW}, or set {_KEY} to amounts"
+        yield problem(path, f"whole numbers that look like {looks}", "numbers of reads", advice)
     elif len(sum_N) > 1 and (sum_N == sum_N[0]).all():
         logger.info(
             "%s: every sample has %d reads, so the table is rarefied already", path, sum_N[0]

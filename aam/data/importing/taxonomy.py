@@ -48,6 +48,8 @@ LEAST_RANKS = 2
 
 _ARTIFACT = ArtifactKind(type="FeatureData[Taxonomy]", member="taxonomy.tsv", hints={})
 _LINEAGE = re.compile(r"[A-Za-z]{1,2}(_\d)?__|[^;]+;|(unassigned|unclassified)$", re.IGNORECASE)
+_BOOTSTRAP = re.compile(r"\(\d+(\.\d+)?\)(?=\s*(;|\||$))")
+"""What mothur writes behind each taxon: the share of its bootstraps."""
 _PREFIXED = re.compile(r"[A-Za-z]{1,2}(_\d)?__")
 _UNKNOWN_RANK = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
@@ -133,7 +135,7 @@ def load_taxonomy(path: Path) -> dict[str, str]:
     InputError
         The file is no taxonomy; all its problems are named at once.
     """
-    given = lines_of(read_text(path, EXPECTED, _ARTIFACT, key="taxonomy"))
+    given = lines_of(read_text(path, EXPECTED, _ARTIFACT, key="taxonomy", takes_workbooks=True))
     lines = [line for line in given if line.strip(" \t,;") and not line.startswith(("#q2:", "# "))]
     separator = find_separator(lines) or "\t"
     try:
@@ -178,8 +180,8 @@ def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str)
             if len(row) <= column:
                 sheet.short.append(sheet.ids[-1])
         else:
-            taxon = _lineage([(row[i] if len(row) > i else "", ranks[i]) for i in ranks])
-        sheet.taxa.append(taxon)
+            taxon = join_ranks([(row[i] if len(row) > i else "", ranks[i]) for i in ranks])
+        sheet.taxa.append(without_bootstraps(taxon))
     if column is None:
         notes.append("its columns of ranks are joined to lineages")
     if notes:
@@ -192,8 +194,26 @@ def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str)
     return sheet
 
 
-def _lineage(cells: Sequence[tuple[str, str]]) -> str:
-    """Join the ranks of a feature down to the last that is known."""
+def without_bootstraps(taxon: str) -> str:
+    """Return a lineage without mothur's bootstrap values: `Bacteria;` of `Bacteria(100);`.
+
+    Parameters
+    ----------
+    taxon
+        A lineage.
+    """
+    return _BOOTSTRAP.sub("", taxon)
+
+
+def join_ranks(cells: Sequence[tuple[str, str]]) -> str:
+    """Join the ranks of a feature to a lineage, down to the last that is known.
+
+    Parameters
+    ----------
+    cells
+        The taxon of each rank, and the prefix of the rank, such as `g__`, which it gets where it
+        has none.
+    """
     known = [i for i, (cell, _) in enumerate(cells) if cell.lower() not in _UNKNOWN_RANK]
     if not known:
         return ""

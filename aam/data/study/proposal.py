@@ -44,6 +44,11 @@ cost too much."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
+WITHOUT_NETWORKS = (
+    "# AAM's networks are trained on reads of features with sequences; the other methods answer.\n"
+    "models: {}"
+)
+"""Models of a configuration for a table that networks cannot be trained on."""
 ACTIVE = 2
 """Tasks of a new configuration that are not comments, where no columns are named."""
 _NAMES_OF_TABLES = frozenset(
@@ -133,29 +138,32 @@ def propose_name(table: Path, otherwise: str) -> str:
 
 
 def propose_configuration(
-    files: Mapping[str, str],
+    keys: Mapping[str, str | bool],
     columns: list[Column],
-    depth: int,
+    depth: int | None,
     targets: Sequence[str] | None = None,
     *,
     about_depth: Sequence[str] = (),
+    can_have_networks: bool = True,
     dataset: str = "mine",
 ) -> str:
     """Return a commented configuration in YAML: the files, and a task per column that suits.
 
     Parameters
     ----------
-    files
-        The user's files by their keys.
+    keys
+        The user's files by their keys, and what else the dataset says of itself.
     columns
         All columns of the metadata.
     depth
-        The rarefaction depth.
+        The rarefaction depth; None: the table has no reads.
     targets
         Columns to predict, which `require_targets` has checked; None: those that suit, what a study
         is most likely made for first (`aam.data.roles.finding_rank`).
     about_depth
         Sentences on the depth, which become comments.
+    can_have_networks
+        Whether networks can be trained on the table.
     dataset
         What the study is called.
 
@@ -191,9 +199,9 @@ def propose_configuration(
     parts = [
         "# Read and correct it, then: aam check <this file>, and: aam run <this file>",
         f"datasets:\n  {dataset if _is_text(dataset) else _quoted(dataset)}:\n"
-        + "\n".join(f"    {key}: {_quoted(path)}" for key, path in files.items()),
-        "\n".join([*(f"# {one}" for one in about_depth), f"rarefaction: {{depth: {depth}}}"]),
-        _models(columns),
+        + "\n".join(f"    {key}: {_quoted(path)}" for key, path in keys.items()),
+        *_rarefaction(depth, about_depth),
+        _models(columns) if can_have_networks else WITHOUT_NETWORKS,
         "\n".join(["# Columns of the metadata:", *(f"#   {_one_line(one)}" for one in columns)]),
         *remarks,
         "\n".join(
@@ -201,6 +209,15 @@ def propose_configuration(
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]:
+    """Yield the lines on the depth; of a table without reads only what else is to be said."""
+    lines = [f"# {one}" for one in about_depth]
+    if depth is not None:
+        lines.append(f"rarefaction: {{depth: {depth}}}")
+    if lines:
+        yield "\n".join(lines)
 
 
 def _draft_tasks(
@@ -463,7 +480,7 @@ def _is_text(name: str) -> bool:
         return False
 
 
-def _quoted(value: str | list[str]) -> str:
+def _quoted(value: str | bool | list[str]) -> str:
     """Return a text, or a list of them, as YAML reads it back."""
     # Escapes of JSON would be read as halves of characters beyond 16 bits.
     return json.dumps(value, ensure_ascii=False)

@@ -5,8 +5,10 @@ Also sentences on it: what its files hold, what looks wrong, and what may flatte
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,14 +25,15 @@ from aam.data.confounding import (
 from aam.data.folds import TEST, units_of
 from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
-from aam.data.importing.table import NO_READS
+from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
+from aam.data.nouns import Nouns
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
 from aam.data.study.columns import columns_of, propose_grouping
 from aam.data.study.proposal import propose_depth
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
 from aam.util.notes import Note, collect_notes
@@ -49,15 +52,17 @@ class Study:
     """
 
     table: FeatureTable
-    """Reads, without what `import_counts` leaves out."""
+    """Reads or amounts, without what `import_counts` leaves out."""
     left_out: pd.DataFrame
     """`what`, `id` and `why` of what it leaves out."""
     sequences: Mapping[str, str]
-    """Sequence by feature ID."""
+    """Sequence by feature ID; empty if they have none."""
     metadata: pd.DataFrame
     """Text by sample ID, a row per sample of the table, None where missing."""
     taxa: Mapping[str, str] | None = None
     """Taxon by feature ID; None: no taxonomy is given."""
+    lineages: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Ranks by feature ID, of features without sequences whose table has them."""
     has_tree: bool = False
     """Whether a tree is given; it has a tip for every feature then."""
     behind_long_branches: frozenset[str] = frozenset()
@@ -74,6 +79,7 @@ class Study:
         tree: Path | None = None,
         metadata: Path | None = None,
         taxonomy: Path | None = None,
+        values: Literal["reads", "amounts"] | None = None,
     ) -> "Study":
         """Read and check all files of a study.
 
@@ -83,6 +89,8 @@ class Study:
             The user's table.
         sequences, tree, metadata, taxonomy
             Further files of the user, where there are any.
+        values
+            What the numbers of the table are; None: it is recognized.
 
         Raises
         ------
@@ -90,7 +98,7 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences)
+            counts = import_counts(table, sequences, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -105,19 +113,32 @@ class Study:
             outliers: set[str] = set()
             if tree is not None:
                 cut = load_cut_tree(tree, feature_ids, counts.other_names)
-                warn_of_long_branches(cut)
+                # Only of trees of sequences the unit of the branches is known.
+                if counts.table.facts.has_sequences:
+                    warn_of_long_branches(cut)
                 for names, _ in outlier_branches(cut):
                     outliers.update(names)
         return cls(
             table=counts.table,
             left_out=counts.left_out,
             sequences=counts.sequences,
+            lineages=counts.lineages,
             metadata=rows,
             taxa=taxa,
             has_tree=tree is not None,
             behind_long_branches=frozenset(outliers),
             notes=tuple(notes),
         )
+
+    @property
+    def facts(self) -> TableFacts:
+        """What the table holds and can do."""
+        return self.table.facts
+
+    @property
+    def can_have_tree(self) -> bool:
+        """Whether a tree is given, or can be made of sequences or lineages."""
+        return bool(self.has_tree or self.facts.has_sequences or self.lineages or self.taxa)
 
     @property
     def blanks(self) -> list[str]:
@@ -130,7 +151,7 @@ class Study:
                 is_blank_N |= values.isin(called).to_numpy()
         return list(self.metadata.index[is_blank_N])
 
-    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[np.int64]:
+    def reads_that_matter(self, columns: Sequence[str] = ()) -> NDArray[Any]:
         """Return the reads of the samples that a rarefaction depth should keep.
 
         Parameters
@@ -155,7 +176,7 @@ class Study:
         Parameters
         ----------
         depth
-            Reads that are drawn from each sample.
+            Reads that are drawn from each sample. All samples of a table of amounts are kept.
         drops_long_branches
             Whether features behind outlier branches of the given tree are left out first. Those of
             a tree that a run makes are not known yet.
@@ -171,6 +192,8 @@ class Study:
             No sample has enough reads.
         """
         table = self.table
+        if not self.facts.is_counted:
+            return self.metadata
         if drops_long_branches:
             table = table.without_features(self.behind_long_branches)
         reads = pd.Series(table.reads, index=table.sample_ids)
@@ -196,31 +219,47 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     """
     table = study.table
     reads = table.reads
-    yield (
-        f"{len(reads)} samples, {len(table.feature_ids)} ASVs, {reads.sum():,} reads: "
-        f"{np.median(reads):,.0f} in the median sample, {reads.min():,} to {reads.max():,}."
-    )
-    yield next(sequence_sentences(table, study.sequences))
-    empty = int((study.left_out["why"] == NO_READS).sum())
+    nouns = Nouns.of_table(study.facts)
+    size = f"{len(reads)} samples, {len(table.feature_ids)} {nouns.many}"
+    if study.facts.is_counted:
+        yield (
+            f"{size}, {reads.sum():,} reads: {np.median(reads):,.0f} in the median sample, "
+            f"{reads.min():,} to {reads.max():,}."
+        )
+    else:
+        yield f"{size}, amounts: each sample is scaled to one."
+    yield from islice(sequence_sentences(table, study.sequences), 1)
+    empty = int(study.left_out["why"].isin([NO_READS, NO_AMOUNTS]).sum())
     if empty:
-        yield f"{empty} samples and ASVs have no reads, and are left out."
+        yield f"{empty} samples and {nouns.many} have no {nouns.value}, and are left out."
     if study.has_tree:
-        yield "The tree has a tip for every ASV."
+        yield f"The tree has a tip for every {nouns.one}."
+    elif study.lineages or (study.taxa and not study.facts.has_sequences):
+        yield "Their lineages make the tree: one unit of length a rank."
+    elif not study.can_have_tree:
+        yield (
+            "They have neither sequences nor a tree nor lineages: Bray-Curtis stands where UniFrac "
+            "does (`tree: false`)."
+        )
     if study.taxa is not None:
         share = sum(map(bool, study.taxa.values())) / len(study.taxa)
-        yield f"{share:.0%} of the ASVs have a taxon."
+        yield f"{share:.0%} of the {nouns.many} have a taxon."
     blanks = study.blanks
     if blanks:
         yield describe_blanks(blanks)
-    depth = propose_depth(study.reads_that_matter())
-    shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
-    share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
-    yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
+    if study.facts.is_counted:
+        depth = propose_depth(study.reads_that_matter())
+        shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
+        share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
+        yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
     columns = columns_of(kept)
     unknown = int(study.metadata.isna().all(axis=1).sum())
     if columns and unknown:
         yield f"{unknown} samples have no metadata."
-    yield f"{len(columns)} metadata columns, in the {len(kept)} samples that rarefaction keeps:"
+    which = f"the {len(kept)} samples that rarefaction keeps"
+    if not study.facts.is_counted:
+        which = f"{len(kept)} samples"
+    yield f"{len(columns)} metadata columns, in {which}:"
     yield from (f"  {one}" for one in columns)
     together = propose_grouping(columns)
     if together is not None:
@@ -318,15 +357,15 @@ def task_sentences(
     rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
-        observed = Observed.of(
+        observed = Observed.from_values(
             scored[target],
             kind=task.kind,
             fold=fold[is_scored],
             units=units_of(group).to_numpy(),
         )
         what = f"'{target}'" if len(task.columns) > 1 else "the target"
-        for rival in measure_alone(observed, rivals, seed=settings.seed):
-            yield from _describe_rival(name, what, rival, is_number=observed.is_number)
+        scores = measure_alone(observed, rivals, seed=settings.seed)
+        yield from _describe_rivals(name, what, scores, is_number=observed.is_number)
         named = []
         for other in measure_alone(observed, others, seed=settings.seed):
             if other.exactness is None or other.p >= CHANCE_OF_OTHERS:
@@ -346,21 +385,34 @@ def task_sentences(
             )
 
 
-def _describe_rival(name: str, what: str, rival: RivalScore, *, is_number: bool) -> Iterator[str]:
-    """Yield what a column, or the number of reads, says of a target without any ASV."""
-    subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
-    if is_number:
-        score = f"is off by {rival.score:.3g} on average, guessing by {rival.guessing:.3g}"
-    else:
-        score = f"is right in {rival.score:.0%}, guessing in {rival.guessing:.0%}"
-    if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
-        how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
+def _describe_rivals(
+    name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
+) -> Iterator[str]:
+    """Yield what columns, and the number of reads, say of a target without any ASV."""
+    known: dict[str, list[str]] = {"exactly": [], "nearly": []}
+    partial = []
+    for rival in scores:
+        subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
+        score = f"{rival.score:.3g}" if is_number else f"{rival.score:.0%}"
+        if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
+            is_exact = rival.exactness == "exactly"
+            known[rival.exactness].append(subject if is_exact else f"{subject} ({score})")
+        elif rival.predicts:
+            partial.append((rival.skill, f"{subject} ({score})"))
+    for exactness, subjects in known.items():
+        how = "exactly" if exactness == "exactly" else "nearly exactly"
+        if subjects:
+            verb = "each predict" if len(subjects) > 1 else "predicts"
+            yield (
+                f"Task {name}: {first_few(subjects)} {verb} {what} {how}, without any ASV. A model "
+                "may learn that instead, and hardly any score can tell the two apart."
+            )
+    if partial:
+        named = [text for _, text in sorted(partial, reverse=True)]
+        guess = scores[0].guessing
+        guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
-            f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn it "
-            "instead, and hardly any score can tell the two apart."
-        )
-    elif rival.predicts:
-        yield (
-            f"Task {name}: {subject} alone predicts {what} better than guessing ({score}). The "
-            "page says what is left of the scores within its values."
+            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
+            "their values."
         )

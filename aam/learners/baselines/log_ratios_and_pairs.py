@@ -7,6 +7,7 @@ branches of the tree, T training samples, R rows that are asked for.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.svm import SVC, SVR
 
 from aam.learners.baselines.problem import (
     PREVALENCE,
+    PSEUDOCOUNT,
     Prediction,
     Problem,
     Split,
@@ -38,8 +40,6 @@ from aam.learners.baselines.problem import (
 
 LOGISTIC_COSTS = (0.003, 0.01, 0.03, 0.1)
 """Candidate weights of data against penalty in the elastic net of classes; most penalty first."""
-PSEUDOCOUNT = 0.5
-"""What is added to every number of reads, so that each has a logarithm."""
 COSTS = {"C": (0.1, 0.3, 1.0, 3.0, 10.0)}
 """Candidate weights of the data against the penalty; the strongest penalty first."""
 ROWS_AT_ONCE = 1024
@@ -76,11 +76,12 @@ def elastic_net(task: Problem) -> Prediction:
         )
         model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
     reads_NP = frequent_reads(task)
-    scaled = make_pipeline(FunctionTransformer(centred_log_ratios), StandardScaler(), model)
+    log_ratios = FunctionTransformer(centred_log_ratios, kw_args={"added": task.pseudocount})
+    scaled = make_pipeline(log_ratios, StandardScaler(), model)
     return fit_predict(task, scaled, reads_NP)
 
 
-def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
+def centred_log_ratios(reads_NP: csr_array, added: float = PSEUDOCOUNT) -> NDArray[np.float64]:
     """Return log(reads + 0.5), less its mean over the features of a sample.
 
     Aitchison, J. (1982). The statistical analysis of compositional data. JRSS B 44, 139-177.
@@ -89,13 +90,15 @@ def centred_log_ratios(reads_NP: csr_array) -> NDArray[np.float64]:
     ----------
     reads_NP
         Reads of N samples and P features.
+    added
+        What is added instead of 0.5, to amounts: `Problem.pseudocount`.
 
     Returns
     -------
     numpy.ndarray
         Natural logarithms, float64 [N, P].
     """
-    logs_NP = np.log(reads_NP.toarray() + PSEUDOCOUNT)
+    logs_NP = np.log(reads_NP.toarray() + added)
     return logs_NP - logs_NP.mean(axis=1, keepdims=True)
 
 
@@ -122,17 +125,19 @@ def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
     chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
     above_FE = task.above[:, chosen]
     root_E = np.sqrt(task.lengths[chosen])
+    added = task.pseudocount
 
     def log_reads(reads_NF: csr_array) -> NDArray[np.float64]:
-        return np.log((reads_NF @ above_FE).toarray() + PSEUDOCOUNT) * root_E
+        return np.log((reads_NF @ above_FE).toarray() + added) * root_E
 
     return log_reads
 
 
-def svm_unifrac(task: Problem) -> Prediction:
+def svm_distances(task: Problem) -> Prediction:
     """Predict with exp(-gamma d); gamma is one over the median distance of the training pairs.
 
-    With the square of the distance, the kernel would not be positive semidefinite.
+    The distance d is unweighted UniFrac, or without a tree Bray-Curtis. With the square of UniFrac,
+    the kernel would not be positive semidefinite.
     """
     task = task.restrict_to_landmarks()
     return support_vectors(task, [laplacian(task.distances, task.train, task.columns)])
@@ -141,7 +146,8 @@ def svm_unifrac(task: Problem) -> Prediction:
 def svm_clr(task: Problem) -> Prediction:
     """Predict with a linear or a Gaussian kernel of centred log-ratios."""
     task = task.restrict_to_landmarks()
-    return support_vectors(task, _kernels(task, prevalent_reads(task), centred_log_ratios))
+    log_ratios = partial(centred_log_ratios, added=task.pseudocount)
+    return support_vectors(task, _kernels(task, prevalent_reads(task), log_ratios))
 
 
 def svm_clades(task: Problem) -> Prediction:
@@ -150,7 +156,7 @@ def svm_clades(task: Problem) -> Prediction:
     return support_vectors(task, _kernels(task, task.counts, clade_logs(task)))
 
 
-def knn_unifrac(task: Problem) -> Prediction:
+def knn_distances(task: Problem) -> Prediction:
     """Predict from the nearest training samples, weighted by the inverse of their distance."""
     task = task.restrict_to_landmarks()
     kind = KNeighborsRegressor if task.regression else KNeighborsClassifier

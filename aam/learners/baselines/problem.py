@@ -26,6 +26,8 @@ MOST_SAMPLES = 20_000
 """Labelled samples beyond which some methods learn from landmarks alone."""
 LANDMARKS = 10_000
 """Number of landmarks."""
+PSEUDOCOUNT = 0.5
+"""What is added to every number of reads, so that each has a logarithm."""
 PREVALENCE = 0.01
 """Least fraction of the training samples that a feature is in."""
 RANGES = (1e-4, 1e3)
@@ -56,11 +58,12 @@ class Problem:
     group: NDArray[np.str_]
     """Samples of one group never stand on both sides of a split, [N]; empty: of no group."""
     counts: scipy.sparse.csr_array
-    """Rarefied reads, the mean of all views, [N, F]."""
+    """Rarefied reads, the mean of all views, or amounts that sum to 1, [N, F]."""
     distances: NDArray[np.float32]
-    """Unweighted UniFrac, the mean of all views, [N, N], or of all samples to landmarks, [N, L]."""
+    """Unweighted UniFrac, without a tree Bray-Curtis, the mean of all views, [N, N], or of all
+    samples to landmarks, [N, L]."""
     above: scipy.sparse.csr_array
-    """1 where a branch of the tree lies above a feature, [F, E]."""
+    """1 where a branch of the tree lies above a feature, [F, E]; without a tree E is 0."""
     lengths: NDArray[np.float64]
     """Lengths of the branches, [E]."""
     seed: int
@@ -73,6 +76,8 @@ class Problem:
     """Names of the baselines; None: all."""
     unit: float = 1.0
     """What predicted numbers have to be multiplied by; `encode` sets it."""
+    is_counted: bool = True
+    """Whether `counts` are reads, not amounts."""
     landmarks: NDArray[np.intp] | None = None
     """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
     shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -82,6 +87,25 @@ class Problem:
     def regression(self) -> bool:
         """Whether the target is a number."""
         return self.kind == "regression"
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether features have places in a tree."""
+        return self.above.shape[1] > 0
+
+    @property
+    def pseudocount(self) -> float:
+        """What is added before logarithms are taken: half a read, or its like among amounts.
+
+        A sample's rarest feature mostly has one read. So the half of the least amount of a sample,
+        in the median of the training samples, stands for half a read.
+        """
+        if self.is_counted:
+            return PSEUDOCOUNT
+        amounts = scipy.sparse.csr_array(self.counts[self.train])
+        present_T = np.diff(amounts.indptr) > 0
+        least_T = np.minimum.reduceat(amounts.data, amounts.indptr[:-1][present_T])
+        return PSEUDOCOUNT * float(np.median(least_T))
 
     @property
     def train(self) -> NDArray[np.intp]:

@@ -50,14 +50,16 @@ PREDICTORS: dict[str, Predictor] = {
     "elastic_net": log_ratios_and_pairs.elastic_net,
     "svm_clr": log_ratios_and_pairs.svm_clr,
     "svm_clades": log_ratios_and_pairs.svm_clades,
-    "svm_unifrac": log_ratios_and_pairs.svm_unifrac,
-    "knn_unifrac": log_ratios_and_pairs.knn_unifrac,
+    "svm_unifrac": log_ratios_and_pairs.svm_distances,
+    "knn_unifrac": log_ratios_and_pairs.knn_distances,
+    "svm_bray_curtis": log_ratios_and_pairs.svm_distances,
+    "knn_bray_curtis": log_ratios_and_pairs.knn_distances,
 }
 """What predicts, by the name of a baseline in `aam.config.baselines.BASELINES`."""
 
 
 def suitable_baselines(task: Problem) -> dict[str, Predictor]:
-    """Return the baselines for the kind of target that are asked for, by name.
+    """Return the baselines for the kind of target and of table that are asked for, by name.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def suitable_baselines(task: Problem) -> dict[str, Predictor]:
         name: PREDICTORS[name]
         for name, facts in BASELINES.items()
         if facts.targets in suited
+        and facts.tree in (None, task.has_tree)
         and (task.asked is None or name in task.asked or facts.is_constant)
     }
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS
+from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.scores import is_better
 from aam.evaluate.task_report import CalibratedScores, FarValues, OtherGroups, Rival, WithinLevels
 from aam.report.labels import (
@@ -120,7 +122,13 @@ def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
 
 
 def list_prediction_cautions(
-    table: str, unseen: float, seen: int, n: int, few: Sequence[str] = (), near: float | None = None
+    table: str,
+    unseen: float,
+    seen: int,
+    n: int,
+    few: Sequence[str] = (),
+    near: float | None = None,
+    facts: TableFacts = ASV_READS,
 ) -> list[Caution]:
     """Return what limits the trust in predictions for another table, the red light first.
 
@@ -138,8 +146,14 @@ def list_prediction_cautions(
         IDs of the samples of which few reads are near an ASV of training.
     near
         Mean share of the reads that are of an ASV of training or near one; None: it is not known.
+    facts
+        What the table of training holds: without sequences a feature is known by its ID alone.
     """
     lights = []
+    if not facts.has_sequences:
+        lights += _list_cautions_on_names(table, unseen, n, few, Nouns.of_table(facts))
+        few = ()
+        unseen = 0.0
     if few:
         text = (
             f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
@@ -163,6 +177,28 @@ def list_prediction_cautions(
         text = (
             f"{format_percent(unseen)} of the reads in {table} are of ASVs that training never "
             f"saw{although}: predictions may be worse than the scores on this page."
+        )
+        lights.append(Caution("caution", text))
+    return lights
+
+
+def _list_cautions_on_names(
+    table: str, unseen: float, n: int, few: Sequence[str], nouns: Nouns
+) -> list[Caution]:
+    """Return what limits the trust in predictions where features are known by their IDs alone."""
+    lights = []
+    if few:
+        text = (
+            f"Do not use what is predicted for {len(few)} of the {n} samples in {table} "
+            f"({first_names(few)}): less than {format_percent(FEW_NEAR)} of their {nouns.value} "
+            f"are of {nouns.many} of training (column {NEAR_READS}), so that the predictions rest "
+            "on little."
+        )
+        lights.append(Caution("stop", text))
+    if unseen >= UNSEEN_READS:
+        text = (
+            f"{format_percent(unseen)} of the {nouns.value} in {table} are of {nouns.many} that "
+            "training never saw: predictions may be worse than the scores on this page."
         )
         lights.append(Caution("caution", text))
     return lights

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
+from aam.data.nouns import OF_ASVS, Nouns
 from aam.data.sequences import SAME_SEQUENCE
 from aam.evaluate.scores import is_better
 from aam.evaluate.task_report import (
@@ -69,7 +70,7 @@ def task_sentences(answer: Answer, *, is_explained: bool = True) -> Iterator[str
 
 
 def left_out_sentences(
-    tables: Iterable[pd.DataFrame], *, drops_long_branches: bool
+    tables: Iterable[pd.DataFrame], *, drops_long_branches: bool, nouns: Nouns = OF_ASVS
 ) -> Iterator[str]:
     """Yield which samples and features were left out before anything was computed, and why.
 
@@ -79,10 +80,15 @@ def left_out_sentences(
         The tables that importing writes, with the columns `what` and `why`, and those of
         rarefaction, with the column `depth`.
     drops_long_branches
-        Whether ASVs behind long branches of the tree were left out.
+        Whether features behind long branches of the tree were left out.
+    nouns
+        What the features are called.
     """
     if drops_long_branches:
-        yield "ASVs behind extremely long branches of the tree (rarefaction: {long_branches: drop})"
+        yield (
+            f"{nouns.many} behind extremely long branches of the tree (rarefaction: "
+            "{long_branches: drop})"
+        )
     for table in tables:
         if "why" not in table:
             for depth, count in sorted(Counter(table["depth"]).items()):
@@ -310,7 +316,7 @@ def _describe_importances(answer: Answer, *, is_explained: bool) -> str:
     """Say whose importances the page shows, or why it shows none."""
     networks = answer.target.networks
     if networks is None:
-        return "Which ASVs matter most is computed for networks only, and none was trained."
+        return "What matters most to predictions is computed for networks only: none was trained."
     if not is_explained:
         return (
             "Which ASVs the predictions rest on was not computed, because the configuration says "

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
 from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
+from aam.data.nouns import Nouns
 from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
+from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.task_report import NetworkTraining
 from aam.report.labels import to_words
 from aam.report.page.answers import Answer, is_stopped
@@ -75,6 +77,7 @@ def methods_text(
     encoders: Mapping[str, EncoderReport],
     answers: Sequence[Answer],
     versions: Mapping[str, str],
+    facts: TableFacts = ASV_READS,
 ) -> MethodsText:
     """Return what was done to a dataset.
 
@@ -88,9 +91,11 @@ def methods_text(
         Those of the page, by `aam.report.page.answers.list_answers`.
     versions
         Versions of packages by name.
+    facts
+        What the table of the dataset holds and can do.
     """
     sentences = [
-        *_describe_data(settings),
+        *_describe_data(settings, facts),
         *_describe_encoders(settings.models, encoders),
         *_describe_tasks(settings.tasks, answers),
         *(_describe_learners(answers) if answers else ()),
@@ -102,24 +107,33 @@ def methods_text(
     return _number_citations(" ".join(sentences))
 
 
-def _describe_data(settings: PageSettings) -> Iterator[str]:
+def _describe_data(settings: PageSettings, facts: TableFacts) -> Iterator[str]:
     """Yield what was left out, how tables were rarefied, and which distances were computed."""
+    nouns = Nouns.of_table(facts)
+    features = "amplicon sequence variants (ASVs)" if nouns.one == "ASV" else nouns.many
     if settings.drops_long_branches:
         yield (
-            f"Amplicon sequence variants (ASVs) behind branches of more than {LONG_BRANCH:g} "
+            f"{features[0].upper()}{features[1:]} behind branches of more than {LONG_BRANCH:g} "
             f"substitutions per site, which set apart at most {100 * LARGEST_OUTLIER:g} % of the "
             "tips of the tree, were left out."
         )
     draws = "1 draw" if settings.views == 1 else f"{settings.views} draws"
-    yield (
-        f"Counts of amplicon sequence variants (ASVs) were rarefied to {settings.depth} reads "
-        f"per sample ({draws})."
-    )
+    if facts.is_counted:
+        yield (
+            f"Counts of {features} were rarefied to {settings.depth} reads per sample ({draws})."
+        )
+    else:
+        yield f"Amounts of {features} were scaled to a sum of one per sample."
+    if settings.given_tree is None and not facts.has_sequences:
+        yield (
+            f"The lineages of the {nouns.many} made the tree, in which each rank is one unit long."
+        )
+    prepared = "rarefied" if facts.is_counted else "scaled"
     metrics = [METRICS[name] for name in settings.metrics]
     if metrics:
         names = ", ".join(metric.label for metric in metrics)
         cited = " [unifrac, striped]" if any(metric.phylogenetic for metric in metrics) else ""
-        yield f"Distances ({names}) were computed on the rarefied tables{cited}."
+        yield f"Distances ({names}) were computed on the {prepared} tables{cited}."
 
 
 def _describe_encoders(

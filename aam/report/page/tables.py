@@ -186,7 +186,8 @@ def rival_table(answer: Answer) -> Table:
     header = ["rival", "role", "alone", "p", "within", "guessing within", "p within", "skill lost"]
     note = (
         f"A dash ({DASH}): it predicts nothing, or its values leave nothing to compare. p is "
-        "corrected for the number of rivals. Numbers are divided into tenths or fewer parts."
+        "corrected for the number of rivals. Skill lost: of 1 for a perfect score and 0 for "
+        "guessing. Numbers are divided into tenths or fewer parts."
     )
     return Table(title, header, rows, note=note)
 

@@ -73,13 +73,12 @@ def test_gzip_is_read_within_bounds(tmp_path, monkeypatch):
 
 
 FOREIGN = {
-    "an Excel workbook .*'Text \\(tab delimited\\)'": {"xl/workbook.xml": ""},
     "an OpenDocument file .*'CSV UTF-8'": {"mimetype": "", "content.xml": ""},
     "an R object .*in R: write.table": gzip.compress(b"X\n\0\0\0\3\0\4"),
     "an R workspace .*in R: write.table": gzip.compress(b"RDX3\nX\n"),
     "a bzip2 file.*bunzip2 x.tsv": b"BZh91AY",
     "an xz file.*unxz x.tsv": b"\xfd7zXZ\0",
-    "an old Excel workbook .*tab delimited": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+    "an old Excel workbook .*as text": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
     "a PDF document": b"%PDF-1.7\n",
     "a web page.*download the file itself": b"\n<!DOCTYPE html>\n<html>\n",
     "the pointer of Git LFS.*git lfs pull": b"version https://git-lfs.github.com/v1\n",
@@ -98,6 +97,13 @@ def test_files_of_other_programs_are_named_with_what_to_do(tmp_path, key, messag
         zipped(path, content)
     with pytest.raises(InputError, match=f"{path}: got {message}"):
         LOADERS[key](path)
+
+
+@pytest.mark.parametrize("key", ["sequences", "tree"])
+def test_a_workbook_holds_no_sequences_and_no_tree(tmp_path, key):
+    zipped(tmp_path / "x.xlsx", {"xl/workbook.xml": ""})
+    with pytest.raises(InputError, match=r"an Excel workbook .*'Text \(tab delimited\)'"):
+        LOADERS[key](tmp_path / "x.xlsx")
 
 
 @pytest.mark.parametrize("key", LOADERS)
@@ -165,7 +171,7 @@ def test_every_artifact_is_read_whatever_the_name_of_the_file(tmp_path):
     [
         ("tree", "Phylogeny[Unrooted]", "qiime phylogeny midpoint-root"),
         ("tree", "FeatureTable[Frequency]", "under the key `table`"),
-        ("table", "FeatureTable[RelativeFrequency]", "FeatureTable\\[Frequency\\], instead"),
+        ("table", "FeatureTable[Balance]", "FeatureTable\\[Frequency\\], instead"),
         ("table", "FeatureData[Sequence]", "under the key `sequences`"),
         ("table", "Phylogeny[Rooted]", "under the key `tree`"),
         ("sequences", "FeatureData[AlignedSequence]", "before the alignment"),

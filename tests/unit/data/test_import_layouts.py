@@ -13,6 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.data.importing.counts import import_counts, read_other_names
+from aam.data.rarefaction import scale_to_one
 from aam.data.table import FeatureTable, write_biom
 from aam.util.errors import InputError
 
@@ -314,31 +315,61 @@ REFUSED = {
     ),
     "presence": (to_text((FRAME > 0).astype(int)), "a table of 0 and 1 alone.*raw read counts"),
     "presence in words": (to_text(FRAME > 0), "no numbers: 30 .*presence and absence are no"),
-    "percentages": (
-        to_text(100 * FRAME / FRAME.sum()),
-        r"fractional counts.*these look like percentages \(each sample sums to 100\)",
-    ),
-    "abundances": (to_text(FRAME / FRAME.sum()), "relative abundances .each sample sums to 1."),
-    "rounded abundances": (to_text((FRAME / FRAME.sum()).round(4)), "relative abundances"),
-    "parts per million": (to_text(1e6 * FRAME / FRAME.sum()), "parts per million"),
-    "whole percentages": (
-        to_text((100 * FRAME / FRAME.sum()).round().astype(int)),
-        "whole numbers that look like percentages",
-    ),
-    "whole parts per million": (
-        to_text((1e6 * FRAME / FRAME.sum()).round().astype(int)),
-        "whole numbers that look like parts per million",
-    ),
-    "scaled to the median": (
-        to_text(FRAME / FRAME.sum() * 12345),
-        r"look like counts scaled to one sum \(12,345 in each sample\)",
-    ),
     "clr": (
         to_text(np.log(FRAME + 1) - np.log(FRAME + 1).mean()),
         "negative counts.*look like CLR-transformed values",
     ),
     "logarithms": (to_text(np.log10(FRAME + 0.5)), "look like logarithms or centred values"),
+    "natural logarithms": (to_text(np.log1p(FRAME).round(4)), "natural logarithms of counts"),
+    "roots": (to_text(np.sqrt(FRAME % 400).round(3)), "square roots of counts"),
+    "a count that is none": (
+        to_text(FRAME.astype(float).replace(FRAME.iloc[0, 0], 7.5)),
+        r"fractional counts: .*7\.5 in sample.*set `values` of the dataset to amounts",
+    ),
 }
+AMOUNTS = {
+    "percentages": (100 * FRAME / FRAME.sum(), "percentages (each sample sums to 100)"),
+    "abundances": (FRAME / FRAME.sum(), "relative abundances (each sample sums to 1)"),
+    "rounded abundances": ((FRAME / FRAME.sum()).round(4), "relative abundances"),
+    "parts per million": (1e6 * FRAME / FRAME.sum(), "parts per million"),
+    "whole percentages": ((100 * FRAME / FRAME.sum()).round().astype(int), "percentages"),
+    "whole parts per million": (
+        (1e6 * FRAME / FRAME.sum()).round().astype(int),
+        "parts per million",
+    ),
+    "scaled to the median": (
+        FRAME / FRAME.sum() * 12345,
+        "counts scaled to one sum (12,345 in each sample)",
+    ),
+}
+"""Tables of amounts, and what they look like."""
+
+
+@pytest.mark.parametrize("case", AMOUNTS)
+def test_amounts_are_recognized_and_said(tmp_path, fasta, caplog, case):
+    frame, looks = AMOUNTS[case]
+    (tmp_path / "table").write_text(to_text(frame))
+    with caplog.at_level("WARNING"):
+        found = import_counts(tmp_path / "table", fasta).table
+    assert not found.facts.is_counted
+    assert "amounts" in caplog.text
+    assert looks in caplog.text
+    shares = scale_to_one(found).counts.toarray()
+    expected = frame[found.sample_ids].to_numpy(dtype=float).T
+    np.testing.assert_allclose(shares, expected / expected.sum(axis=1, keepdims=True))
+
+
+def test_the_configuration_decides_what_numbers_are(tmp_path, fasta):
+    whole = tmp_path / "whole"
+    whole.write_text(to_text(FRAME))
+    assert not import_counts(whole, fasta, values="amounts").table.facts.is_counted
+    fractions = tmp_path / "fractions"
+    fractions.write_text(to_text(FRAME / FRAME.sum()))
+    with pytest.raises(InputError, match="fractional counts"):
+        import_counts(fractions, fasta, values="reads")
+    presence = tmp_path / "presence"
+    presence.write_text(to_text((FRAME > 0).astype(int)))
+    assert not import_counts(presence, fasta, values="amounts").table.facts.is_counted
 
 
 @pytest.mark.parametrize("case", REFUSED)

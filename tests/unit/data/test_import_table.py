@@ -145,7 +145,7 @@ def test_duplicate_ids_and_bad_counts_are_named_at_once(tmp_path, write):
     ]
     assert all(message in line for message, line in zip(messages, lines, strict=True))
     assert all(line.startswith(str(path)) for line in lines)
-    assert all("raw read counts" in line for line in lines[2:])
+    assert all("before any transformation" in line for line in lines[2:])
     # biom-format is strict again.
     with pytest.raises(biom.exception.TableException):
         biom.Table(np.ones((2, 1)), ["f", "f"], ["s"])

@@ -25,7 +25,7 @@ def study(is_ill, certainty, fold, unit=None):
     )
     target = predictions.set_index("sample-id")["observed"]
     units = np.arange(len(is_ill)).astype(str) if unit is None else unit.astype(str)
-    return Observed.of(target, kind="classification", fold=fold, units=units), predictions
+    return Observed.from_values(target, kind="classification", fold=fold, units=units), predictions
 
 
 def measured(observed, predictions, column=None, name="sex", **numbers):
@@ -167,7 +167,7 @@ def test_numbers_within_the_levels_of_a_town():
         )
         target = predictions.set_index("sample-id")["observed"]
         units = np.arange(n).astype(str)
-        observed = Observed.of(target, kind="regression", fold=fold, units=units)
+        observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
         (found,) = measured(observed, predictions, [f"t{one}" for one in town], "town")
         left[name] = found
     assert left["town"].left == "nothing"

@@ -2,13 +2,21 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import CALIBRATED, answer_to, classes, comparison, guessing, regression, rival
 
-from aam.evaluate.task_report import FarValues, RankErrors, TaskReport
+from aam.evaluate.task_report import (
+    FarValues,
+    OtherGroups,
+    RankErrors,
+    Rival,
+    TaskReport,
+    WithinLevels,
+)
 from aam.report.page.answers import is_stopped, judge, list_answers, write_answer
 from aam.report.page.cautions import (
     Caution,
@@ -284,6 +292,61 @@ def test_a_light_names_the_number_of_tests_that_it_was_corrected_for():
     assert "3 tests" in light.text
     (light,) = lights(regression())
     assert "tests" not in light.text
+
+
+def within(**changes: Any) -> WithinLevels:
+    given = {"n": 150, "levels": 2, "score": 0.21, "guessing": 0.25, "p": 0.6}
+    return WithinLevels(**{**given, "shrinkage": 0.4, "error": 0.05, **changes})
+
+
+def circumstance(name: str, **changes: Any) -> Rival:
+    """Return a column that predicts cities in part."""
+    given = {"role": "circumstance", "score": 0.432, "exactness": None, "within": within()}
+    return rival(name, **{**given, **changes})
+
+
+def test_a_rival_that_leaves_nothing_is_a_red_light_with_its_figures():
+    report = classes(rivals=[circumstance("diet")])
+    assert answer_of(report).startswith("Confounded: city")
+    (light,) = lights(report)
+    assert light.light == "stop"
+    facts = ["diet alone", "43.2 %", "20.0 %", "59.1 %", "21.0 %", "25.0 %", "p = 0.6"]
+    assert missing(facts, light.text) == []
+
+
+def test_a_rival_that_explains_a_part_is_a_caution_with_its_figures():
+    sure = circumstance("diet", left="less", within=within(score=0.4, p=0.001))
+    unsure = circumstance("home", left="less", within=within(score=0.3, p=0.2))
+    reads = circumstance("reads", role="reads", left="less", within=within(score=0.4, p=0.001))
+    silent = circumstance("sex", left="all")
+    good, *cautions = lights(classes(rivals=[sure, unsure, reads, silent]))
+    assert good.light == "good"
+    assert [one.light for one in cautions] == ["caution"] * 3
+    assert missing(["diet", "40.0 %", "better than guessing (p = 0.001"], cautions[0].text) == []
+    assert missing(["home", "30.0 %", "could be guessing"], cautions[1].text) == []
+    assert missing(["number of reads before rarefaction"], cautions[2].text) == []
+
+
+def test_of_many_rivals_the_first_have_sentences():
+    many = [circumstance(f"diet {number}", left="less") for number in range(5)]
+    _, *cautions = lights(classes(rivals=many))
+    assert len(cautions) == 4
+    assert missing(["diet 3", "diet 4"], cautions[-1].text) == []
+
+
+def test_groups_that_lie_in_several_folds_are_a_red_light_with_both_figures():
+    leak = OtherGroups(
+        column="HOST_SUBJECT_ID", groups=20, score=0.45, with_own_folds=0.99, p=0.001, is_worse=True
+    )
+    harmless = leak.model_copy(update={"column": "cage", "is_worse": False})
+    report = classes(other_groups=[harmless, leak])
+    assert answer_of(report).startswith("Flattered: city")
+    assert is_stopped(report.kind, report.targets[0])
+    (light,) = lights(report)
+    assert light.light == "stop"
+    facts = ["HOST_SUBJECT_ID", "(20)", "45.0 %", "99.0 %", "groups: HOST_SUBJECT_ID"]
+    assert missing(facts, light.text) == []
+    assert "cage" not in light.text
 
 
 def test_a_confounded_task_never_works():

@@ -1,0 +1,176 @@
+"""What the features and the values of a table are called: the only place of these words."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aam.data.table import ASV_READS, TableFacts
+from aam.util.errors import InputError, problem
+
+PLURALS = {
+    "ASV": "ASVs",
+    "OTU": "OTUs",
+    "kingdom": "kingdoms",
+    "phylum": "phyla",
+    "class": "classes of taxa",
+    "order": "orders",
+    "family": "families",
+    "genus": "genera",
+    "species": "species",
+    "strain": "strains",
+    "genome": "genomes",
+    "taxon": "taxa",
+    "pathway": "pathways",
+    "gene family": "gene families",
+    "feature": "features",
+}
+"""What several features are called, by what one is."""
+RANKS = {
+    "d": "kingdom",
+    "k": "kingdom",
+    "p": "phylum",
+    "c": "class",
+    "o": "order",
+    "f": "family",
+    "g": "genus",
+    "s": "species",
+    "t": "strain",
+}
+"""Ranks by the letter that lineages abbreviate them with."""
+RANK = re.compile(r"([dkpcofgst])(?:_\d)?__(.*)", re.IGNORECASE | re.DOTALL)
+"""One rank of a lineage, such as `g__Bacteroides`."""
+LEAST_SHARE = 0.5
+"""Share of the features from which on a kind of IDs names all of them."""
+_KINDS = {
+    "OTU": re.compile(r"\d+|z?otu[_ .-]?\d+", re.IGNORECASE),
+    "ASV": re.compile(r"(asv|sv|esv)[_ .-]?\d+", re.IGNORECASE),
+    "genome": re.compile(r"G(CA|CF)?_?\d{6,}(\.\d+)?|MGYG\d+|GUT_GENOME\d+"),
+    "gene family": re.compile(r"UniRef(50|90|100)_.*|K\d{5}|COG\d{4}|PF\d{5}|\d+\.\d+\.\d+\.\d+"),
+    "pathway": re.compile(r"(.*PWY.*|map\d{5}|ko\d{5})(:.*)?"),
+}
+"""What features are whose IDs look so."""
+
+
+@dataclass(frozen=True)
+class Nouns:
+    """What sentences call one feature, several, and what the values of a table are."""
+
+    one: str
+    many: str
+    value: str
+    """`reads`, or `amounts`."""
+
+    @classmethod
+    def of_table(cls, facts: TableFacts) -> "Nouns":
+        """Return the words for a table.
+
+        Parameters
+        ----------
+        facts
+            What the table holds and can do.
+        """
+        value = "reads" if facts.is_counted else "amounts"
+        return cls(facts.noun, PLURALS[facts.noun], value)
+
+
+OF_ASVS = Nouns.of_table(ASV_READS)
+"""Words for a table of reads of ASVs."""
+
+
+def without_networks(facts: TableFacts) -> InputError:
+    """Return the error for networks that are asked for of a table that they cannot be trained on.
+
+    Parameters
+    ----------
+    facts
+        What the table holds and can do.
+    """
+    lacking = f"{PLURALS[facts.noun]} without sequences"
+    if facts.has_sequences:
+        lacking = "a table of amounts"
+    return problem(
+        "configuration key models",
+        f"networks for {lacking}",
+        "no networks: they are trained on reads of features with sequences",
+        "set `models: {}`; the other methods answer",
+    )
+
+
+def split_lineage(text: str) -> list[str]:
+    """Return the ranks of a lineage down to the last that is known, the highest first.
+
+    A rank without a name, such as `s__`, is left out at the end and stays where others follow.
+
+    Parameters
+    ----------
+    text
+        Ranks that `;` or `|` separates.
+    """
+    parts = [part.strip() for part in re.split(r"[;|]", text)]
+    while parts and _is_unknown(parts[-1]):
+        parts.pop()
+    return parts
+
+
+def _is_unknown(part: str) -> bool:
+    """Return whether a rank says nothing."""
+    found = RANK.fullmatch(part)
+    name = part if found is None else found[2]
+    return name.strip(" _").lower() in {"", "na", "nan", "none", "unassigned", "unclassified"}
+
+
+def find_lineages(feature_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lineages that feature IDs are, by ID; empty where most IDs are none.
+
+    Parameters
+    ----------
+    feature_ids
+        IDs of a table.
+    """
+    found = {}
+    for name in feature_ids:
+        parts = split_lineage(name)
+        first = RANK.fullmatch(parts[0]) if parts else None
+        if first is not None and (len(parts) > 1 or first[1].lower() in "dk"):
+            found[name] = parts
+    return found if len(found) >= LEAST_SHARE * len(feature_ids) else {}
+
+
+def name_features(
+    feature_ids: Sequence[str], lineages: Mapping[str, Sequence[str]] = {}, *, of_ids: bool = False
+) -> str:
+    """Return what one feature is called, a key of `PLURALS`, by IDs or by the ranks of lineages.
+
+    Parameters
+    ----------
+    feature_ids
+        IDs of a table whose features have no sequences.
+    lineages
+        Ranks by ID.
+    of_ids
+        Whether the lineages are the IDs: their last ranks are then what the features are.
+    """
+    by_rank = [RANK.fullmatch(name.strip()) for name in feature_ids]
+    if of_ids:
+        last = [parts[-1] for parts in lineages.values()]
+        by_rank = [RANK.fullmatch(part) for part in last]
+        ranks = [RANKS[found[1].lower()] for found in by_rank if found]
+        # Taxa that are not known down to the rank of the table end earlier: the lowest rank that
+        # many reach is that of the table.
+        order = [*dict.fromkeys(RANKS.values())]
+        common = [rank for rank in order if _share(rank, ranks) >= 0.2]
+        return common[-1] if common else "taxon"
+    for rank in ("genus", "species", "family", "phylum", "class", "order", "strain"):
+        letters = [found[1].lower() for found in by_rank if found]
+        if len(letters) >= LEAST_SHARE * len(feature_ids) and RANKS[letters[0]] == rank:
+            return rank
+    for noun, pattern in _KINDS.items():
+        if sum(map(bool, map(pattern.fullmatch, feature_ids))) >= LEAST_SHARE * len(feature_ids):
+            return noun
+    return "feature"
+
+
+def _share(wanted: str, names: Iterable[str]) -> float:
+    """Return the share of names that are the wanted one."""
+    given = [name == wanted for name in names]
+    return sum(given) / len(given) if given else 0.0
