@@ -217,7 +217,8 @@ def _weigh(observed: Observed, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
 
 def _p_of_loss(loss_R: Floats, group_R: Codes) -> float:
     """Return the one-sided p-value of no loss, by a t-test of the sums of groups."""
-    loss_U = np.bincount(group_R, weights=loss_R)[np.unique(group_R)]
+    sums = np.bincount(group_R, weights=loss_R)[np.unique(group_R)]
+    loss_U = np.asarray(sums, np.float64)
     units = len(loss_U)
     largest = float(np.abs(loss_U).max())
     if units < 2 or largest == 0:
