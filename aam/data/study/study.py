@@ -98,7 +98,9 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences, values=values)
+            # Sequences of a file of their own tell samples from features themselves.
+            axes = None if sequences else metadata
+            counts = import_counts(table, sequences, metadata=axes, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -367,7 +369,7 @@ def task_sentences(
     rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
-        observed = Observed.of(
+        observed = Observed.from_values(
             scored[target],
             kind=task.kind,
             fold=fold[is_scored],
@@ -399,18 +401,24 @@ def _describe_rivals(
     name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
 ) -> Iterator[str]:
     """Yield what columns, and the number of reads, say of a target without any ASV."""
+    known: dict[str, list[str]] = {"exactly": [], "nearly": []}
     partial = []
     for rival in scores:
         subject = "the number of reads of a sample" if rival.role == "reads" else f"`{rival.name}`"
         score = f"{rival.score:.3g}" if is_number else f"{rival.score:.0%}"
         if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
-            how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
-            yield (
-                f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn "
-                "it instead, and hardly any score can tell the two apart."
-            )
+            is_exact = rival.exactness == "exactly"
+            known[rival.exactness].append(subject if is_exact else f"{subject} ({score})")
         elif rival.predicts:
             partial.append((rival.skill, f"{subject} ({score})"))
+    for exactness, subjects in known.items():
+        how = "exactly" if exactness == "exactly" else "nearly exactly"
+        if subjects:
+            verb = "each predict" if len(subjects) > 1 else "predicts"
+            yield (
+                f"Task {name}: {first_few(subjects)} {verb} {what} {how}, without any ASV. A model "
+                "may learn that instead, and hardly any score can tell the two apart."
+            )
     if partial:
         named = [text for _, text in sorted(partial, reverse=True)]
         guess = scores[0].guessing
