@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
-
 from aam.config import slices
 from aam.config.configuration import Config
 from aam.config.settings.describe import DescribeSettings
@@ -26,7 +24,7 @@ from aam.data.study.study import (
     task_sentences,
     with_decisions,
 )
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, reads_of_samples
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -129,7 +127,7 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
     lines = list(study_sentences(study, kept))
     labels: dict[str, tuple[int, int]] = {}
-    reads = pd.Series(study.table.reads, index=pd.Index(study.table.sample_ids))
+    reads = reads_of_samples(study.table)
     with collect_notes() as notes, with_decisions(notes):
         notes += study.notes
         for name, task in plan.tasks.items():

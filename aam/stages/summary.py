@@ -193,7 +193,7 @@ def _closing_answers(answers: Sequence[Answer]) -> Iterator[str]:
         yield "further tasks: " + ", ".join(f"{word} ({n})" for word, n in others.items())
 
 
-def closing_predictions(paths: Sequence[Path]) -> list[str]:
+def closing_predictions(paths: Sequence[Path], table: Path | None = None) -> list[str]:
     """Return what a run ends with on tables that it predicted, a line for each of their lights.
 
     Parameters
@@ -201,6 +201,8 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     paths
         TSV files of predictions for other tables, named after these. Those that do not exist are
         left out.
+    table
+        BIOM file of the table of training, which says what its features are called; None: ASVs.
 
     Returns
     -------
@@ -208,7 +210,9 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
         Empty where nothing limits the trust in the predictions, and nothing was decided.
     """
     files = [PageFile(path, table=path.stem) for path in paths if path.is_file()]
-    cautions = list(_prediction_limits([(file, read_results(file.path)) for file in files]))
+    facts = ASV_READS if table is None else read_biom(table).facts
+    results = [(file, read_results(file.path)) for file in files]
+    cautions = list(_prediction_limits(results, facts))
     notes = [note for file in files if (note := file.path.with_suffix(".notes.tsv")).is_file()]
     return [
         *(f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions),

@@ -324,7 +324,7 @@ def task_sentences(
     values: pd.DataFrame,
     fold: NDArray[np.int64],
     groups: Sequence[str] | None,
-    reads: pd.Series,
+    reads: pd.Series | None,
 ) -> Iterator[str]:
     """Yield sentences on what may flatter the scores of a task: groups, and what else says it.
 
@@ -340,7 +340,7 @@ def task_sentences(
         Targets, folds and groups of the labelled samples, as `aam.data.splits.divide_labelled`
         returns them.
     reads
-        Reads of the samples before rarefaction, by sample ID.
+        Reads of the samples before rarefaction, by sample ID; None: the table has amounts.
     """
     settings = task.folds
     if groups is None and settings.groups is None:
@@ -354,7 +354,8 @@ def task_sentences(
     rows = metadata.loc[scored.index]
     # Selecting rows may lose the attributes, which hold the types that the file declares.
     rows.attrs = dict(metadata.attrs)
-    rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
+    numbers = {} if reads is None else {"reads": reads}
+    rivals = list_rivals(rows, targets=task.columns, numbers=numbers)
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
         observed = Observed.of(
@@ -379,7 +380,7 @@ def task_sentences(
                 named.append(other.name)
         if named:
             yield (
-                f"Task {name}: other columns predict {what} exactly or nearly, without any reads: "
+                f"Task {name}: other columns predict {what} exactly or nearly by themselves: "
                 f"{first_few(named)}. Are they other names of it, or what follows from it? If not, "
                 "a model may learn them instead."
             )
@@ -396,7 +397,7 @@ def _describe_rivals(
         if rival.exactness is not None and (rival.predicts or rival.role == "technical"):
             how = "exactly" if rival.exactness == "exactly" else f"nearly exactly ({score})"
             yield (
-                f"Task {name}: {subject} predicts {what} {how}, without any ASV. A model may learn "
+                f"Task {name}: {subject} predicts {what} {how} by itself. A model may learn "
                 "it instead, and hardly any score can tell the two apart."
             )
         elif rival.predicts:
@@ -406,7 +407,7 @@ def _describe_rivals(
         guess = scores[0].guessing
         guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
-            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
-            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
+            f"Task {name}: {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)} alone. The page says what is left of the scores within "
             "their values."
         )
