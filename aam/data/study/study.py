@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.confounding import (
+    Number,
     Observed,
     RivalScore,
     list_others,
@@ -354,7 +355,7 @@ def task_sentences(
     rows = metadata.loc[scored.index]
     # Selecting rows may lose the attributes, which hold the types that the file declares.
     rows.attrs = dict(metadata.attrs)
-    numbers = {} if reads is None else {"reads": reads}
+    numbers: dict[Number, pd.Series] = {} if reads is None else {"reads": reads}
     rivals = list_rivals(rows, targets=task.columns, numbers=numbers)
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
@@ -408,6 +409,6 @@ def _describe_rivals(
         guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
             f"Task {name}: {what} is predicted better than by guessing "
-            f"({guessing}) by {first_few(named)} alone. The page says what is left of the scores within "
-            "their values."
+            f"({guessing}) by {first_few(named)} alone. The page says what is left of the scores "
+            "within their values."
         )
