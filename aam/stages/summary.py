@@ -106,6 +106,7 @@ def write_summary(
         ],
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(settings, table, files.sequences, reports)),
+        rarefied=Nouns.of_table(table.facts).many if table.facts.is_counted else "",
         left_out=list(
             left_out_sentences(
                 left_out,
