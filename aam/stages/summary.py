@@ -247,6 +247,14 @@ def _network_lines(
     """Yield what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
         return
+    if not (table.facts.has_sequences and table.facts.is_counted):
+        what = Nouns.of_table(table.facts).many
+        lacking = "reads" if table.facts.has_sequences else "sequences"
+        yield (
+            f"AAM itself, a neural network, was not trained: it learns from reads of features with "
+            f"sequences, and these {what} have no {lacking}."
+        )
+        return
     models: list[str] = []
     seconds = None
     plan = settings.networks.plan
