@@ -84,7 +84,7 @@ def _lights(
         size = units if number % 2 else len(unit_N)
         drawn = rng.integers([2, 3, 10, 30][number % 4], size=size).astype(str)
         columns[f"run {number}"] = drawn[unit_N] if number % 2 else drawn
-    observed = Observed.of(
+    observed = Observed.from_values(
         predictions["observed"], kind=kind, fold=fold_N, units=unit_N.astype(str)
     )
     rivals = list_rivals(pd.DataFrame(columns, index=ids), targets=["target"])

@@ -39,6 +39,8 @@ BINS = 10
 PERMUTATIONS = 1999
 """Permutations of a test: the least p-value is 1 in 2000, which is below 0.05 corrected for up to
 100 rivals."""
+FEW_UNITS = 12
+"""Units below which random signs of units make a test that hardly anything passes."""
 BLOCK = 2_000_000
 """Units that are permuted at a time, all draws together."""
 CHANCE = 0.05
@@ -78,7 +80,9 @@ class Observed:
     """Which samples belong together, from 0: by their group, or each alone."""
 
     @classmethod
-    def of(cls, target: pd.Series, *, kind: str, fold: Codes, units: NDArray[Any]) -> "Observed":
+    def from_values(
+        cls, target: pd.Series, *, kind: str, fold: Codes, units: NDArray[Any]
+    ) -> "Observed":
         """Return the target of samples by its values.
 
         Parameters
@@ -162,7 +166,10 @@ def list_rivals(
         role: Role = "technical"
         if not is_technical(name):
             role = "circumstance"
-            if kind is None or kind in kinds or is_of_archive(name):
+            if kind is None or kind in kinds:
+                continue
+            # An archive's dates are when samples were taken; its other columns say nothing.
+            if is_of_archive(name) and kind != "time":
                 continue
         rivals.append(Levels(name, role, levels_of_column(metadata[name])))
     for name, values in numbers.items():
@@ -215,8 +222,9 @@ def levels_of_column(values: pd.Series) -> Codes:
 def bins_of_number(number_N: Floats) -> Codes:
     """Return the bin of each number, int64 [N], NaN in one of their own.
 
-    Bins are made by quantiles: up to `BINS`, of `LEAST_IN_BIN` samples or more as far as ties
-    allow. Numbers in one bin are alike, not equal, so a little of what they say stays within bins.
+    Up to `BINS` different numbers are bins as they are. Others are divided by quantiles: into up to
+    `BINS` of `LEAST_IN_BIN` samples or more, as far as ties allow. Numbers in one bin are alike,
+    not equal, so a little of what they say stays within bins.
 
     Parameters
     ----------
@@ -224,15 +232,16 @@ def bins_of_number(number_N: Floats) -> Codes:
         Numbers, [N].
     """
     known = number_N[~np.isnan(number_N)]
-    bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
-    inner = np.linspace(0, 1, bins + 1)[1:-1]
-    edges: Floats = np.zeros(0)
-    if len(known) and np.ptp(known) > 0:
-        edges = np.quantile(known, inner, method="inverted_cdf")
+    different = np.unique(known)
+    edges = different[:-1]
+    if len(different) > BINS:
+        bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
+        inner = np.linspace(0, 1, bins + 1)[1:-1]
         # Where most numbers are the largest one, all others are a bin.
-        edges = np.unique(np.minimum(edges, known[known < known.max()].max()))
+        edges = np.minimum(np.quantile(known, inner, method="inverted_cdf"), different[-2])
+        edges = np.unique(edges)
     bin_N = np.searchsorted(edges, number_N)
-    bin_N[np.isnan(number_N)] = bins
+    bin_N[np.isnan(number_N)] = len(edges) + 1
     return bin_N.astype(np.int64)
 
 
@@ -267,7 +276,9 @@ def _score_alone(observed: Observed, rival: Levels, *, p: float) -> RivalScore:
     """Return the held-out score of a rival alone."""
     nothing_N = np.zeros_like(rival.level_N)
     if observed.is_number:
-        value_N = observed.value_NK[:, 0]
+        # In units of the largest number, squares of any numbers are finite.
+        scale = float(np.abs(observed.value_NK).max()) or 1.0
+        value_N = observed.value_NK[:, 0] / scale
         guess_N = predict_numbers(value_N, nothing_N, observed.fold_N)
         predicted_N = predict_numbers(value_N, rival.level_N, observed.fold_N)
         guessing = mean_over_folds(np.abs(value_N - guess_N), observed.fold_N)
@@ -276,6 +287,8 @@ def _score_alone(observed: Observed, rival: Levels, *, p: float) -> RivalScore:
         squares = float(((value_N - guess_N) ** 2).sum())
         fit = 1.0 - float(((value_N - predicted_N) ** 2).sum()) / max(squares, 1e-300)
         is_exact = bool(np.abs(value_N - predicted_N).max() <= 1e-9 * np.ptp(value_N))
+        guessing *= scale
+        score *= scale
     else:
         right_N = _chance_of_right(observed.value_NK, rival.level_N, observed.fold_N)
         guessing = 1.0 / observed.value_NK.shape[1]
@@ -359,8 +372,10 @@ def _p_values(observed: Observed, rivals: Sequence[Levels], rng: np.random.Gener
     Targets are drawn as they could be without a relation: the means of units change places, and the
     deviations of a unit's samples from its mean get a random sign, which all samples of the unit
     share (a wild bootstrap of clusters: Cameron, Gelbach & Miller 2008,
-    doi:10.1162/rest.90.3.414). So samples that repeat a person are no evidence. The statistic of
-    classes is that of a chi-squared test, and that of numbers takes their ranks (Kruskal & Wallis).
+    doi:10.1162/rest.90.3.414). So samples that repeat a person are no evidence. Fewer than
+    `FEW_UNITS` have too few signs for a test: there the deviations change places within a unit. The
+    statistic of classes is that of a chi-squared test, that of numbers takes ranks (Kruskal &
+    Wallis).
 
     Parameters
     ----------
@@ -398,21 +413,29 @@ def _p_values(observed: Observed, rivals: Sequence[Levels], rng: np.random.Gener
         values_N = np.tile(rest_N, len(rivals))
         rest_TU.append(csr_array((values_N, (row_N, column_N)), shape=shape))
         rest_TU[-1].eliminate_zeros()
+    place_N = np.tile(np.arange(len(unit_N)), len(rivals))
+    level_TN = csr_array((np.ones(len(row_N)), (row_N, place_N)), shape=(sum(levels), len(unit_N)))
     size_T = np.maximum(count_TU.sum(axis=1), 1.0)
-    block = max(1, BLOCK // len(size_U))
+    block = max(1, BLOCK // max(len(size_U), len(unit_N) if len(size_U) < FEW_UNITS else 1))
     statistic_BR = []
     for start in range(0, 1 + PERMUTATIONS, block):
         draws = min(block, 1 + PERMUTATIONS - start)
         unit_BU = np.array([np.arange(len(size_U))] * draws, np.int32)
         unit_BU = rng.permuted(unit_BU, axis=1)
         sign_BU = rng.choice(np.array([-1.0, 1.0]), unit_BU.shape)
+        place_BN = _places_within(unit_N, draws if len(size_U) < FEW_UNITS else 0, rng)
         if start == 0:
             # The first draw is the data themselves.
+            place_BN[:1] = np.arange(len(unit_N))
             unit_BU[0] = np.arange(len(size_U))
             sign_BU[0] = 1.0
         total_TB = np.zeros((len(size_T), draws))
         for number, mean_U in enumerate(mean_UK.T):
-            sum_TB = count_TU @ mean_U[unit_BU].T + rest_TU[number] @ sign_BU.T
+            sum_TB = count_TU @ mean_U[unit_BU].T
+            if len(size_U) < FEW_UNITS:
+                sum_TB += level_TN @ rest_NK[place_BN, number].T
+            else:
+                sum_TB += rest_TU[number] @ sign_BU.T
             # Units differ in size, so that the mean of all samples changes with their places.
             mean_B = size_U @ mean_U[unit_BU].T / len(unit_N)
             total_TB += (sum_TB - size_T[:, None] * mean_B) ** 2 / size_T[:, None]
@@ -420,3 +443,12 @@ def _p_values(observed: Observed, rivals: Sequence[Levels], rng: np.random.Gener
     every_BR = np.concatenate(statistic_BR)
     # Rounding must not decide where a draw is the data themselves.
     return np.asarray((every_BR >= every_BR[0] * (1 - 1e-9)).mean(axis=0), np.float64)
+
+
+def _places_within(unit_N: Codes, draws: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return samples of the same unit to take each sample's place, [B, N]."""
+    by_unit_N = np.argsort(unit_N, kind="stable")
+    place_BN = np.empty((draws, len(unit_N)), np.intp)
+    for draw in range(draws):
+        place_BN[draw, by_unit_N] = np.lexsort((rng.random(len(unit_N)), unit_N))
+    return place_BN

@@ -217,11 +217,15 @@ def _weigh(observed: Observed, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
 
 def _p_of_loss(loss_R: Floats, group_R: Codes) -> float:
     """Return the one-sided p-value of no loss, by a t-test of the sums of groups."""
-    loss_U = np.bincount(group_R, weights=loss_R)[np.unique(group_R)]
+    sums = np.bincount(group_R, weights=loss_R)[np.unique(group_R)]
+    loss_U = np.asarray(sums, np.float64)
     units = len(loss_U)
-    if units < 2 or np.abs(loss_U).max() == 0:
+    largest = float(np.abs(loss_U).max())
+    if units < 2 or largest == 0:
         return 1.0
+    # In units of the largest, squares of any numbers are finite.
+    loss_U = loss_U / largest
     error = math.sqrt(units) * float(loss_U.std(ddof=1))
-    if error <= 1e-9 * np.abs(loss_U).max():
+    if error <= 1e-9:
         return 0.0 if loss_U.sum() > 0 else 1.0
     return float(stats.t.sf(loss_U.sum() / error, df=units - 1))

@@ -40,6 +40,8 @@ PAIRS = 1.5
 """How much larger the variance of a sum over units is than that of its parts: each pair of units
 counts in two of them, as either is predicted by a model that was trained on the other. At most it
 is 2; in simulated studies whose classes depend on a rival alone it is up to 1.5."""
+TINY = 1e-9
+"""Share of an error below which it is rounding."""
 STEPS = 50
 """Most steps that take means of levels and folds off in turn."""
 
@@ -225,8 +227,9 @@ def _score_numbers_within(
     is_kept_N = (np.bincount(pairs) > 1)[level_N]
     if not is_kept_N.any():
         return None
-    value_N = observed.value_NK[:, 0]
-    residual_N = value_N - numbers(predictions["predicted"])
+    scale = _scale(observed)
+    value_N = observed.value_NK[:, 0] / scale
+    residual_N = value_N - numbers(predictions["predicted"]) / scale
     # A method that is off by as much for all samples of a level still tells them apart.
     error_in_N = np.abs(residual_N - predict_numbers(residual_N, level_N, fold_N))
     guess_in_N = np.abs(value_N - predict_numbers(value_N, level_N, fold_N))
@@ -236,16 +239,21 @@ def _score_numbers_within(
     columns_N4 = np.stack([error_N, guess_N, weight_N * error_in_N, weight_N * guess_in_N], axis=1)
     sums_U4 = sum_by(columns_N4, unit_N)
 
+    total_4 = sums_U4.sum(axis=0)
+    if not total_4[3] > TINY * total_4[1] > 0:
+        # The level says the number exactly: nothing is left to tell apart.
+        return None
+
     def skills(sums_B4: Floats) -> Floats:
-        safe_B4 = np.maximum(sums_B4, 1e-300)
+        # Without one unit, guessing may be right in all that is left.
+        safe_B4 = np.maximum(sums_B4, TINY * total_4)
         return safe_B4[:, 2] / safe_B4[:, 3] - safe_B4[:, 0] / safe_B4[:, 1]
 
-    total_4 = sums_U4.sum(axis=0)
     return WithinLevels(
         n=int(is_kept_N.sum()),
         levels=len(np.unique(level_N[is_kept_N])),
-        score=float(total_4[2] / weight_N.sum()),
-        guessing=float(total_4[3] / weight_N.sum()),
+        score=float(total_4[2] / weight_N.sum()) * scale,
+        guessing=float(total_4[3] / weight_N.sum()) * scale,
         shrinkage=float(skills(total_4[None])[0]),
         error=_jackknife_error(skills(total_4 - sums_U4)),
         p=p_within(observed, predictions, level_N),
@@ -253,12 +261,21 @@ def _score_numbers_within(
 
 
 def _errors(observed: Observed, predictions: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return absolute errors of predictions and of guessing, with which every fold counts alike."""
-    value_N = observed.value_NK[:, 0]
+    """Return absolute errors of predictions and of guessing, with which every fold counts alike.
+
+    They are in units of the largest number.
+    """
+    scale = _scale(observed)
+    value_N = observed.value_NK[:, 0] / scale
     weight_N = _fold_weights(observed.fold_N)
     guess_N = predict_numbers(value_N, np.zeros_like(observed.fold_N), observed.fold_N)
-    error_N = np.abs(value_N - numbers(predictions["predicted"]))
+    error_N = np.abs(value_N - numbers(predictions["predicted"]) / scale)
     return weight_N * error_N, weight_N * np.abs(value_N - guess_N)
+
+
+def _scale(observed: Observed) -> float:
+    """Return the largest number, in units of which sums and squares of any numbers are finite."""
+    return float(np.abs(observed.value_NK).max()) or 1.0
 
 
 def _fold_weights(fold_N: Codes) -> Floats:

@@ -460,7 +460,7 @@ def _look_for_flattery(
         See `report_task`.
     """
     ids = predictions["sample-id"]
-    observed = Observed.of(
+    observed = Observed.from_values(
         predictions.set_index("sample-id")["observed"],
         kind=task.kind,
         fold=predictions["fold"].to_numpy(),

@@ -25,7 +25,7 @@ FOLD = NUMBER // 2 % 5
 def observed_of(target, *, kind="classification", fold=FOLD, groups=None):
     group = pd.Series("", index=target.index) if groups is None else groups
     units = units_of(group).to_numpy()
-    return Observed.of(target, kind=kind, fold=np.asarray(fold), units=units)
+    return Observed.from_values(target, kind=kind, fold=np.asarray(fold), units=units)
 
 
 def measured(target, column, *, name="plate", **changes):
@@ -126,6 +126,19 @@ def test_sixty_samples_of_two_people_are_no_evidence():
     assert measured(target, sex, name="sex", fold=NUMBER % 5).predicts, "sixty people"
 
 
+def test_what_differs_within_two_people_is_evidence():
+    """As on the first day of two people, on which both took antibiotics."""
+    person = pd.Series(np.where(NUMBER < 30, "a", "b"), index=IDS)
+    day = NUMBER % 5
+    target = pd.Series(np.where(day == 0, "yes", "no"), index=IDS)
+    fold = NUMBER // 30
+    found = measured(target, (7 * day).astype(str), name="day", fold=fold, groups=person)
+    assert found.exactness == "exactly"
+    assert found.predicts
+    drawn = np.random.default_rng(0).permutation(day).astype(str)
+    assert not measured(target, drawn, name="day", fold=fold, groups=person).predicts
+
+
 def test_a_plate_that_all_of_a_rare_class_are_on_is_found():
     """Of 60 samples 6 are ill; their plate has 5 others: most on it are ill, and all ill are."""
     rare = pd.Series(np.where(NUMBER < 6, "ill", "well"), index=IDS)
@@ -171,6 +184,7 @@ def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of
     assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
     assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
     assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
+    assert bins_of_number(np.array([0.0, 7.0, np.nan, 7.0, 3.0])).tolist() == [0, 2, 3, 2, 1]
     ages = [f"{value:.1f}" for value in np.linspace(1, 80, SAMPLES)]
     ill = pd.Series(np.where(NUMBER < 30, "ill", "well"), index=IDS)
     found = measured(ill, ages, name="age", fold=NUMBER % 5)

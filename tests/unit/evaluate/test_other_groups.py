@@ -36,7 +36,7 @@ def study(rng, *, signal=0.0, kind="classification"):
 
 def tried(target, counts, metadata, fold, *, kind="classification", exclude=("diagnosis",)):
     units = np.asarray(target.index, object)
-    observed = Observed.of(target, kind=kind, fold=fold, units=units)
+    observed = Observed.from_values(target, kind=kind, fold=fold, units=units)
     found = try_other_groups(observed, counts, metadata, exclude=exclude, seed=0)
     return {one.column: one for one in found}
 

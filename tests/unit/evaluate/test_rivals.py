@@ -25,7 +25,7 @@ def study(is_ill, certainty, fold, unit=None):
     )
     target = predictions.set_index("sample-id")["observed"]
     units = np.arange(len(is_ill)).astype(str) if unit is None else unit.astype(str)
-    return Observed.of(target, kind="classification", fold=fold, units=units), predictions
+    return Observed.from_values(target, kind="classification", fold=fold, units=units), predictions
 
 
 def measured(observed, predictions, column=None, name="sex", **numbers):
@@ -167,10 +167,36 @@ def test_numbers_within_the_levels_of_a_town():
         )
         target = predictions.set_index("sample-id")["observed"]
         units = np.arange(n).astype(str)
-        observed = Observed.of(target, kind="regression", fold=fold, units=units)
+        observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
         (found,) = measured(observed, predictions, [f"t{one}" for one in town], "town")
         left[name] = found
     assert left["town"].left == "nothing"
     assert left["age"].left != "nothing"
     assert left["age"].within.score < 0.5 * left["age"].within.guessing
     assert left["shifted"].within.score == pytest.approx(left["age"].within.score, rel=0.3)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_a_town_that_says_the_number_exactly_leaves_nothing_whatever_its_size(scale):
+    """As a rank that is one of the town's; one person would leave the rest without a spread."""
+    town = np.arange(60) % 3
+    fold = np.arange(60) // 12
+    for rank in (town, np.where(np.arange(60) == 7, 9, town)):
+        predictions = pd.DataFrame(
+            {
+                "sample-id": [f"s{number}" for number in range(60)],
+                "fold": fold,
+                "observed": scale * rank,
+                "predicted": scale * (rank + 0.1 * np.cos(np.arange(60))),
+            }
+        )
+        target = predictions.set_index("sample-id")["observed"]
+        units = np.arange(60).astype(str)
+        observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
+        (found,) = measured(observed, predictions, [f"t{one}" for one in town], "town")
+        assert np.isfinite(found.score)
+        assert found.score < found.guessing
+        if rank is town:
+            assert (found.exactness, found.within, found.left) == ("exactly", None, "nothing")
+        else:
+            assert np.isfinite([found.within.shrinkage, found.within.error]).all()
