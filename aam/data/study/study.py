@@ -32,7 +32,7 @@ from aam.data.nouns import Nouns
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
 from aam.data.study.columns import columns_of, propose_grouping
-from aam.data.study.proposal import propose_depth
+from aam.data.study.proposal import depth_sentences, other_units, propose_depth
 from aam.data.table import FeatureTable, TableFacts
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
@@ -208,7 +208,9 @@ class Study:
         return rows
 
 
-def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
+def study_sentences(
+    study: Study, kept: pd.DataFrame, *, depth: int, targets: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
 
     Parameters
@@ -218,6 +220,10 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     kept
         Metadata of the samples that rarefaction keeps, by `Study.at_depth`: columns are described
         as tasks find them.
+    depth
+        Reads that are drawn from each sample.
+    targets
+        Columns that tasks predict.
     """
     table = study.table
     reads = table.reads
@@ -250,10 +256,13 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     if blanks:
         yield describe_blanks(blanks)
     if study.facts.is_counted:
-        depth = propose_depth(study.reads_that_matter())
-        shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
-        share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
-        yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
+        labels = [name for name in targets if name in study.metadata]
+        that_matter = study.reads_that_matter(labels)
+        proposed = propose_depth(that_matter)
+        shown = sorted({proposed, *(one for one in DEPTHS if one <= that_matter.max())})
+        share_kept = ", ".join(f"{one} keeps {np.mean(that_matter >= one):.0%}" for one in shown)
+        yield f"Rarefaction depths: {share_kept}. Proposed: {proposed}."
+        yield from depth_sentences(that_matter, depth, are_labelled=bool(labels))
     columns = columns_of(kept)
     unknown = int(study.metadata.isna().all(axis=1).sum())
     if columns and unknown:
@@ -269,6 +278,7 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
             f"Samples of one `{together.name}` should stay together (`groups`): there are "
             f"{len(together.counts)}; scores would be too good otherwise."
         )
+        yield from other_units(columns, together)
     technical = [one.name for one in columns if is_technical(one.name) and one.kind == "classes"]
     if technical:
         yield (

@@ -386,17 +386,6 @@ def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
     assert re.findall(r'(?:src|href)="(?!#|data:|answers/)[^"]*"|@import|url\(', page) == []
 
 
-def test_lost_samples_are_counted_among_all_that_were_imported(results):
-    """Not among the labelled ones, which may be few."""
-    dropped = results / "dropped.tsv"
-    dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
-    age = results / "answers/age/base/scores.json"
-    (target,) = TaskReport.read(age).targets
-    rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
-    page, _ = summed_up(results, scores=[age], dropped=[dropped])
-    assert "have too few reads for the rarefaction depth" not in page
-
-
 @pytest.mark.parametrize("drops", [True, False])
 def test_the_page_says_whether_asvs_were_left_out_by_the_tree(results, drops):
     settings = {"drops_long_branches": drops}
