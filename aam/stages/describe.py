@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config import slices
@@ -28,7 +27,7 @@ from aam.data.study.study import (
     task_sentences,
     with_decisions,
 )
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, reads_of_samples
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -165,7 +164,7 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     targets = [column for task in plan.tasks.values() for column in task.columns]
     lines = list(study_sentences(study, kept, depth=plan.depth, targets=targets))
     labels: dict[str, tuple[int, int]] = {}
-    reads = pd.Series(study.table.reads, index=pd.Index(study.table.sample_ids))
+    reads = reads_of_samples(study.table)
     with collect_notes() as notes, with_decisions(notes):
         notes += without_dropped_branches(study.notes, is_dropped=plan.drops_long_branches)
         for name, task in plan.tasks.items():

@@ -105,6 +105,7 @@ def write_summary(
         ],
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(settings, table, files.sequences, reports)),
+        rarefied=Nouns.of_table(table.facts).many if table.facts.is_counted else "",
         left_out=list(
             left_out_sentences(
                 left_out,
@@ -196,7 +197,7 @@ def _closing_answers(answers: Sequence[Answer]) -> Iterator[str]:
         yield "further tasks: " + ", ".join(f"{word} ({n})" for word, n in others.items())
 
 
-def closing_predictions(paths: Sequence[Path]) -> list[str]:
+def closing_predictions(paths: Sequence[Path], table: Path | None = None) -> list[str]:
     """Return what a run ends with on tables that it predicted, a line for each of their lights.
 
     Parameters
@@ -204,6 +205,8 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     paths
         TSV files of predictions for other tables, named after these. Those that do not exist are
         left out.
+    table
+        BIOM file of the table of training, which says what its features are called; None: ASVs.
 
     Returns
     -------
@@ -211,7 +214,9 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
         Empty where nothing limits the trust in the predictions, and nothing was decided.
     """
     files = [PageFile(path, table=path.stem) for path in paths if path.is_file()]
-    cautions = list(_prediction_limits([(file, read_results(file.path)) for file in files]))
+    facts = ASV_READS if table is None else read_biom(table).facts
+    results = [(file, read_results(file.path)) for file in files]
+    cautions = list(_prediction_limits(results, facts))
     notes = [note for file in files if (note := file.path.with_suffix(".notes.tsv")).is_file()]
     return [
         *(f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions),
@@ -245,6 +250,14 @@ def _network_lines(
 ) -> Iterator[str]:
     """Yield what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
+        return
+    if not (table.facts.has_sequences and table.facts.is_counted):
+        what = Nouns.of_table(table.facts).many
+        lacking = "reads" if table.facts.has_sequences else "sequences"
+        yield (
+            f"AAM itself, a neural network, was not trained: it learns from reads of features with "
+            f"sequences, and these {what} have no {lacking}."
+        )
         return
     models: list[str] = []
     seconds = None

@@ -587,7 +587,7 @@ CASES = (
         "phyloseq#1480",
         counts(lambda n, total: round(100 * n / total, 4)),
         reading=AMOUNTS,
-        decided=("amounts", "percentages"),
+        decided=("amounts",),
         runs=True,
     ),
     Case(

@@ -259,7 +259,8 @@ def say_closing(is_told):
         if predicted:
             from aam.stages.summary import closing_predictions
 
-            for line in closing_predictions(predicted):
+            table = Path(result("inputs/table.biom", dataset=dataset))
+            for line in closing_predictions(predicted, table):
                 print(line)
 
 

@@ -34,8 +34,9 @@ from aam.data.importing.hdf5 import join_taxa, read_hdf5
 from aam.data.importing.ids import shared_ending
 from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout, simple_name
 from aam.data.importing.metadata import metadata_cells
-from aam.data.importing.profiles import NOUNS, RANK_NAMES, is_lineage, keep_once, without_features
+from aam.data.importing.profiles import NOUNS, is_lineage, keep_once, without_features
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
+from aam.data.nouns import RANKS
 from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import InputError, count_names, problem
 
@@ -167,7 +168,7 @@ def read_table_file(
         The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
         do, and what programs have appended to them.
     rank
-        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.RANKS`); None:
+        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.ORDER`); None:
         species.
 
     Raises
@@ -297,7 +298,7 @@ def _levels_of(sheet: Sheet | None) -> dict[str, str]:
     if sheet is None or sheet.levels is None:
         return {}
     levels = zip(sheet.row_ids, sheet.levels, strict=True)
-    return {name: RANK_NAMES.get(level.lower(), level) for name, level in levels}
+    return {name: RANKS.get(level.lower(), level) for name, level in levels}
 
 
 def _without_ending(path: Path, layout: Layout, known: Collection[str]) -> Layout:

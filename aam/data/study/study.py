@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.confounding import (
+    Number,
     Observed,
     RivalScore,
     list_others,
@@ -336,7 +337,7 @@ def task_sentences(
     values: pd.DataFrame,
     fold: NDArray[np.int64],
     groups: Sequence[str] | None,
-    reads: pd.Series,
+    reads: pd.Series | None,
 ) -> Iterator[str]:
     """Yield sentences on what may flatter the scores of a task: groups, and what else says it.
 
@@ -352,7 +353,7 @@ def task_sentences(
         Targets, folds and groups of the labelled samples, as `aam.data.splits.divide_labelled`
         returns them.
     reads
-        Reads of the samples before rarefaction, by sample ID.
+        Reads of the samples before rarefaction, by sample ID; None: the table has amounts.
     """
     settings = task.folds
     if groups is None and settings.groups is None:
@@ -366,7 +367,8 @@ def task_sentences(
     rows = metadata.loc[scored.index]
     # Selecting rows may lose the attributes, which hold the types that the file declares.
     rows.attrs = dict(metadata.attrs)
-    rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
+    numbers: dict[Number, pd.Series] = {} if reads is None else {"reads": reads}
+    rivals = list_rivals(rows, targets=task.columns, numbers=numbers)
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
         observed = Observed.from_values(
@@ -391,7 +393,7 @@ def task_sentences(
                 named.append(other.name)
         if named:
             yield (
-                f"Task {name}: other columns predict {what} exactly or nearly, without any reads: "
+                f"Task {name}: other columns predict {what} exactly or nearly by themselves: "
                 f"{first_few(named)}. Are they other names of it, or what follows from it? If not, "
                 "a model may learn them instead."
             )
@@ -400,7 +402,7 @@ def task_sentences(
 def _describe_rivals(
     name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
 ) -> Iterator[str]:
-    """Yield what columns, and the number of reads, say of a target without any ASV."""
+    """Yield what columns, and the number of reads, say of a target by themselves."""
     known: dict[str, list[str]] = {"exactly": [], "nearly": []}
     partial = []
     for rival in scores:
@@ -416,15 +418,15 @@ def _describe_rivals(
         if subjects:
             verb = "each predict" if len(subjects) > 1 else "predicts"
             yield (
-                f"Task {name}: {first_few(subjects)} {verb} {what} {how}, without any ASV. A model "
-                "may learn that instead, and hardly any score can tell the two apart."
+                f"Task {name}: {first_few(subjects)} {verb} {what} {how} by itself. A model may "
+                "learn that instead, and hardly any score can tell the two apart."
             )
     if partial:
         named = [text for _, text in sorted(partial, reverse=True)]
         guess = scores[0].guessing
         guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
-            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
-            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
-            "their values."
+            f"Task {name}: {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)} alone. The page says what is left of the scores "
+            "within their values."
         )

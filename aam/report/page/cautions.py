@@ -233,7 +233,7 @@ def _name_stops(answer: Answer) -> Iterator[str]:
             start = f"{', '.join(names)} each predict" if several else f"{names[0]} predicts"
             one = "one of those" if several else "that"
             yield (
-                f"{start} {answer.what} {how}, without any ASV: models may have learned {one} "
+                f"{start} {answer.what} {how} by itself: models may have learned {one} "
                 "instead, and no score can show the difference."
             )
     others = [rival for rival in confounders if rival.exactness is None]

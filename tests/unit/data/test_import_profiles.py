@@ -240,3 +240,10 @@ def test_columns_of_the_metadata_are_no_features(tmp_path, caplog):
     assert found.table.feature_ids == [*"abcd"]
     assert found.left_out == [("feature", "age", "a column of the metadata")]
     assert "'age'" in caplog.text
+
+
+def test_ids_that_r_changed_still_tell_the_samples(tmp_path):
+    frame = COUNTS.set_axis(["X1", "X2.a", "X3"], axis=1).rename({"a": "2a"})
+    (tmp_path / "t").write_text(frame.T.to_csv())
+    path = metadata_file(tmp_path, ["1", "2-a", "3"])
+    assert read_table_file(tmp_path / "t", metadata=path).table.feature_ids[1:] == [*"bcd"]

@@ -137,9 +137,9 @@ def test_check_names_what_may_flatter_a_task():
 
     text = said()
     assert "Task t: nothing says which samples belong together" in text
-    assert "`run` predicts the target exactly, without any ASV" in text
+    assert "`run` predicts the target exactly by itself" in text
     assert "samples of one `subject` share the target. Set `groups: subject`" in text
-    others = "other columns predict the target exactly or nearly, without any reads"
+    others = "other columns predict the target exactly or nearly by themselves"
     assert f"{others}: hospital. Are" in text
     assert "belong together" not in said(groups=False)
     text = said(groups="subject")

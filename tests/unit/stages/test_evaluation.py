@@ -325,7 +325,6 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "<td>random forest</td><td>-3</td><td>3 of 3</td><td>0.012</td>",
         "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
-        "2 samples, 17 %, have too few reads for the rarefaction depth.",
         "50 % of the reads in new are of ASVs that training never saw, although 95 % are of ASVs "
         "that it saw or near one",
         "<td>NA</td><td>5</td>",
