@@ -31,6 +31,7 @@ from aam.data.study.proposal import (
     propose_configuration,
     propose_depth,
     propose_name,
+    propose_targets,
 )
 from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
 from aam.report.crate import write_crate
@@ -126,10 +127,17 @@ def _init(given: argparse.Namespace) -> None:
     with with_decisions(study.notes):
         if given.columns is not None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
-        known = [name for name in targets or () if name in study.metadata]
-        reads_N = study.reads_that_matter(known)
-        depth = propose_depth(reads_N) if study.facts.is_counted else None
-        about_depth = [] if depth is None else list(depth_sentences(reads_N, depth))
+        labels = [name for name in targets or () if name in study.metadata]
+        depth = None
+        about_depth = []
+        if study.facts.is_counted:
+            if targets is None:
+                # Which columns suit depends on the samples that are kept, and these on the columns.
+                depth = propose_depth(study.reads_that_matter())
+                labels = propose_targets(columns_of(study.at_depth(depth)))
+            reads_N = study.reads_that_matter(labels)
+            depth = propose_depth(reads_N)
+            about_depth = list(depth_sentences(reads_N, depth, are_labelled=bool(labels)))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
         kept = study.metadata if depth is None else study.at_depth(depth)
@@ -146,6 +154,11 @@ def _init(given: argparse.Namespace) -> None:
             dataset=dataset,
         )
     write_text(given.output, proposed)
+    config = load(yaml.safe_load(proposed))
+    # Estimating times imports what reads and simulates studies.
+    from aam.stages.describe import expected_time
+
+    times = list(expected_time(study, slices.describe(config, dataset)))
     if depth is not None:
         print(
             f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, "
@@ -160,6 +173,7 @@ def _init(given: argparse.Namespace) -> None:
             f"and its results lie in {results / dataset}."
         )
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
+    print("On two cores of this machine, give or take half:", *times, sep="\n  ")
     print(f"Look at {given.output}, then run: aam check {given.output}")
 
 

@@ -81,7 +81,11 @@ ANSWER = "answers/{task}/{answer}"
 PLOTS: dict[str, Plot] = {
     "rarefaction": Plot(
         "Data",
-        {"curve": "rarefied/curve.tsv", "dropped": "rarefied/view0.dropped.tsv"},
+        {
+            "curve": "rarefied/curve.tsv",
+            "dropped": "rarefied/view0.dropped.tsv",
+            "table": "inputs/table.biom",
+        },
         [Figure("rarefaction.draw", "rarefaction", "rarefaction", "rarefaction")],
         settings=slices.plot_rarefaction,
     ),

@@ -31,11 +31,14 @@ from aam.data.target_columns import (
     samples_where,
     spellings_of,
 )
-from aam.util.errors import count_names, first_few, problem
+from aam.util.errors import count_names, first_few, first_names, problem
+from aam.util.notes import CAUTION
 from aam.util.seeds import seed_of
 
 logger = logging.getLogger(__name__)
 _SEEDS_OF_SKLEARN = 2**32
+MANY_LOST = 0.1
+"""Share of the labelled samples, lost by rarefaction, from which on there is a caution."""
 
 
 def divide_labelled(
@@ -88,6 +91,8 @@ def divide_labelled(
     )
     if task.logarithm:
         require_logarithms(values)
+    if unrarefied is not None:
+        _warn_of_lost(values, unrarefied)
     return wanted, *divide(wanted, values, task, unrarefied)
 
 
@@ -109,6 +114,33 @@ def _warn_of_left_out(
                 column,
                 shown,
             )
+
+
+def _warn_of_lost(values: pd.DataFrame, before: BeforeRarefaction) -> None:
+    """Warn where rarefaction loses many samples that have all targets; others do not matter.
+
+    Parameters
+    ----------
+    values
+        Targets of the samples that it keeps.
+    before
+        The samples that the task wanted before it.
+    """
+    columns = [metadata_column(before.metadata, str(name)) for name in values]
+    labelled = int(pd.concat(columns, axis=1).notna().all(axis=1).sum())
+    lost = labelled - len(values)
+    if lost >= MANY_LOST * labelled:
+        logger.warning(
+            "%d of the %d samples with a value of %s, %.0f %%, have too few reads for %s: %s to "
+            "keep more of them",
+            lost,
+            labelled,
+            first_names(map(str, values)),
+            100 * lost / labelled,
+            before.act,
+            before.hint,
+            extra=CAUTION,
+        )
 
 
 def divide(

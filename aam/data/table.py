@@ -132,6 +132,19 @@ class FeatureTable:
         return replace(self, counts=counts, facts=facts)
 
 
+def reads_of_samples(table: FeatureTable) -> pd.Series | None:
+    """Return the reads of every sample by its ID; None for a table of amounts, which has none.
+
+    Parameters
+    ----------
+    table
+        The table before rarefaction.
+    """
+    if not table.facts.is_counted:
+        return None
+    return pd.Series(table.reads, index=pd.Index(table.sample_ids))
+
+
 def align_features(tables: Iterable[FeatureTable], sample_ids: Sequence[str]) -> list[FeatureTable]:
     """Return the reads of some samples in several tables, with the same columns in all.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH, MUCH_OF_TREE
+from aam.data.outlier_branches import DROP, LARGEST_OUTLIER, LONG_BRANCH, MUCH_OF_TREE
 from aam.data.trees import parse_newick, split_root
 from aam.util.errors import first_names, problem
 from aam.util.notes import CAUTION
@@ -105,11 +105,12 @@ def warn_of_long_branches(tree: TreeNode) -> None:
     logger.warning(
         "%d of the ASVs lie behind branches longer than %g substitutions per site, which are "
         "%.1f %% of the tree: %s. UniFrac between samples with and without them grows by up to "
-        "that much. If they are artefacts, leave them out: rarefaction: {long_branches: drop}",
+        "that much. If they are artefacts, leave them out: %s",
         len(names),
         LONG_BRANCH,
         100 * share,
         first_names(names, limit=3),
+        DROP,
         extra=CAUTION if share >= MUCH_OF_TREE else {},
     )
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.util.errors import first_names
+from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,23 @@ def warn_of_unseen(nearness: pd.DataFrame, where: str) -> None:
             100 * others[UNSEEN_ASVS].mean(),
             100 * others[NEAR_READS].mean(),
         )
+
+
+def warn_of_nothing_learned(where: str) -> None:
+    """Warn that the classes of a table are no better than guessed.
+
+    Parameters
+    ----------
+    where
+        What messages call the table.
+    """
+    logger.warning(
+        "%s: nothing was learned, as in cross-validation the probabilities of the classes did not "
+        "follow the samples (calibration slope 0): every sample gets the frequencies of the "
+        "classes as probabilities, and the column `predicted` is a guess: do not use it",
+        where,
+        extra=CAUTION,
+    )
 
 
 def warn_of_long_branches(rarefaction: Mapping[str, Any]) -> None:

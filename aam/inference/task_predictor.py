@@ -20,7 +20,12 @@ from aam.data.same_reads import Fingerprints, KnownSamples, longest_bp, sequence
 from aam.data.sequences import tokenize, untokenize
 from aam.data.table import FeatureTable
 from aam.data.target import Target
-from aam.inference.cautions import warn_of_known, warn_of_long_branches, warn_of_unseen
+from aam.inference.cautions import (
+    warn_of_known,
+    warn_of_long_branches,
+    warn_of_nothing_learned,
+    warn_of_unseen,
+)
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -190,6 +195,8 @@ class TaskPredictor:
             result = self._predict_by_networks(
                 counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
             )
+        if self.calibration is not None and self.calibration.has_learned_nothing:
+            warn_of_nothing_learned(where)
         return with_intervals(result, self.calibration, self.target)
 
     def _predict_by_networks(

@@ -74,6 +74,11 @@ class Calibration:
     thresholds: Mapping[str, float]
     recalibration: Recalibration | None = None
 
+    @property
+    def has_learned_nothing(self) -> bool:
+        """Whether calibrated probabilities of classes are the same for every sample."""
+        return self.recalibration is not None and self.recalibration.slope == 0
+
     @classmethod
     def fit(cls, predictions: pd.DataFrame) -> "Calibration":
         """Learn intervals, or sets and probabilities, from cross-validated predictions.

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +20,7 @@ from aam.data.nested_folds import ring_size
 from aam.data.rarefaction import too_deep
 from aam.data.table import FeatureTable
 from aam.util.flops import trained_flops
+from aam.util.log import format_duration
 
 PRODUCT = 768
 """Rows of a square product in fp32, which is timed here to learn how fast a core is."""
@@ -48,6 +49,8 @@ LEAST_SAVED = 0.2
 """Share of the time that a change has to save to be worth a word."""
 LEAST_SAVED_S = 30.0
 """Seconds that it has to save, too."""
+FIRST_PARTS = ("baselines", "others")
+"""Kinds of parts that lead to the first answer."""
 NETWORK_PARTS = ("pretraining", "fine-tuning", "explaining")
 """Kinds of parts that a run without networks lacks."""
 
@@ -108,6 +111,33 @@ def expected_parts(
                 explaining_s = work.explaining_s(section, *labels[task])
                 parts.append(Part("explaining", f"important ASVs of {named}", explaining_s))
     return sorted(parts, key=lambda part: -part.seconds)
+
+
+def describe_time(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield how long a run takes in all, and its first answer where networks follow.
+
+    Parameters
+    ----------
+    parts
+        What `expected_parts` returns.
+    """
+    first_s = sum(part.seconds for part in parts if part.kind in FIRST_PARTS)
+    total_s = sum(part.seconds for part in parts)
+    if first_s < total_s:
+        yield f"First answer (`aam run FILE first`): about {round_time(first_s)}."
+    yield f"Everything: about {round_time(total_s)}."
+
+
+def round_time(seconds: float) -> str:
+    """Return an expected time in steps of five seconds, and in half minutes from two on.
+
+    Parameters
+    ----------
+    seconds
+        The time; it is rounded up.
+    """
+    step_s = 5.0 if seconds < 120 else 30.0
+    return format_duration(step_s * math.ceil(seconds / step_s))
 
 
 def _folds_with_encoders(plan: RunPlan, labels: Mapping[str, tuple[int, int]]) -> dict[str, int]:

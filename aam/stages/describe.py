@@ -1,12 +1,12 @@
 """What a study is, from the user's files alone, before anything is computed."""
 
-import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
+from numpy.typing import NDArray
 
 from aam.config import slices
 from aam.config.configuration import Config
@@ -16,6 +16,7 @@ from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
 from aam.data.nouns import Nouns, without_networks
+from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
 from aam.data.splits import divide_labelled
@@ -26,7 +27,7 @@ from aam.data.study.study import (
     task_sentences,
     with_decisions,
 )
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, reads_of_samples
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -35,9 +36,15 @@ from aam.inference.nearness import (
     measure_nearness,
 )
 from aam.inference.tables import draw_views, like_training, rarefy_views, read_table
-from aam.report.duration import Work, expected_parts, is_worth_it, propose_faster
+from aam.report.duration import (
+    Work,
+    describe_time,
+    expected_parts,
+    is_worth_it,
+    propose_faster,
+    round_time,
+)
 from aam.stages.simulate import simulate_study
-from aam.util.log import format_duration
 from aam.util.notes import collect_notes
 
 
@@ -85,6 +92,33 @@ def describe_study(
     return "\n".join(_sentences(study, plan)) + "\n"
 
 
+def expected_time(study: Study, plan: DescribeSettings) -> Iterator[str]:
+    """Yield how long a run of a study takes, as `describe_study` says it.
+
+    Parameters
+    ----------
+    study
+        The user's files.
+    plan
+        What a run does with them.
+    """
+    kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
+    labels = {}
+    # What is decided of the tasks is for `describe_study` to say.
+    with collect_notes():
+        for name, task in plan.tasks.items():
+            _, _, fold, _ = divide_labelled(kept, task)
+            labels[name] = _count_labelled(fold)
+    longest_bp = max(map(len, study.sequences.values()), default=0)
+    work = Work.from_table(plan, study.table, longest_bp=longest_bp)
+    yield from describe_time(expected_parts(plan, work, labels))
+
+
+def _count_labelled(fold_N: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the samples of a task that are no test samples, and its folds."""
+    return int((fold_N != TEST).sum()), len({*fold_N.tolist()} - {TEST})
+
+
 @contextmanager
 def files_to_read(config: Config, dataset: str) -> Iterator[dict[str, Path]]:
     """Yield the files of a dataset by name; those of a simulated one exist inside the block only.
@@ -127,19 +161,19 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
     """Return what a study has and what its tasks find."""
     _require_what_networks_need(study, plan)
     kept = study.at_depth(plan.depth, drops_long_branches=plan.drops_long_branches)
-    lines = list(study_sentences(study, kept))
+    targets = [column for task in plan.tasks.values() for column in task.columns]
+    lines = list(study_sentences(study, kept, depth=plan.depth, targets=targets))
     labels: dict[str, tuple[int, int]] = {}
-    reads = pd.Series(study.table.reads, index=pd.Index(study.table.sample_ids))
+    reads = reads_of_samples(study.table)
     with collect_notes() as notes, with_decisions(notes):
-        notes += study.notes
+        notes += without_dropped_branches(study.notes, is_dropped=plan.drops_long_branches)
         for name, task in plan.tasks.items():
             wanted, values, fold, groups = divide_labelled(
                 kept, task, before=study.metadata, depth=plan.depth
             )
             for column in [*task.categories, *task.report_by]:
                 metadata_column(wanted, column)
-            samples = int((fold != TEST).sum())
-            folds = len({*fold.tolist()} - {TEST})
+            samples, folds = _count_labelled(fold)
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")
             lines += task_sentences(name, task, wanted, values, fold, groups, reads)
@@ -215,15 +249,11 @@ def _times(
     )
     parts = expected_parts(plan, work, labels)
     for part in parts:
-        yield f"  {part.what}: {_rounded(part.seconds)}"
+        yield f"  {part.what}: {round_time(part.seconds)}"
+    yield from describe_time(parts)
     total_s = sum(part.seconds for part in parts)
-    yield f"Everything: about {_rounded(total_s)}."
     lines, changed = propose_faster(plan, work)
     changed_s = sum(part.seconds for part in expected_parts(changed, work, labels))
     if lines and is_worth_it(total_s, changed_s):
-        yield f"Faster, about {_rounded(changed_s)}, with these lines in the configuration:"
+        yield f"Faster, about {round_time(changed_s)}, with these lines in the configuration:"
         yield from (f"  {line}" for line in lines)
-
-
-def _rounded(seconds: float) -> str:
-    return format_duration(10 * math.ceil(seconds / 10))

@@ -18,6 +18,7 @@ def import_table(
     *,
     table: Path,
     sequences: Path | None = None,
+    metadata: Path | None = None,
     values: Literal["reads", "amounts"] | None = None,
     table_out: Path,
     sequences_out: Path,
@@ -34,6 +35,9 @@ def import_table(
     sequences
         FASTA file or `.qza` with the sequences of the features. None: their IDs are the sequences,
         or a column of the table has them, or they have none.
+    metadata
+        Metadata of the samples, whose IDs tell the samples of the table from its features; None:
+        the table does.
     values
         What the numbers of the table are; None: it is recognized.
     table_out
@@ -54,7 +58,7 @@ def import_table(
         A file cannot be read, or the sequences are not those of the features.
     """
     with collect_notes() as notes:
-        counts = import_counts(table, sequences, values=values)
+        counts = import_counts(table, sequences, metadata=metadata, values=values)
         kept = counts.table
         warn_of_odd_reads(table, kept, counts.sequences)
     logger.info(

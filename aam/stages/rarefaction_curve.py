@@ -9,6 +9,7 @@ import pandas as pd
 from aam.data.rarefaction import expected_richness
 from aam.data.table import read_biom
 from aam.util.atomic import write_tsv
+from aam.util.errors import problem
 from aam.util.seeds import seed_of
 
 MAX_SAMPLES = 2000
@@ -28,8 +29,20 @@ def compute_rarefaction_curves(*, table: Path, curve_out: Path) -> None:
         BIOM file of an imported table; at most `MAX_SAMPLES` of its samples have a curve.
     curve_out
         TSV file to write, with a row per sample and depth.
+
+    Raises
+    ------
+    InputError
+        The table has amounts, which the configuration does not say.
     """
     counted = read_biom(table)
+    if not counted.facts.is_counted:
+        raise problem(
+            "configuration key datasets.<name>.values",
+            "nothing, for a table of amounts, which has no rarefaction curves",
+            "amounts",
+            "set `values: amounts`",
+        )
     reads = counted.reads
     grid = np.unique(np.geomspace(1, int(reads.max()), DEPTHS).round().astype(np.int64))
     key = [seed_of("rarefaction_curve", sample) for sample in counted.sample_ids]

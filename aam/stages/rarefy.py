@@ -65,7 +65,9 @@ def rarefy_table(
         logger.info("%d features behind long branches left out", len(behind_long_branches))
     drawn = rarefy(whole, depth, seed, view)
     reads = pd.Series(whole.reads, index=pd.Index(whole.sample_ids, name="sample-id"))
-    dropped = pd.DataFrame({"reads": reads[reads < depth], "depth": depth})
+    # Of amounts no sample is dropped, however small they are.
+    is_dropped = ~reads.index.isin(drawn.sample_ids)
+    dropped = pd.DataFrame({"reads": reads[is_dropped], "depth": depth})
     logger.info(
         "view %d at %d reads: %d of %d samples, %d of %d features",
         view,

@@ -9,7 +9,7 @@ from aam.config.settings.tasks import ScoreSettings
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
-from aam.data.table import read_biom
+from aam.data.table import read_biom, reads_of_samples
 from aam.evaluate.task_scores import Networks, Samples, report_task
 
 
@@ -73,7 +73,7 @@ def score_task(
         samples=Samples(
             group=read_folds(folds)["group"],
             metadata=read_metadata(metadata),
-            reads=pd.Series(imported.reads, index=pd.Index(imported.sample_ids)),
+            reads=reads_of_samples(imported),
             rarefied=read_biom(rarefied),
         ),
         provenance=provenance,

@@ -15,6 +15,7 @@ from aam.config.names import name_models
 from aam.config.settings.describe import RunPlan
 from aam.config.settings.page import PageSettings
 from aam.data.nouns import Nouns
+from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
 from aam.data.sequences import read_fasta
 from aam.data.table import ASV_READS, FeatureTable, TableFacts, read_biom
@@ -31,7 +32,6 @@ from aam.report.page.cautions import (
     list_cautions,
     list_encoder_cautions,
     list_prediction_cautions,
-    list_rarefaction_cautions,
 )
 from aam.report.page.details import left_out_sentences
 from aam.report.page.encoders import EncoderReport, encoder_sentences
@@ -92,20 +92,20 @@ def write_summary(
     encoders = {file.model: EncoderReport.read(file.path) for file in files.encoders}
     left_out = [read_results(path) for path in files.dropped]
     table = read_biom(files.table)
-    decided = _decisions(files.notes)
+    decided = _decisions(files.notes, drops_long_branches=settings.drops_long_branches)
     packages = [*(["torch"] if encoders else []), *PACKAGES]
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(answers)),
         encoders=list(_write_encoder_sections(encoders, figures)),
         cautions=[
-            *_rarefaction_limits(left_out, table),
             *_encoder_limits(encoders),
             *_prediction_limits(predictions, table.facts),
             *(Caution("caution", note.text) for note in decided if note.is_caution),
         ],
         decisions=[note.text for note in decided if not note.is_caution],
         networks=list(_network_lines(settings, table, files.sequences, reports)),
+        rarefied=Nouns.of_table(table.facts).many if table.facts.is_counted else "",
         left_out=list(
             left_out_sentences(
                 left_out,
@@ -133,6 +133,7 @@ def closing_summary(
     scores: Sequence[Path],
     *,
     notes: Sequence[Path] = (),
+    drops_long_branches: bool = False,
     left_over: Sequence[str] = (),
     older: Sequence[str] = (),
 ) -> str:
@@ -147,6 +148,8 @@ def closing_summary(
         are of tasks that nobody asked for.
     notes
         TSV files of what was decided for the user, of which the cautions are named.
+    drops_long_branches
+        Whether ASVs behind long branches are left out before reads are drawn.
     left_over
         Folders of such tasks, below the folder of the dataset.
     older
@@ -168,9 +171,10 @@ def closing_summary(
     if not scores:
         return "\n".join([f"{dataset}: open {page} in a browser", *unasked])
     answers = list_answers([TaskReport.read(path) for path in scores])
+    decided = _decisions(notes, drops_long_branches=drops_long_branches)
     lines = [
         *(f"{dataset}, {line}" for line in _closing_answers(answers)),
-        *(f"Light: caution. {note.text}" for note in _decisions(notes) if note.is_caution),
+        *(f"Light: caution. {note.text}" for note in decided if note.is_caution),
         f"Page: open {page} in a browser",
         *unasked,
     ]
@@ -193,7 +197,7 @@ def _closing_answers(answers: Sequence[Answer]) -> Iterator[str]:
         yield "further tasks: " + ", ".join(f"{word} ({n})" for word, n in others.items())
 
 
-def closing_predictions(paths: Sequence[Path]) -> list[str]:
+def closing_predictions(paths: Sequence[Path], table: Path | None = None) -> list[str]:
     """Return what a run ends with on tables that it predicted, a line for each of their lights.
 
     Parameters
@@ -201,6 +205,8 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     paths
         TSV files of predictions for other tables, named after these. Those that do not exist are
         left out.
+    table
+        BIOM file of the table of training, which says what its features are called; None: ASVs.
 
     Returns
     -------
@@ -208,7 +214,9 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
         Empty where nothing limits the trust in the predictions, and nothing was decided.
     """
     files = [PageFile(path, table=path.stem) for path in paths if path.is_file()]
-    cautions = list(_prediction_limits([(file, read_results(file.path)) for file in files]))
+    facts = ASV_READS if table is None else read_biom(table).facts
+    results = [(file, read_results(file.path)) for file in files]
+    cautions = list(_prediction_limits(results, facts))
     notes = [note for file in files if (note := file.path.with_suffix(".notes.tsv")).is_file()]
     return [
         *(f"Predictions, light: {caution.light}. {caution.text}" for caution in cautions),
@@ -216,9 +224,10 @@ def closing_predictions(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _decisions(paths: Sequence[Path]) -> list[Note]:
+def _decisions(paths: Sequence[Path], *, drops_long_branches: bool = False) -> list[Note]:
     """Return what was decided for the user, each decision once: tasks may share some."""
-    return list(dict.fromkeys(note for path in paths for note in read_notes(path)))
+    notes = dict.fromkeys(note for path in paths for note in read_notes(path))
+    return without_dropped_branches(notes, is_dropped=drops_long_branches)
 
 
 def _write_encoder_sections(
@@ -241,6 +250,14 @@ def _network_lines(
 ) -> Iterator[str]:
     """Yield what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
+        return
+    if not (table.facts.has_sequences and table.facts.is_counted):
+        what = Nouns.of_table(table.facts).many
+        lacking = "reads" if table.facts.has_sequences else "sequences"
+        yield (
+            f"AAM itself, a neural network, was not trained: it learns from reads of features with "
+            f"sequences, and these {what} have no {lacking}."
+        )
         return
     models: list[str] = []
     seconds = None
@@ -271,12 +288,6 @@ def _network_seconds(
     parts = expected_parts(asked, work, labels)
     seconds = sum(part.seconds for part in parts if part.kind in NETWORK_PARTS)
     return 60.0 * math.ceil(seconds / 60.0)
-
-
-def _rarefaction_limits(left_out: Sequence[pd.DataFrame], table: FeatureTable) -> list[Caution]:
-    """Return a caution where many of the imported samples have too few reads."""
-    lost = sum(len(frame) for frame in left_out if "depth" in frame)
-    return list_rarefaction_cautions(lost, len(table.sample_ids))
 
 
 def _encoder_limits(encoders: Mapping[str, EncoderReport]) -> Iterator[Caution]:

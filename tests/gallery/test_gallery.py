@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 import yaml
 from checkouts import merged
-from gallery import columns, configurations, identifiers, no_sequences, predictions, tables, trees
+from gallery import (
+    columns,
+    configurations,
+    identifiers,
+    no_sequences,
+    predictions,
+    profilers,
+    tables,
+    trees,
+)
 from gallery.case import Case, Outcome, Ran
 from gallery.forks import Forks
 from gallery.study import healthy
@@ -30,9 +39,19 @@ CASES = {
         configurations.CASES,
         predictions.CASES,
         no_sequences.CASES,
+        profilers.CASES,
     )
 }
-MODULES = (columns, identifiers, tables, trees, configurations, predictions, no_sequences)
+MODULES = (
+    columns,
+    identifiers,
+    tables,
+    trees,
+    configurations,
+    predictions,
+    no_sequences,
+    profilers,
+)
 FEW_FOLDS = 3
 """Folds of the studies that are carried out."""
 TARGET = "results/mine/predict/first/group/new.tsv"

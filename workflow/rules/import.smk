@@ -35,6 +35,7 @@ rule simulate:
 rule import_table:
     input:
         unpack(source_files("table", "sequences")),
+        unpack(axis_files),
     output:
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),

@@ -28,6 +28,14 @@ def source_files(*names):
     return files
 
 
+def axis_files(wildcards):
+    """Return the metadata of a dataset without sequences of its own, whose IDs name its samples."""
+    section = CONFIG.datasets[wildcards.dataset]
+    if section.simulate is not None or section.sequences is not None:
+        return {}
+    return named_files(section, "metadata")
+
+
 def content_of(files):
     """Return the function of the digests of an input function's files, where they are the user's."""
     return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))

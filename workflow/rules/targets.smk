@@ -239,10 +239,12 @@ def say_closing(is_told):
             # Not above: it takes a second, and the file is parsed again in every job.
             from aam.stages.summary import closing_summary
 
+            rarefaction = resolved(CONFIG, "rarefaction", dataset=dataset)
             closing = closing_summary(
                 told[0],
                 [*map(Path, scores_of_page[told[0].name])],
                 notes=[*map(Path, notes_of(dataset))],
+                drops_long_branches=rarefaction.long_branches == "drop",
                 left_over=list(result_paths.left_over_answers(CONFIG, dataset)),
                 older=list(result_paths.older_answers(CONFIG, dataset)),
             )
@@ -257,7 +259,8 @@ def say_closing(is_told):
         if predicted:
             from aam.stages.summary import closing_predictions
 
-            for line in closing_predictions(predicted):
+            table = Path(result("inputs/table.biom", dataset=dataset))
+            for line in closing_predictions(predicted, table):
                 print(line)
 
 

@@ -8,13 +8,16 @@ from aam.util.digests import provenance
 
 if __name__ == "__main__":
     with run_job(snakemake, ImportTableSettings) as job:
+        # The metadata tell the axes apart: other values of theirs leave the table as it is.
+        sources = {name: path for name, path in job.inputs.items() if name != "metadata"}
         import_table(
             table=job.inputs["table"],
             sequences=job.inputs.get("sequences"),
+            metadata=job.inputs.get("metadata"),
             values=job.settings.values,
             table_out=job.outputs["table"],
             sequences_out=job.outputs["sequences"],
             dropped_out=job.outputs["dropped"],
             notes_out=job.outputs["notes"],
-            provenance=provenance(job.settings.plain(), job.inputs),
+            provenance=provenance(job.settings.plain(), sources),
         )

@@ -34,6 +34,12 @@ LEAST_FEATURES = 5
 """Features from which on two samples with the same reads are copies of one."""
 V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
 """Beginning of nearly all 16S sequences behind the primer 515F."""
+V4_NEXT = "TGGCAAGCG"
+"""What most often follows these eight bases in 16S."""
+LEAST_AGREEING = 5
+"""Bases of `V4_NEXT` that a turned sequence has to have: at random one in four agrees, and five of
+nine in 5 % of the sequences, of which one in 1024 begins as V4 does. ASVs share their ends by
+descent, so that no number of ASVs could tell a chance from a rule."""
 PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
 """The primer 515F."""
 COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
@@ -262,14 +268,13 @@ def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Ite
     # Sequences that were read from the other end begin as V4 does once they are turned.
     turned = [text.translate(COMPLEMENT)[::-1] for text in asvs]
 
-    def find_share(pattern: re.Pattern[str], texts: Sequence[str]) -> float:
-        """Return the share of the reads whose sequence begins with a pattern."""
-        begins_F = [pattern.match(text) is not None for text in texts]
-        return float(total_F[begins_F].sum() / total_F.sum())
+    def find_share(is_such_F: Sequence[bool]) -> float:
+        """Return the share of the reads whose sequences are such as is asked for."""
+        return float(total_F[np.array(is_such_F, bool)].sum() / total_F.sum())
 
-    in_v4 = find_share(V4, asvs)
-    in_reverse = find_share(V4, turned)
-    with_primer = find_share(PRIMER, asvs)
+    in_v4 = find_share([V4.match(text) is not None for text in asvs])
+    in_reverse = find_share([_continues_as_v4(text) for text in turned])
+    with_primer = find_share([PRIMER.match(text) is not None for text in asvs])
     length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
     yield (
         f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
@@ -281,6 +286,16 @@ def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Ite
         yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
     elif 0.5 < in_v4 < 1 - UNUSUAL_SHARE:
         yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
+
+
+def _continues_as_v4(text: str) -> bool:
+    """Return whether a sequence begins as V4 does, and goes on so beyond chance."""
+    begin = V4.match(text)
+    if begin is None:
+        return False
+    following = text[begin.end() : begin.end() + len(V4_NEXT)]
+    agreeing = sum(base == usual for base, usual in zip(following, V4_NEXT, strict=False))
+    return agreeing >= LEAST_AGREEING
 
 
 def warn_of_odd_reads(path: Path, table: FeatureTable, sequences: Mapping[str, str]) -> None:

@@ -175,7 +175,11 @@ def _orient_by_names(
     by_lineage = _likelier(lineages[1], axes[1], lineages[0], axes[0])
     if metadata_ids is None:
         return layout if by_lineage is not False else layout.turned()
-    shared = [_count_shared(axis, metadata_ids) for axis in axes]
+    known = set(metadata_ids)
+    shared = [sum(name in known for name in axis) for axis in axes]
+    if not any(shared):
+        # Programs change IDs on the way; which are meant is said when samples are matched.
+        shared = [len(likely_pairs(axis, metadata_ids)) for axis in axes]
     is_named = shared[0] > 0
     if is_named != (shared[1] > 0):
         if is_named:
@@ -209,12 +213,6 @@ def _orient_by_names(
         "samples of the metadata in its rows or in its columns",
         "write the IDs alike in both files",
     )
-
-
-def _count_shared(axis: Sequence[str], metadata_ids: Collection[str]) -> int:
-    """Return how many IDs the metadata have, as they are or as programs change them."""
-    known = set(metadata_ids)
-    return sum(name in known for name in axis) or len(likely_pairs(axis, metadata_ids))
 
 
 def _likelier(count: int, axis: list[str], other_count: int, other_axis: list[str]) -> bool | None:

@@ -115,8 +115,8 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
     return given.reindex([*sample_ids])
 
 
-def metadata_ids(path: Path, names: Sequence[str]) -> list[str]:
-    """Return the sample IDs of metadata, of which nothing else is checked.
+def metadata_cells(path: Path, names: Sequence[str]) -> pd.DataFrame:
+    """Return the cells of metadata by sample ID, of which nothing is checked.
 
     Parameters
     ----------
@@ -132,7 +132,9 @@ def metadata_ids(path: Path, names: Sequence[str]) -> list[str]:
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None, takes_workbooks=True))
     _find_ids(path, sheet, frozenset(names))
-    return [row[0] for row in sheet.rows if row]
+    width = len(sheet.header)
+    cells = [row[1:width] for row in sheet.rows]
+    return pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=sheet.header[1:])
 
 
 def load_metadata(path: Path, sample_ids: Sequence[str] | None = None) -> pd.DataFrame:

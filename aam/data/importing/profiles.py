@@ -19,22 +19,12 @@ from scipy.sparse import csr_array
 
 from aam.data.importing.layout import Layout
 from aam.data.importing.taxonomy import without_bootstraps
+from aam.data.nouns import RANKS
 from aam.util.errors import first_names, problem
 
 logger = logging.getLogger(__name__)
-RANK_NAMES = {
-    "d": "kingdom",
-    "k": "kingdom",
-    "p": "phylum",
-    "c": "class",
-    "o": "order",
-    "f": "family",
-    "g": "genus",
-    "s": "species",
-    "t": "strain",
-}
-"""Ranks by the letter that lineages have before `__`, from the highest to the lowest."""
-RANKS = tuple(dict.fromkeys(RANK_NAMES.values()))
+ORDER = tuple(dict.fromkeys(RANKS.values()))
+"""Ranks from the highest to the lowest."""
 DEFAULT_RANK = "species"
 """The rank that is kept of a table of all ranks."""
 NOUNS = {"pathway": "pathway", "genefamily": "gene family"}
@@ -85,7 +75,7 @@ def rank_of(name: str) -> str | None:
         A lineage such as `k__Bacteria|p__Firmicutes`.
     """
     prefix = _PREFIXED.match(split_lineage(name)[-1])
-    return RANK_NAMES[prefix[1].lower()] if prefix else None
+    return RANKS[prefix[1].lower()] if prefix else None
 
 
 def keep_once(
@@ -106,7 +96,7 @@ def keep_once(
     layout
         The table.
     rank
-        One of `RANKS` that is kept where a table has several; None: the species, or the lowest rank
+        One of `ORDER` that is kept where a table has several; None: the species, or the lowest rank
         above that the table has.
     level_of
         Rank by feature ID, where the file has it beside the ID; empty: the lineages say it.
@@ -143,11 +133,11 @@ def _drop_strata(path: Path, layout: Layout) -> Layout:
 
 def _keep_rank(path: Path, layout: Layout, rank: str | None, level_of: Mapping[str, str]) -> Layout:
     """Keep the features of one rank of a table whose higher ranks hold the sums of the lower."""
-    if rank is not None and rank not in RANKS:
-        raise problem("the rank", f"{rank!r}", f"one of {', '.join(RANKS)}", "correct it")
+    if rank is not None and rank not in ORDER:
+        raise problem("the rank", f"{rank!r}", f"one of {', '.join(ORDER)}", "correct it")
     rank_F = [level_of.get(name) or rank_of(name) for name in layout.feature_ids]
     count_by_rank = Counter(one for one in rank_F if one is not None)
-    present = [one for one in RANKS if count_by_rank[one]]
+    present = [one for one in ORDER if count_by_rank[one]]
     if rank is not None and rank not in present:
         raise problem(
             path,
@@ -159,7 +149,7 @@ def _keep_rank(path: Path, layout: Layout, rank: str | None, level_of: Mapping[s
     if len(present) < 2 or not (rank or level_of or _repeats(path, layout, rank_F)):
         return layout
     highest = next(iter(present))
-    low_enough = [one for one in present if RANKS.index(one) <= RANKS.index(DEFAULT_RANK)]
+    low_enough = [one for one in present if ORDER.index(one) <= ORDER.index(DEFAULT_RANK)]
     kept = rank or (low_enough or present)[-1]
     sums = {
         one: layout.counts[:, [i for i, other in enumerate(rank_F) if other == one]].sum()

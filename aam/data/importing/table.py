@@ -21,7 +21,7 @@ from biom.exception import BiomException
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.importing.classic import Sheet, parse_classic
+from aam.data.importing.classic import BRACKEN_CORNER, Sheet, parse_classic
 from aam.data.importing.files import (
     ArtifactKind,
     decode_text,
@@ -33,9 +33,10 @@ from aam.data.importing.files import (
 from aam.data.importing.hdf5 import join_taxa, read_hdf5
 from aam.data.importing.ids import shared_ending
 from aam.data.importing.layout import Layout, drop_foreign, orient, read_layout, simple_name
-from aam.data.importing.metadata import metadata_ids
-from aam.data.importing.profiles import NOUNS, RANK_NAMES, is_lineage, keep_once
+from aam.data.importing.metadata import metadata_cells
+from aam.data.importing.profiles import NOUNS, is_lineage, keep_once, without_features
 from aam.data.importing.sequences import SequenceFile, is_hash, is_sequence
+from aam.data.nouns import RANKS
 from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import InputError, count_names, problem
 
@@ -167,7 +168,7 @@ def read_table_file(
         The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
         do, and what programs have appended to them.
     rank
-        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.RANKS`); None:
+        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.ORDER`); None:
         species.
 
     Raises
@@ -204,7 +205,8 @@ def read_table_file(
         by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
     known = _Known(sequences, by_feature)
     names = [*layout.sample_ids, *layout.feature_ids]
-    samples = None if metadata is None else metadata_ids(metadata, names)
+    cells = None if metadata is None else metadata_cells(metadata, names)
+    samples = None if cells is None else [*cells.index]
     oriented = orient(path, layout, known.count, samples, is_lineage)
     is_exchanged = oriented.sample_ids is not layout.sample_ids
     if sheet is not None and sheet.row_ids == oriented.sample_ids:
@@ -213,6 +215,8 @@ def read_table_file(
     elif sheet is not None and sheet.lineages is not None:
         lineages = dict(zip(sheet.row_ids, sheet.lineages, strict=True))
     layout = _without_ending(path, oriented, samples or ())
+    if cells is not None:
+        layout = _without_metadata(path, layout, cells)
     layout = keep_once(path, layout, rank=rank, level_of=_levels_of(sheet))
     layout, odd = drop_foreign(path, layout, known.lengths)
     counts = csr_array(layout.counts)
@@ -254,9 +258,39 @@ def _layout_of(sheet: Sheet) -> Layout:
     if sheet.sequences is not None:
         # What has a sequence in each row has features there.
         layout = Layout(sheet.column_ids, sheet.row_ids, counts, states_axes=True)
-    noun = NOUNS.get(simple_name(sheet.corner))
-    is_of_metaphlan = simple_name(sheet.corner) == "cladename"
-    return replace(layout, noun=noun, values="amounts" if noun or is_of_metaphlan else None)
+    corner = simple_name(sheet.corner)
+    values: Values | None = None
+    if corner in NOUNS or corner == "cladename":
+        values = "amounts"
+    elif sheet.corner == BRACKEN_CORNER:
+        values = "reads"
+    return replace(layout, noun=NOUNS.get(corner), values=values)
+
+
+def _without_metadata(path: Path, layout: Layout, cells: pd.DataFrame) -> Layout:
+    """Return a table without columns of the metadata, which QIIME 2 writes behind the taxa.
+
+    A feature is one of them where name and values are the same: an age would tell itself.
+    """
+    rows = [row for row, name in enumerate(layout.sample_ids) if name in cells.index]
+    shared = cells.loc[[layout.sample_ids[row] for row in rows]]
+    if not rows or len(shared) != len(rows):
+        return layout
+    column_of = {name: column for column, name in enumerate(layout.feature_ids)}
+    repeated = []
+    for name in set(column_of).intersection(cells.columns):
+        values = pd.to_numeric(shared[[name]].iloc[:, 0], errors="coerce").to_numpy()
+        counts = layout.counts[rows][:, [column_of[name]]].toarray().ravel()
+        if np.array_equal(values[np.isfinite(values)], counts[np.isfinite(values)]):
+            repeated += [name] if np.isfinite(values).any() else []
+    if repeated:
+        logger.warning(
+            "%s: %s left out, because the metadata have the same values under the same name; "
+            "rename it in one of the files to keep it",
+            path,
+            count_names("column", sorted(repeated)) + (" is" if len(repeated) == 1 else " are"),
+        )
+    return without_features(layout, sorted(repeated), "a column of the metadata")
 
 
 def _levels_of(sheet: Sheet | None) -> dict[str, str]:
@@ -264,7 +298,7 @@ def _levels_of(sheet: Sheet | None) -> dict[str, str]:
     if sheet is None or sheet.levels is None:
         return {}
     levels = zip(sheet.row_ids, sheet.levels, strict=True)
-    return {name: RANK_NAMES.get(level.lower(), level) for name, level in levels}
+    return {name: RANKS.get(level.lower(), level) for name, level in levels}
 
 
 def _without_ending(path: Path, layout: Layout, known: Collection[str]) -> Layout:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def propose_depth(reads_N: NDArray[np.int64]) -> int:
     return max(depth // 10**digits * 10**digits, 1)
 
 
-def depth_sentences(reads_N: NDArray[np.int64], depth: int) -> Iterator[str]:
+def depth_sentences(reads_N: NDArray[np.int64], depth: int, *, are_labelled: bool) -> Iterator[str]:
     """Yield what a depth, half of it and its double lose, and a warning where it is low.
 
     Parameters
@@ -93,11 +94,14 @@ def depth_sentences(reads_N: NDArray[np.int64], depth: int) -> Iterator[str]:
     reads_N
         Reads of the samples that matter.
     depth
-        The proposed depth.
+        The depth that is proposed or set.
+    are_labelled
+        Whether the samples that matter are those with a target.
     """
     depths = (max(depth // 2, 1), depth, 2 * depth)
     lost = [f"a depth of {one} loses {int((reads_N < one).sum())}" for one in depths]
-    yield f"Of {len(reads_N)} samples, {', '.join(lost)}."
+    what = "labelled samples" if are_labelled else "samples"
+    yield f"Of {len(reads_N)} {what}, {', '.join(lost)}."
     if depth < LEAST_DEPTH:
         yield (
             f"{depth} reads are few: rare ASVs are hardly ever drawn, and scores suffer. "
@@ -181,11 +185,7 @@ def propose_configuration(
     """
     wanted = targets or []
     together = propose_grouping([column for column in columns if column.name not in wanted])
-    suited = [
-        column
-        for column in sorted(columns, key=lambda one: (finding_rank(one.name), one.missing))
-        if column.name not in wanted and column is not together and _suits(column)
-    ]
+    suited = [one for one in _suited(columns, together) if one.name not in wanted]
     by_name = {column.name: column for column in columns}
     asked = [by_name[name] for name in wanted]
     tasks, refused = _draft_tasks([*asked, *suited], together, dataset, must=wanted)
@@ -209,6 +209,37 @@ def propose_configuration(
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def propose_targets(columns: list[Column]) -> list[str]:
+    """Return the columns that a new configuration predicts where none are named.
+
+    Parameters
+    ----------
+    columns
+        All columns of the metadata.
+    """
+    together = propose_grouping(columns)
+    accepted: list[str] = []
+    for column in _suited(columns, together):
+        if len(accepted) == ACTIVE:
+            break
+        with suppress(InputError):
+            _draft(column, together)
+            accepted.append(column.name)
+    return accepted
+
+
+def _suited(columns: list[Column], together: Column | None) -> list[Column]:
+    """Return the columns that are proposed without being asked for, the likeliest first."""
+    ranked = sorted(columns, key=lambda one: (_finding_rank(one), one.missing))
+    return [column for column in ranked if column is not together and _suits(column)]
+
+
+def _finding_rank(column: Column) -> int:
+    """Return how likely a column is what a study was made for; `Subject` may be a diagnosis."""
+    is_diagnosis = names_units(column.name) and are_states(map(str, column.counts.index))
+    return 0 if is_diagnosis else finding_rank(column.name)
 
 
 def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]:
@@ -405,9 +436,9 @@ def _models(columns: list[Column]) -> str:
             "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
         )
     lines = [
-        "Without AAM's networks the other methods answer in a minute or two. Networks take 5 to 20",
-        f"minutes more on two cores; below {MANY_LABELS} labelled samples they have added nothing",
-        "so far, see docs/results.md. With `models: {base: {}}` AAM is trained too.",
+        f"AAM's networks are not trained: below {MANY_LABELS} labelled samples they have added",
+        "nothing so far, see docs/results.md. With `models: {base: {}}` they are; `aam check` says",
+        "how long that takes.",
     ]
     return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
 
@@ -415,13 +446,9 @@ def _models(columns: list[Column]) -> str:
 def _comments_on_groups(columns: list[Column], together: Column | None) -> Iterator[str]:
     """Yield comments on groups: why none are proposed, or which other units there are."""
     if together is not None:
-        others = [one for one in unit_columns(columns) if one is not together]
-        if others:
-            named = [f"{one.name} ({len(one.counts)})" for one in others]
-            inside = [one.name for one in others if lies_within(one, together)]
-            line = f"Samples of one `{together.name}` ({len(together.counts)}) stay together"
-            line += f", and so do those of one {' or '.join(inside)}." if inside else "."
-            yield f"# {line}\n# Other columns that could name groups: {', '.join(named)}."
+        if others := list(other_units(columns, together)):
+            line = f"Samples of one `{together.name}` ({len(together.counts)}) stay together."
+            yield "\n".join(f"# {one}" for one in [line, *others])
         return
     lines = [
         "No column is proposed as `groups` of the folds. If several samples are of one person,",
@@ -437,6 +464,25 @@ def _comments_on_groups(columns: list[Column], together: Column | None) -> Itera
     if of_own_groups:
         lines.append(f"Nearly every sample has its own value in: {first_few(of_own_groups)}.")
     yield "\n".join(f"# {line}" for line in lines)
+
+
+def other_units(columns: list[Column], together: Column) -> Iterator[str]:
+    """Yield sentences on the columns that could name groups in the place of a proposed one.
+
+    Parameters
+    ----------
+    columns
+        All columns of the metadata.
+    together
+        The proposed column.
+    """
+    others = [one for one in unit_columns(columns) if one is not together]
+    inside = [f"`{one.name}`" for one in others if lies_within(one, together)]
+    if inside:
+        yield f"So do those of one {' or '.join(inside)}, which lies within one `{together.name}`."
+    if others:
+        named = ", ".join(f"{one.name} ({len(one.counts)})" for one in others)
+        yield f"Other columns that could name groups: {named}."
 
 
 def _task_name(column: Column, taken: Collection[str]) -> str:

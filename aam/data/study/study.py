@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.confounding import (
+    Number,
     Observed,
     RivalScore,
     list_others,
@@ -32,7 +33,7 @@ from aam.data.nouns import Nouns
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
 from aam.data.study.columns import columns_of, propose_grouping
-from aam.data.study.proposal import propose_depth
+from aam.data.study.proposal import depth_sentences, other_units, propose_depth
 from aam.data.table import FeatureTable, TableFacts
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
 from aam.util.errors import InputError, first_few, first_names
@@ -98,7 +99,9 @@ class Study:
             A file cannot be read, or does not belong to the table.
         """
         with collect_notes() as notes:
-            counts = import_counts(table, sequences, values=values)
+            # Sequences of a file of their own tell samples from features themselves.
+            axes = None if sequences else metadata
+            counts = import_counts(table, sequences, metadata=axes, values=values)
             sample_ids = counts.table.sample_ids
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
@@ -206,7 +209,9 @@ class Study:
         return rows
 
 
-def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
+def study_sentences(
+    study: Study, kept: pd.DataFrame, *, depth: int, targets: Sequence[str] = ()
+) -> Iterator[str]:
     """Yield sentences on a study: reads, sequences, depths, columns, groups, missing values.
 
     Parameters
@@ -216,6 +221,10 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     kept
         Metadata of the samples that rarefaction keeps, by `Study.at_depth`: columns are described
         as tasks find them.
+    depth
+        Reads that are drawn from each sample.
+    targets
+        Columns that tasks predict.
     """
     table = study.table
     reads = table.reads
@@ -248,10 +257,13 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
     if blanks:
         yield describe_blanks(blanks)
     if study.facts.is_counted:
-        depth = propose_depth(study.reads_that_matter())
-        shown = sorted({depth, *(one for one in DEPTHS if one <= reads.max())})
-        share_kept = ", ".join(f"{one} keeps {np.mean(reads >= one):.0%}" for one in shown)
-        yield f"Rarefaction depths: {share_kept}. Proposed: {depth}."
+        labels = [name for name in targets if name in study.metadata]
+        that_matter = study.reads_that_matter(labels)
+        proposed = propose_depth(that_matter)
+        shown = sorted({proposed, *(one for one in DEPTHS if one <= that_matter.max())})
+        share_kept = ", ".join(f"{one} keeps {np.mean(that_matter >= one):.0%}" for one in shown)
+        yield f"Rarefaction depths: {share_kept}. Proposed: {proposed}."
+        yield from depth_sentences(that_matter, depth, are_labelled=bool(labels))
     columns = columns_of(kept)
     unknown = int(study.metadata.isna().all(axis=1).sum())
     if columns and unknown:
@@ -267,6 +279,7 @@ def study_sentences(study: Study, kept: pd.DataFrame) -> Iterator[str]:
             f"Samples of one `{together.name}` should stay together (`groups`): there are "
             f"{len(together.counts)}; scores would be too good otherwise."
         )
+        yield from other_units(columns, together)
     technical = [one.name for one in columns if is_technical(one.name) and one.kind == "classes"]
     if technical:
         yield (
@@ -324,7 +337,7 @@ def task_sentences(
     values: pd.DataFrame,
     fold: NDArray[np.int64],
     groups: Sequence[str] | None,
-    reads: pd.Series,
+    reads: pd.Series | None,
 ) -> Iterator[str]:
     """Yield sentences on what may flatter the scores of a task: groups, and what else says it.
 
@@ -340,7 +353,7 @@ def task_sentences(
         Targets, folds and groups of the labelled samples, as `aam.data.splits.divide_labelled`
         returns them.
     reads
-        Reads of the samples before rarefaction, by sample ID.
+        Reads of the samples before rarefaction, by sample ID; None: the table has amounts.
     """
     settings = task.folds
     if groups is None and settings.groups is None:
@@ -354,7 +367,8 @@ def task_sentences(
     rows = metadata.loc[scored.index]
     # Selecting rows may lose the attributes, which hold the types that the file declares.
     rows.attrs = dict(metadata.attrs)
-    rivals = list_rivals(rows, targets=task.columns, numbers={"reads": reads})
+    numbers: dict[Number, pd.Series] = {} if reads is None else {"reads": reads}
+    rivals = list_rivals(rows, targets=task.columns, numbers=numbers)
     others = list_others(rows, targets=task.columns)
     for target in task.columns:
         observed = Observed.from_values(
@@ -379,7 +393,7 @@ def task_sentences(
                 named.append(other.name)
         if named:
             yield (
-                f"Task {name}: other columns predict {what} exactly or nearly, without any reads: "
+                f"Task {name}: other columns predict {what} exactly or nearly by themselves: "
                 f"{first_few(named)}. Are they other names of it, or what follows from it? If not, "
                 "a model may learn them instead."
             )
@@ -388,7 +402,7 @@ def task_sentences(
 def _describe_rivals(
     name: str, what: str, scores: Sequence[RivalScore], *, is_number: bool
 ) -> Iterator[str]:
-    """Yield what columns, and the number of reads, say of a target without any ASV."""
+    """Yield what columns, and the number of reads, say of a target by themselves."""
     known: dict[str, list[str]] = {"exactly": [], "nearly": []}
     partial = []
     for rival in scores:
@@ -404,15 +418,15 @@ def _describe_rivals(
         if subjects:
             verb = "each predict" if len(subjects) > 1 else "predicts"
             yield (
-                f"Task {name}: {first_few(subjects)} {verb} {what} {how}, without any ASV. A model "
-                "may learn that instead, and hardly any score can tell the two apart."
+                f"Task {name}: {first_few(subjects)} {verb} {what} {how} by itself. A model may "
+                "learn that instead, and hardly any score can tell the two apart."
             )
     if partial:
         named = [text for _, text in sorted(partial, reverse=True)]
         guess = scores[0].guessing
         guessing = f"a mean error of {guess:.3g}" if is_number else f"{guess:.0%} of a class right"
         yield (
-            f"Task {name}: without any ASV, {what} is predicted better than by guessing "
-            f"({guessing}) by {first_few(named)}. The page says what is left of the scores within "
-            "their values."
+            f"Task {name}: {what} is predicted better than by guessing "
+            f"({guessing}) by {first_few(named)} alone. The page says what is left of the scores "
+            "within their values."
         )

@@ -11,10 +11,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import EngFormatter, PercentFormatter
 from numpy.typing import NDArray
 
+from aam.data.nouns import OF_ASVS, Nouns
+from aam.data.table import read_biom
 from aam.report.figures.style import BLACK, BLUE, VERMILION, add_tooltips, saved_figure
 
 
-def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> None:
+def draw(
+    curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path, table: Path | None = None
+) -> None:
     """Draw expected richness by depth, and the fraction of samples that every depth keeps.
 
     Parameters
@@ -27,10 +31,13 @@ def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> 
         The rarefaction depth.
     path
         The figure to write.
+    table
+        BIOM file of the imported table, which says what its features are called; None: ASVs.
     """
+    nouns = OF_ASVS if table is None else Nouns.of_table(read_biom(table).facts)
     reads = curve.groupby("sample-id")["depth"].max()
     with saved_figure(path, 3.6, columns=2, width_ratios=(3, 2)) as (_, (curves, kept)):
-        _draw_curves(curves, curve, set(dropped["sample-id"]), depth)
+        _draw_curves(curves, curve, set(dropped["sample-id"]), depth, nouns.many)
         _draw_kept_share(kept, reads.to_numpy(), depth)
         for axes in (curves, kept):
             axes.axvline(depth, color=BLACK, linewidth=1, linestyle="--")
@@ -38,7 +45,9 @@ def draw(curve: pd.DataFrame, dropped: pd.DataFrame, depth: int, path: Path) -> 
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int) -> None:
+def _draw_curves(
+    axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int, features: str
+) -> None:
     """Draw a curve per sample; those of dropped samples end in a point."""
     lines = {
         str(name): part[["depth", "richness"]].to_numpy(dtype=float)
@@ -59,7 +68,7 @@ def _draw_curves(axes: Axes, curve: pd.DataFrame, dropped: set[str], depth: int)
     axes.plot([], [], color=BLACK, linestyle="--", linewidth=1, label=f"chosen depth, {depth}")
     _limit_curves(axes, curve, depth)
     title = f"Rarefaction curves of {len(lines)} samples"
-    axes.set(ylabel="expected richness (ASVs)", title=title)
+    axes.set(ylabel=f"expected richness ({features})", title=title)
     axes.legend(loc="lower right")
 
 

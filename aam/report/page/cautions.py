@@ -43,8 +43,6 @@ FEW_GROUPS = 20
 """Groups of samples below which another draw would change the scores much."""
 OFF_COVERAGE = 0.05
 """How far the coverage of intervals may lie below their level without a caution."""
-MANY_DROPPED = 0.1
-"""Share of the samples, lost by rarefaction, from which on there is a caution."""
 WEAK_ENCODER = 0.8
 """Correlation of held-out distances below which an encoder has learned little."""
 MOST_RIVALS = 3
@@ -98,25 +96,6 @@ def list_encoder_cautions(model: str, report: EncoderReport) -> list[Caution]:
     text = (
         f"The encoder of {model} predicts the distances of held-out samples with a correlation of "
         f"only {format_score(correlation)}."
-    )
-    return [Caution("caution", text)]
-
-
-def list_rarefaction_cautions(dropped: int, samples: int) -> list[Caution]:
-    """Return a caution where rarefaction lost many of the samples.
-
-    Parameters
-    ----------
-    dropped
-        Number of samples that have too few reads.
-    samples
-        Number of samples before rarefaction.
-    """
-    share = dropped / max(samples, 1)
-    if share < MANY_DROPPED:
-        return []
-    text = (
-        f"{dropped} samples, {format_percent(share)}, have too few reads for the rarefaction depth."
     )
     return [Caution("caution", text)]
 
@@ -254,7 +233,7 @@ def _name_stops(answer: Answer) -> Iterator[str]:
             start = f"{', '.join(names)} each predict" if several else f"{names[0]} predicts"
             one = "one of those" if several else "that"
             yield (
-                f"{start} {answer.what} {how}, without any ASV: models may have learned {one} "
+                f"{start} {answer.what} {how} by itself: models may have learned {one} "
                 "instead, and no score can show the difference."
             )
     others = [rival for rival in confounders if rival.exactness is None]

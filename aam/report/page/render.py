@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from aam.data.nouns import OF_ASVS
 from aam.report.labels import to_words
 from aam.report.page.cautions import Caution
 from aam.report.page.methods import MethodsText
@@ -93,6 +94,8 @@ class Results:
     """What a page without networks says about them: what they add, and how long they take."""
     decisions: Sequence[str] = ()
     """What was decided for the user while the files were read."""
+    rarefied: str = OF_ASVS.many
+    """What the features of a rarefied table are called; empty: the table has amounts."""
     left_out: Sequence[str] = ()
     data_figures: Sequence[PageFigure] = ()
     methods: MethodsText = MethodsText("", ())

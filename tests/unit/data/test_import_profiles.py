@@ -228,3 +228,22 @@ def test_lineages_tell_the_features_without_metadata(tmp_path, caplog):
 )
 def test_what_programs_append_to_all_ids_is_found(names, known, ending):
     assert shared_ending(names, known) == ending
+
+
+def test_columns_of_the_metadata_are_no_features(tmp_path, caplog):
+    frame = COUNTS.T.assign(age=[30, 41, 52], a=COUNTS.T["a"])
+    (tmp_path / "t").write_text(frame.to_csv(index_label="index"))
+    path = tmp_path / "metadata.tsv"
+    rows = zip(SAMPLES, [30, "NA", 52], [9, 9, 9], strict=True)
+    path.write_text("sample-id\tage\ta\n" + "".join("{}\t{}\t{}\n".format(*row) for row in rows))
+    found = read_table_file(tmp_path / "t", metadata=path)
+    assert found.table.feature_ids == [*"abcd"]
+    assert found.left_out == [("feature", "age", "a column of the metadata")]
+    assert "'age'" in caplog.text
+
+
+def test_ids_that_r_changed_still_tell_the_samples(tmp_path):
+    frame = COUNTS.set_axis(["X1", "X2.a", "X3"], axis=1).rename({"a": "2a"})
+    (tmp_path / "t").write_text(frame.T.to_csv())
+    path = metadata_file(tmp_path, ["1", "2-a", "3"])
+    assert read_table_file(tmp_path / "t", metadata=path).table.feature_ids[1:] == [*"bcd"]

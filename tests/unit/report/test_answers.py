@@ -23,7 +23,6 @@ from aam.report.page.cautions import (
     list_cautions,
     list_encoder_cautions,
     list_prediction_cautions,
-    list_rarefaction_cautions,
 )
 from aam.report.page.encoders import EncoderReport
 
@@ -411,11 +410,7 @@ def encoder(correlation: float | None) -> EncoderReport:
     )
 
 
-def test_data_and_encoders_have_a_light_where_they_are_weak():
-    assert list_rarefaction_cautions(1, 100) == []
-    (few,) = list_rarefaction_cautions(30, 100)
-    assert few.light == "caution"
-    assert missing(["30 samples", "30 %"], few.text) == []
+def test_encoders_have_a_light_where_they_are_weak():
     for correlation in (None, 0.9):
         assert list_encoder_cautions("m", encoder(correlation)) == []
     (weak,) = list_encoder_cautions("m", encoder(0.5))

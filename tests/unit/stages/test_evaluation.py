@@ -325,7 +325,6 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         "<td>random forest</td><td>-3</td><td>3 of 3</td><td>0.012</td>",
         "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
-        "2 samples, 17 %, have too few reads for the rarefaction depth.",
         "50 % of the reads in new are of ASVs that training never saw, although 95 % are of ASVs "
         "that it saw or near one",
         "<td>NA</td><td>5</td>",
@@ -384,17 +383,6 @@ def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "<td>&lt;b&gt;</td>" in page
     assert re.findall(r'(?:src|href)="(?!#|data:|answers/)[^"]*"|@import|url\(', page) == []
-
-
-def test_lost_samples_are_counted_among_all_that_were_imported(results):
-    """Not among the labelled ones, which may be few."""
-    dropped = results / "dropped.tsv"
-    dropped.write_text("sample-id\treads\tdepth\ns0\t7\t1000\n")
-    age = results / "answers/age/base/scores.json"
-    (target,) = TaskReport.read(age).targets
-    rewrite(age, methods=tuple(one.model_copy(update={"n": 3}) for one in target.methods))
-    page, _ = summed_up(results, scores=[age], dropped=[dropped])
-    assert "have too few reads for the rarefaction depth" not in page
 
 
 @pytest.mark.parametrize("drops", [True, False])

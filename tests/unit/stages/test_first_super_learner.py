@@ -31,6 +31,7 @@ from aam.stages.score import score_task
 from aam.stages.super_learner import keep_super_learner
 from aam.util.atomic import read_json
 from aam.util.errors import InputError
+from aam.util.notes import read_notes
 
 FRESH = """
 import sys
@@ -297,3 +298,21 @@ def test_what_is_missing_is_told(kept, tmp_path, damage):
 def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(InputError, match="got no such directory"):
         aam.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.5])
+def test_a_class_that_is_a_guess_is_called_one(study, kept, tmp_path, monkeypatch, slope):
+    fixed = Recalibration(slope=slope, intercept_C=np.array([0.3, -0.3]))
+    monkeypatch.setattr(Recalibration, "fit", lambda *args, **settings: fixed)
+    write_biom(tmp_path / "table.biom", study.table, {})
+    outputs = {"predictions": tmp_path / "found.tsv", "notes": tmp_path / "found.notes.tsv"}
+    predict_table(
+        model=kept,
+        table=tmp_path / "table.biom",
+        sequences=study.paths["sequences"],
+        **as_outputs(outputs),
+    )
+    said = [note for note in read_notes(outputs["notes"]) if "nothing was learned" in note.text]
+    has_classes = study.settings["kind"] != "regression"
+    assert len(said) == (has_classes and slope == 0)
+    assert all(note.is_caution for note in said)
