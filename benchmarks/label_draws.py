@@ -334,6 +334,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
             records=records,
             figures_out={"predictions": files["figure"]},
         )
+    (dataset,) = config.datasets
     write_summary(
         files=PageFiles(
             scores=[_of_task(files["scores"])],
@@ -345,7 +346,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
             table=files["table"],
             sequences=files["sequences"],
         ),
-        settings=slices.first_page(config, "mine").model_copy(update={"captions": CAPTIONS}),
+        settings=slices.first_page(config, dataset).model_copy(update={"captions": CAPTIONS}),
         summary_out=files["summary"],
         report_out=files["page"],
     )
@@ -420,7 +421,9 @@ def _configure(study: Study, files: Mapping[str, Path]) -> Config:
     if study.kind is None and study.target in proposed:
         task = proposed[study.target]
     else:
-        task = {"dataset": "mine", "column": study.target, "kind": study.kind or "classification"}
+        (dataset,) = raw["datasets"]
+        task = {"dataset": dataset, "column": study.target}
+        task["kind"] = study.kind or "classification"
         task["folds"] = {"stratified": True} if task["kind"] != "regression" else {}
         if study.kind == "ordinal":
             task["classes"] = [*dict.fromkeys(filter(None, study.metadata[study.target]))][::-1]

@@ -205,6 +205,8 @@ def _disturb(study: SlurmStudy, cluster: Cluster, run: Future[Any]) -> None:
     if _wait_until(lambda: any(work.rglob("step-*.pt")), run):
         study.edit("stages/job.py", MARGIN, WHOLE_LIMIT)
         cluster.cancel(cluster.jobs("pretrain")[0])
+        # On a busy machine it would go on before the signal comes.
+        _wait_until(lambda: cluster.jobs("pretrain")[0].state == "CANCELLED", run)
         (study.root / "hold").unlink()
     # The third may have been submitted before the second is looked at.
     _wait_until(lambda: [job.state for job in cluster.jobs("pretrain")[1:2]] == ["FAILED"], run)
