@@ -510,6 +510,9 @@ def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
     inputs = {name: tmp_path / f"{name}.tsv" for name in texts}
     for name, path in inputs.items():
         path.write_text(texts[name])
+    inputs["table"] = tmp_path / "table.biom"
+    counts = csr_array(np.array([[90], [400]]))
+    write_biom(inputs["table"], FeatureTable(["NA", "02"], ["a"], counts), {})
     outputs = {"rarefaction": tmp_path / "rarefaction.png"}
     draw_figures(
         settings=PlotSettings(draw=PLOTS["rarefaction"].draw, depth=100),
