@@ -15,10 +15,10 @@ import torch
 
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.tables import rarefy_views, read_table
+from aam.inference.tables import like_training, name_table, rarefy_views, read_table
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
@@ -105,6 +105,7 @@ class PretrainedEncoder:
             A file cannot be read, features have no sequence, or no sample is deep enough.
         """
         counts, texts = read_table(table, sequences)
+        counts = like_training(counts, TableFacts(), name_table(table))
         cores = threads or torch.get_num_threads()
         names, sample_ND = self.embed_table(counts, texts, depth, cores)
         return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))

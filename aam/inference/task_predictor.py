@@ -18,7 +18,7 @@ from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, jo
 from aam.data.rarefaction import scale_to_one
 from aam.data.same_reads import Fingerprints, KnownSamples, longest_bp, sequences_as_read
 from aam.data.sequences import tokenize, untokenize
-from aam.data.table import FeatureTable
+from aam.data.table import FeatureTable, TableFacts
 from aam.data.target import Target
 from aam.inference.cautions import (
     warn_of_known,
@@ -192,6 +192,8 @@ class TaskPredictor:
                 logger.info("the baselines know no covariates: the metadata are not read")
             result = self._predict_by_baselines(counts, texts, where)
         else:
+            # Networks read the nucleotides of features.
+            counts = like_training(counts, TableFacts(), where)
             result = self._predict_by_networks(
                 counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
             )
