@@ -418,8 +418,8 @@ def _describe_rivals(
         if subjects:
             verb = "each predict" if len(subjects) > 1 else "predicts"
             yield (
-                f"Task {name}: {first_few(subjects)} {verb} {what} {how} by itself. A model may "
-                "learn that instead, and hardly any score can tell the two apart."
+                f"Task {name}: {first_few(subjects)} {verb} {what} {how}, with nothing else known. "
+                "A model may learn that instead, and hardly any score can tell the two apart."
             )
     if partial:
         named = [text for _, text in sorted(partial, reverse=True)]

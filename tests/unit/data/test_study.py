@@ -137,7 +137,7 @@ def test_check_names_what_may_flatter_a_task():
 
     text = said()
     assert "Task t: nothing says which samples belong together" in text
-    assert "`run` predicts the target exactly by itself" in text
+    assert "`run` predicts the target exactly, with nothing else known" in text
     assert "samples of one `subject` share the target. Set `groups: subject`" in text
     others = "other columns predict the target exactly or nearly by themselves"
     assert f"{others}: hospital. Are" in text
