@@ -137,5 +137,6 @@ def _suggest(path: Path, written: Path) -> str:
     close = [name for name in names if name.strip().casefold() == wanted]
     close = close or difflib.get_close_matches(path.name, names, n=3)
     if close:
-        return f"did you mean {' or '.join(repr(name) for name in sorted(close))}?"
+        likely = [repr(str(written.with_name(name))) for name in sorted(close)]
+        return f"did you mean {' or '.join(likely)}?"
     return f"correct the path; {path.parent} has {first_names(sorted(names)) or 'no files'}"

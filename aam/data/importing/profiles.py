@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from aam.data.importing.layout import Layout
 from aam.data.importing.taxonomy import without_bootstraps
 from aam.data.nouns import RANKS
-from aam.util.errors import first_names, problem
+from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
 ORDER = tuple(dict.fromkeys(RANKS.values()))
@@ -82,7 +82,6 @@ def keep_once(
     path: Path,
     layout: Layout,
     *,
-    rank: str | None = None,
     level_of: Mapping[str, str] = MappingProxyType({}),
 ) -> Layout:
     """Leave out the features whose abundance others hold, and what no feature was found for.
@@ -95,19 +94,11 @@ def keep_once(
         The user's file, for messages.
     layout
         The table.
-    rank
-        One of `ORDER` that is kept where a table has several; None: the species, or the lowest rank
-        above that the table has.
     level_of
         Rank by feature ID, where the file has it beside the ID; empty: the lineages say it.
-
-    Raises
-    ------
-    InputError
-        The table does not have the rank.
     """
     layout = _drop_strata(path, layout)
-    layout = _keep_rank(path, layout, rank, level_of)
+    layout = _keep_rank(path, layout, level_of)
     return _drop_unassigned(path, layout)
 
 
@@ -131,26 +122,20 @@ def _drop_strata(path: Path, layout: Layout) -> Layout:
     return without_features(layout, strata, "a share of another feature")
 
 
-def _keep_rank(path: Path, layout: Layout, rank: str | None, level_of: Mapping[str, str]) -> Layout:
-    """Keep the features of one rank of a table whose higher ranks hold the sums of the lower."""
-    if rank is not None and rank not in ORDER:
-        raise problem("the rank", f"{rank!r}", f"one of {', '.join(ORDER)}", "correct it")
+def _keep_rank(path: Path, layout: Layout, level_of: Mapping[str, str]) -> Layout:
+    """Keep the species of a table whose higher ranks hold the sums of the lower.
+
+    Without any species, the lowest rank above is kept.
+    """
     rank_F = [level_of.get(name) or rank_of(name) for name in layout.feature_ids]
     count_by_rank = Counter(one for one in rank_F if one is not None)
     present = [one for one in ORDER if count_by_rank[one]]
-    if rank is not None and rank not in present:
-        raise problem(
-            path,
-            f"no row of the rank {rank!r}; its ranks are {', '.join(present) or 'not named'}",
-            f"rows of the rank {rank!r}",
-            "set another rank, or give the table in which it is",
-        )
     # Those of one rank hold nothing of each other, and what has no rank at all is another table.
-    if len(present) < 2 or not (rank or level_of or _repeats(path, layout, rank_F)):
+    if len(present) < 2 or not (level_of or _repeats(path, layout, rank_F)):
         return layout
     highest = next(iter(present))
     low_enough = [one for one in present if ORDER.index(one) <= ORDER.index(DEFAULT_RANK)]
-    kept = rank or (low_enough or present)[-1]
+    kept = (low_enough or present)[-1]
     sums = {
         one: layout.counts[:, [i for i, other in enumerate(rank_F) if other == one]].sum()
         for one in (highest, kept)

@@ -149,7 +149,6 @@ def read_table_file(
     sequences: SequenceFile | None = None,
     values: Values | None = None,
     metadata: Path | None = None,
-    rank: str | None = None,
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -167,9 +166,6 @@ def read_table_file(
     metadata
         The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
         do, and what programs have appended to them.
-    rank
-        The rank that is kept of a table of all ranks (`aam.data.importing.profiles.ORDER`); None:
-        species.
 
     Raises
     ------
@@ -177,47 +173,18 @@ def read_table_file(
         The file is no table of reads or amounts, or could be read in two ways; all its problems are
         named at once.
     """
-    content, kind = read_typed_content(path, EXPECTED, _ARTIFACT, takes_workbooks=True)
-    sheet = None
-    lineages: dict[str, str] = {}
-    if content.startswith(_HDF5):
-        layout, lineages = _parse_hdf5(path, content)
-    elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
-        layout, lineages = _parse_json(path, content)
-    else:
-        sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
-        layout = _layout_of(sheet)
-    if kind:
-        layout = replace(layout, values="reads" if kind == _ARTIFACT.type else "amounts")
-    layout = _strip_names(path, layout)
-    # Adding up duplicate entries leaves fewer of them, which shows that there were any.
-    given = layout.counts.nnz
-    layout.counts.sum_duplicates()
-    if layout.counts.nnz < given:
-        actual = (
-            f"{given - layout.counts.nnz} counts of a sample and a feature that have one already"
-        )
-        raise problem(path, actual, "one count for a sample and a feature", _CHECK)
-    layout.counts.eliminate_zeros()
-    notes = [] if sheet is None else sheet.notes
-    by_feature: dict[str, str] = {}
-    if sheet is not None and sheet.sequences is not None:
-        by_feature = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
-    known = _Known(sequences, by_feature)
+    written = _read_written(path)
+    layout = written.layout
+    known = _Known(sequences, written.sequences)
     names = [*layout.sample_ids, *layout.feature_ids]
     cells = None if metadata is None else metadata_cells(metadata, names)
-    samples = None if cells is None else [*cells.index]
-    oriented = orient(path, layout, known.count, samples, is_lineage)
-    is_exchanged = oriented.sample_ids is not layout.sample_ids
-    if sheet is not None and sheet.row_ids == oriented.sample_ids:
-        # A table whose axes contradict its first column was warned of.
-        notes += [] if is_exchanged and layout.states_axes else ["its rows are samples"]
-    elif sheet is not None and sheet.lineages is not None:
-        lineages = dict(zip(sheet.row_ids, sheet.lineages, strict=True))
-    layout = _without_ending(path, oriented, samples or ())
+    samples = [] if cells is None else [*cells.index]
+    oriented = orient(path, layout, known.count, samples or None, is_lineage)
+    _tell_how_text_was_read(path, written, oriented)
+    layout = _without_ending(path, oriented, samples)
     if cells is not None:
         layout = _without_metadata(path, layout, cells)
-    layout = keep_once(path, layout, rank=rank, level_of=_levels_of(sheet))
+    layout = keep_once(path, layout, level_of=_levels_of(written.sheet))
     layout, odd = drop_foreign(path, layout, known.lengths)
     counts = csr_array(layout.counts)
     is_counted = recognize_values(counts, values or layout.values) == "reads"
@@ -233,13 +200,6 @@ def read_table_file(
     )
     if not is_counted and values is None:
         _tell_of_amounts(path, counts)
-    if notes:
-        logger.warning(
-            "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
-            "and a first line of '#OTU ID' and the sample IDs",
-            path,
-            ", and ".join(notes),
-        )
     counts.sort_indices()
     table = FeatureTable(
         layout.sample_ids,
@@ -247,8 +207,75 @@ def read_table_file(
         counts.astype(np.int64 if is_counted else np.float64),
         TableFacts(is_counted=is_counted),
     )
-    kept = {name: lineages[name] for name in layout.feature_ids if lineages.get(name)}
-    return TableFile(table, by_feature, layout.left_out, kept, noun=layout.noun)
+    # Lineages of a text are those of its rows, which may turn out to be samples.
+    lineages = {
+        name: written.lineages[name] for name in layout.feature_ids if written.lineages.get(name)
+    }
+    return TableFile(table, written.sequences, layout.left_out, lineages, noun=layout.noun)
+
+
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """A table as its file has it, before it is known which axis holds the samples."""
+
+    layout: Layout
+    sheet: Sheet | None
+    """The text, or the sheet of a workbook; None: another format."""
+    sequences: Mapping[str, str]
+    """By the ID of a row, of a column of sequences; empty if there is none."""
+    lineages: Mapping[str, str]
+    """By the ID of a row or feature, of a column of lineages; empty if there is none."""
+
+
+def _read_written(path: Path) -> _Written:
+    """Read a table in any format, with one entry for each sample and feature."""
+    content, kind = read_typed_content(path, EXPECTED, _ARTIFACT, takes_workbooks=True)
+    sheet = None
+    lineages: Mapping[str, str] = {}
+    sequences: Mapping[str, str] = {}
+    if content.startswith(_HDF5):
+        layout, lineages = _parse_hdf5(path, content)
+    elif content.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        layout, lineages = _parse_json(path, content)
+    else:
+        sheet = parse_classic(path, decode_text(path, content, EXPECTED, key="table"))
+        layout = _layout_of(sheet)
+        if sheet.sequences is not None:
+            sequences = dict(zip(sheet.row_ids, sheet.sequences, strict=True))
+        if sheet.lineages is not None:
+            lineages = dict(zip(sheet.row_ids, sheet.lineages, strict=True))
+    if kind:
+        layout = replace(layout, values="reads" if kind == _ARTIFACT.type else "amounts")
+    layout = _strip_names(path, layout)
+    # Adding up duplicate entries leaves fewer of them, which shows that there were any.
+    given = layout.counts.nnz
+    layout.counts.sum_duplicates()
+    if layout.counts.nnz < given:
+        actual = (
+            f"{given - layout.counts.nnz} counts of a sample and a feature that have one already"
+        )
+        raise problem(path, actual, "one count for a sample and a feature", _CHECK)
+    layout.counts.eliminate_zeros()
+    return _Written(layout, sheet, sequences, lineages)
+
+
+def _tell_how_text_was_read(path: Path, written: _Written, oriented: Layout) -> None:
+    """Say what was decided about a text: its separator, and that its rows are samples."""
+    sheet = written.sheet
+    if sheet is None:
+        return
+    notes = [*sheet.notes]
+    is_exchanged = oriented.sample_ids is not written.layout.sample_ids
+    # A table whose axes contradict its first column was warned of.
+    if sheet.row_ids == oriented.sample_ids and not (is_exchanged and written.layout.states_axes):
+        notes.append("its rows are samples")
+    if notes:
+        logger.warning(
+            "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
+            "and a first line of '#OTU ID' and the sample IDs",
+            path,
+            ", and ".join(notes),
+        )
 
 
 def _layout_of(sheet: Sheet) -> Layout:

@@ -47,7 +47,7 @@ def test_files_are_those_of_the_user_below_the_data_folder(folder, monkeypatch):
         ({"table": "Table.BIOM"}, ["mean 'table.biom'"]),
         ({"table": "table.biom "}, ["mean 'table.biom'"]),
         ({"metadata": "data/metadata.tsv"}, ["data/data/metadata.tsv", "mean data/metadata.tsv"]),
-        ({"taxonomy": "../taxonomy.tsv"}, ["datasets.mine.taxonomy", "mean 'taxonomy.qza'"]),
+        ({"taxonomy": "../taxonomy.tsv"}, ["datasets.mine.taxonomy", "mean '../taxonomy.qza'"]),
         ({"tree": "."}, ["is a folder", "'metadata.tsv', 'table.biom'"]),
         ({"tree": "link.nwk"}, ["a link to gone.nwk"]),
         ({"tree": "zzzz"}, ["there is no data/zzzz", "data has 'metadata.tsv', 'table.biom'"]),

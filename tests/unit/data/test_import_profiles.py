@@ -71,11 +71,6 @@ def test_one_rank_of_a_table_of_all_is_read(tmp_path, form, caplog):
     assert len(found.left_out) == len(of_all_ranks()) - 4 + (form == "MetaPhlAn 4")
     assert "species 4" in caplog.text
     assert "100 %" in caplog.text
-    genera = read_table_file(path, rank="genus").table
-    assert genera.counts.sum() == found.table.counts.sum()
-    assert len(genera.feature_ids) == 3
-    with pytest.raises(InputError, match=r"strain.*kingdom, phylum.*species"):
-        read_table_file(path, rank="strain")
 
 
 def test_strains_are_left_out_and_a_table_without_species_has_genera(tmp_path):
@@ -139,7 +134,6 @@ def test_reads_of_bracken_are_taken_and_fractions_are_not(tmp_path):
     assert table.counts.toarray().tolist() == [[10, 11, 12], [20, 21, 22]]
     path.write_text(bracken(["Alpha one", "Beta", "Alpha"], levels=("S", "S", "G")))
     assert load_table(path).feature_ids == ["Alpha one", "Beta"]
-    assert read_table_file(path, rank="genus").table.feature_ids == ["Alpha"]
 
 
 COUNTS = pd.DataFrame([[5, 0, 3], [2, 9, 0], [1, 1, 8], [4, 4, 4]], list("abcd"), SAMPLES)
