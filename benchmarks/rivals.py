@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.data.confounding import CHANCE, Observed, list_rivals
+from aam.evaluate.comparison import compare_with_guessing
 from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.task_report import TaskReport
 from aam.util.atomic import write_tsv
@@ -88,7 +89,11 @@ def _lights(
         predictions["observed"], kind=kind, fold=fold_N, units=unit_N.astype(str)
     )
     rivals = list_rivals(pd.DataFrame(columns, index=ids), targets=["target"])
-    found = measure_rivals(observed, predictions.reset_index(), rivals, seed=seed)
+    predictions["fold"] = fold_N
+    against = compare_with_guessing(kind, predictions, unit_N.astype(str))
+    found = measure_rivals(
+        observed, predictions.reset_index(), rivals, skill=against.skill(kind), seed=seed
+    )
     by_name = {rival.name: rival for rival in found}
     own = by_name.pop("sex")
     return {

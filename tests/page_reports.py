@@ -68,10 +68,10 @@ def rival(name: str, *, left: Any = "nothing", **changes: Any) -> Rival:
 
 def regression(**changes: Any) -> TaskReport:
     """Return a number that networks predict well: age in years; `changes` as in `report_of`."""
-    rivals = {"random_forest": comparison(-1.0, 0.01), "elastic_net": comparison(-3.0, 0.01)}
+    compared = {"random_forest": comparison(-1.0, 0.01), "elastic_net": comparison(-3.0, 0.01)}
     plain = {
         "guessing": guessing(9.0, -5.0, 0.0006, (3.5, 4.5)),
-        "comparisons": rivals,
+        "comparisons": compared,
     }
     scores = {"median": 3.0, "random_forest": 5.0, "elastic_net": 7.0}
     given = {"task": "age", "column": "host_age_years", "size": 12.5, **changes}

@@ -50,7 +50,12 @@ Codes = NDArray[np.int64]
 
 
 def measure_rivals(
-    observed: Observed, predictions: pd.DataFrame, rivals: Sequence[Levels], *, seed: int
+    observed: Observed,
+    predictions: pd.DataFrame,
+    rivals: Sequence[Levels],
+    *,
+    skill: float,
+    seed: int,
 ) -> tuple[Rival, ...]:
     """Return what each rival alone says of a target, and what it leaves of the predictions.
 
@@ -62,6 +67,8 @@ def measure_rivals(
         Held-out predictions of the leading method, a row per sample in the order of `observed`.
     rivals
         Levels of the same samples.
+    skill
+        That of the predictions: `aam.evaluate.task_report.Guessing.skill`.
     seed
         Seed of the permutations.
 
@@ -88,7 +95,7 @@ def measure_rivals(
                 exactness=alone.exactness,
                 p=alone.p,
                 within=within,
-                left=_judge(alone, within, skill=_skill(observed, predictions), p=p_of_all),
+                left=_judge(alone, within, skill=skill, p=p_of_all),
             )
         )
     sign = 1 if observed.is_number else -1
@@ -127,16 +134,6 @@ def _is_smaller(within: WithinLevels, skill: float) -> bool:
     """Return whether a score is smaller within levels, by more than its error."""
     enough = within.shrinkage > LEAST_SHRINKAGE * skill
     return enough and within.shrinkage > ERRORS * within.error
-
-
-def _skill(observed: Observed, predictions: pd.DataFrame) -> float:
-    """Return what predictions gain on guessing: 0 is that of guessing, 1 is perfect."""
-    if observed.is_number:
-        error_N, guess_N = _errors(observed, predictions)
-        return 1.0 - float(error_N.sum() / guess_N.sum())
-    recall_K = _is_right(predictions) @ observed.value_NK / observed.value_NK.sum(axis=0)
-    guessing = 1.0 / len(recall_K)
-    return float((recall_K.mean() - guessing) / (1.0 - guessing))
 
 
 def score_within(

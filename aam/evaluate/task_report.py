@@ -150,6 +150,18 @@ class Guessing(ReportPart):
     ranks: RankErrors | None = None
     """Of classes that have an order."""
 
+    def skill(self, kind: str) -> float:
+        """Return the part of the way from guessing to perfect predictions; 0 is guessing.
+
+        Parameters
+        ----------
+        kind
+            Kind of the target: regression, classification or ordinal.
+        """
+        if kind == "regression":
+            return -self.difference / self.score if self.score > 0 else 0.0
+        return self.difference / (1 - self.score) if self.score < 1 else 0.0
+
 
 class SubsetScore(ReportPart):
     """The mean absolute error of some samples, or the share of them whose class is right."""

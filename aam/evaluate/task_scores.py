@@ -253,7 +253,7 @@ def _report_target(
         labels={name: metadata_column(samples.metadata, name) for name in task.report_by},
         group=group,
         structure=_describe_structure(group.loc[scored["sample-id"]], task.structure),
-        rivals={name: table for name, table in baselines.items() if name not in CONSTANTS},
+        baselines={name: table for name, table in baselines.items() if name not in CONSTANTS},
         classes=() if task.classes is None else tuple(task.classes),
     )
     methods = _score_methods(scoring, network, baselines, learners)
@@ -263,7 +263,7 @@ def _report_target(
     if task.kind == "regression":
         observed = tables[0].set_index("sample-id")["observed"]
         far_values = find_far_values(pd.to_numeric(observed))
-    rivals, other_groups = _look_for_flattery(task, _scored(leading.predictions), samples)
+    rivals, other_groups = _look_for_flattery(task, leading, samples)
     report = TargetReport(
         column=column,
         structure=scoring.structure,
@@ -291,7 +291,9 @@ def _score_methods(
     is_mixed = len(learners) > 1
     if network is not None:
         table = network.learner.predictions
-        report = scoring.compare_with_rivals(scoring.score(network.name, "network", table), table)
+        report = scoring.compare_with_baselines(
+            scoring.score(network.name, "network", table), table
+        )
         methods.append(_Method(report.model_copy(update={"training": network.training}), table))
         mixed = {network.name: network.learner, **learners}
         is_mixed = len(learners) > 0 and network.training.labels == 1
@@ -330,7 +332,7 @@ def _mix(
         ),
         without_networks=without_networks,
     )
-    report = scoring.compare_with_rivals(
+    report = scoring.compare_with_baselines(
         scoring.score(SUPER_LEARNER, "super learner", table), table
     )
     return _Method(report.model_copy(update={"mixing": mixing}), table)
@@ -357,7 +359,7 @@ class _Scoring:
     group: pd.Series
     """Group of each sample, by sample ID."""
     structure: Structure
-    rivals: Mapping[str, pd.DataFrame]
+    baselines: Mapping[str, pd.DataFrame]
     """Predictions of the baselines to compare with, by their names."""
     classes: Sequence[str]
     """Classes in their order; none: they have none, or numbers are predicted."""
@@ -398,13 +400,15 @@ class _Scoring:
         """Return the comparison of two methods on the samples of fold 0 and above."""
         return compare(self.kind, _scored(first), _scored(second), self.group)
 
-    def compare_with_rivals(self, report: MethodReport, predictions: pd.DataFrame) -> MethodReport:
+    def compare_with_baselines(
+        self, report: MethodReport, predictions: pd.DataFrame
+    ) -> MethodReport:
         """Return the report of a method with its comparisons with all baselines that learn."""
-        compared = [self.compare(predictions, table) for table in self.rivals.values()]
+        compared = [self.compare(predictions, table) for table in self.baselines.values()]
         corrected = correct_p_values([one.p for one in compared])
         comparisons = {}
-        for rival, one, p in zip(self.rivals, compared, corrected, strict=True):
-            comparisons[rival] = one.model_copy(update={"holm_p": p})
+        for name, one, p in zip(self.baselines, compared, corrected, strict=True):
+            comparisons[name] = one.model_copy(update={"holm_p": p})
         return report.model_copy(update={"comparisons": comparisons})
 
 
@@ -446,7 +450,7 @@ def _score_draws(kind: str, predictions: pd.DataFrame) -> Draws | None:
 
 
 def _look_for_flattery(
-    task: ScoreSettings, predictions: pd.DataFrame, samples: Samples
+    task: ScoreSettings, leading: _Method, samples: Samples
 ) -> tuple[tuple[Rival, ...], tuple[OtherGroups, ...]]:
     """Return what may have been learned in the place of a target, and who may be in several folds.
 
@@ -454,11 +458,12 @@ def _look_for_flattery(
     ----------
     task
         What is predicted.
-    predictions
-        Those of the leading method for the scored samples.
+    leading
+        The method whose predictions come first.
     samples
         See `report_task`.
     """
+    predictions = _scored(leading.predictions)
     ids = predictions["sample-id"]
     observed = Observed.from_values(
         predictions.set_index("sample-id")["observed"],
@@ -482,6 +487,7 @@ def _look_for_flattery(
         observed,
         predictions,
         list_rivals(metadata, targets=task.columns, numbers=numbers),
+        skill=leading.report.guessing.skill(task.kind),
         seed=seed_of("confounders", task.dataset, task.task),
     )
     exclude = [*task.columns, *([task.structure.column] if task.structure.column else [])]

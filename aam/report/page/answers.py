@@ -108,7 +108,7 @@ class Answer:
     @property
     def skill(self) -> float:
         """Part of the way from guessing to perfect predictions; 0 is guessing, 1 is perfect."""
-        return measure_skill(self.kind, self.best.guessing)
+        return self.best.guessing.skill(self.kind)
 
     @property
     def units(self) -> str:
@@ -119,15 +119,15 @@ class Answer:
         return f"{structure.groups} groups (values of {to_words(structure.column or '')})"
 
     @property
-    def rival(self) -> MethodReport | None:
+    def best_baseline(self) -> MethodReport | None:
         """The baseline with the best headline score; None: there is none to compare with.
 
         Constants are no candidates: what guessing reaches is compared separately.
         """
         compared = self.best.comparisons
-        rivals = [method for method in self.target.baselines if method.name in compared]
+        learners = [method for method in self.target.baselines if method.name in compared]
         sign = 1 if self.kind == "regression" else -1
-        return min(rivals, key=lambda one: (sign * self.score(one), one.name), default=None)
+        return min(learners, key=lambda one: (sign * self.score(one), one.name), default=None)
 
 
 def list_answers(reports: Sequence[TaskReport]) -> list[Answer]:
@@ -184,22 +184,7 @@ def judge(kind: str, guessing: Guessing, corrected_p: float | None) -> Outcome:
         return "does not work"
     if corrected_p >= CHANCE or misses_ranks(guessing):
         return "doubtful"
-    return "works, weakly" if measure_skill(kind, guessing) < WEAK_SKILL else "works"
-
-
-def measure_skill(kind: str, guessing: Guessing) -> float:
-    """Return the part of the way from guessing to perfect predictions.
-
-    Parameters
-    ----------
-    kind
-        Kind of the task.
-    guessing
-        A method against guessing.
-    """
-    if kind == "regression":
-        return -guessing.difference / guessing.score if guessing.score > 0 else 0.0
-    return guessing.difference / (1 - guessing.score) if guessing.score < 1 else 0.0
+    return "works, weakly" if guessing.skill(kind) < WEAK_SKILL else "works"
 
 
 def misses_ranks(guessing: Guessing) -> bool:
@@ -268,8 +253,8 @@ def write_brief_answer(answer: Answer) -> str:
 def write_answer(answer: Answer) -> str:
     """Return the short answer, and how the best baseline does."""
     parts = [write_short_answer(answer)]
-    if answer.rival is not None:
-        parts.append(_compare_with_rival(answer, answer.rival))
+    if answer.best_baseline is not None:
+        parts.append(_compare_with_baseline(answer, answer.best_baseline))
     return " ".join(parts)
 
 
@@ -313,12 +298,12 @@ def _compare_with_guessing(answer: Answer) -> str:
     return f"{word.capitalize()} than guessing ({values})."
 
 
-def _compare_with_rival(answer: Answer, rival: MethodReport) -> str:
+def _compare_with_baseline(answer: Answer, baseline: MethodReport) -> str:
     """Say how the leading method does against the best baseline."""
-    comparison = answer.best.comparisons[rival.name]
+    comparison = answer.best.comparisons[baseline.name]
     p = comparison.holm_p
-    shown = _format_headline(answer, answer.score(rival), unit=answer.unit)
-    name = f"the best baseline, {answer.label(rival)}"
+    shown = _format_headline(answer, answer.score(baseline), unit=answer.unit)
+    name = f"the best baseline, {answer.label(baseline)}"
     if p is None:
         return f"The difference to {name} ({shown}), cannot be tested."
     word = name_difference(answer.kind, comparison.difference, p)
@@ -328,12 +313,12 @@ def _compare_with_rival(answer: Answer, rival: MethodReport) -> str:
 
 
 def _format_headline(answer: Answer, value: float, unit: str | None = None) -> str:
-    """Return an error with decimals by which it differs from its rivals, or a percentage."""
+    """Return an error with decimals that tell it from what it is compared with, or a percentage."""
     if answer.kind != "regression":
         return format_percent(value, 1)
-    rival = answer.rival
+    baseline = answer.best_baseline
     guess = answer.best.guessing.score
-    others = [guess, *([] if rival is None else [answer.score(rival)])]
+    others = [guess, *([] if baseline is None else [answer.score(baseline)])]
     decimals = choose_decimals(answer.score(answer.best), others)
     # An end of the interval that guessing lies beyond is not read as the same number either.
     ends = [f"{end:.{decimals}f}" for end in answer.best.interval or ()]

@@ -322,11 +322,11 @@ def _format_error_or_share(answer: Answer, value: float) -> str:
 def _name_limits(answer: Answer) -> Iterator[str]:
     """Say what limits the trust in a score, whatever the verdict is."""
     yield from _name_partial_rivals(answer)
-    rival = answer.rival
-    if rival is not None:
-        comparison = answer.best.comparisons[rival.name]
+    baseline = answer.best_baseline
+    if baseline is not None:
+        comparison = answer.best.comparisons[baseline.name]
         if name_difference(answer.kind, comparison.difference, comparison.holm_p) == "worse":
-            yield f"Worse than the best baseline, {answer.label(rival)}: use that one."
+            yield f"Worse than the best baseline, {answer.label(baseline)}: use that one."
     if answer.target.far_values is not None:
         yield _describe_range(answer.target.far_values)
     yield from _name_small_samples(answer)

@@ -140,7 +140,7 @@ def _describe_groups(structure: Structure) -> str:
 
 
 def _describe_mixture(answer: Answer, score: float, mixing: Mixing) -> Iterator[str]:
-    """Yield what the mixture of all methods reaches, what networks add, and its rivals."""
+    """Yield what all methods mixed reach, what networks add, and what a single method does."""
     label = SCORES[answer.report.headline]
     yield (
         f"The super learner, a weighted mean of all methods: {label} {format_score(score)}. Its "

@@ -171,9 +171,9 @@ def test_the_sign_of_a_difference_decides_the_word(difference, p):
 
 def test_the_best_baseline_is_no_constant_and_may_be_missing():
     for report in (regression(), classes()):
-        assert answer_to(report).rival.name == "random_forest"
+        assert answer_to(report).best_baseline.name == "random_forest"
     alone = regression(networks={"comparisons": {}})
-    assert answer_to(alone).rival is None
+    assert answer_to(alone).best_baseline is None
     assert answer_of(alone).endswith("(p = 0.0006).")
 
 

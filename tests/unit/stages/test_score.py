@@ -220,7 +220,7 @@ def test_rivals_and_other_groups_are_asked_of_the_scored_samples(folds, scored, 
     own = predicted(folds, 1.0)
     asked = {}
 
-    def measure_rivals(observed, predictions, rivals, *, seed):
+    def measure_rivals(observed, predictions, rivals, *, skill, seed):
         asked.update(observed=observed, ids=predictions["sample-id"], rivals=rivals)
         return ()
 
