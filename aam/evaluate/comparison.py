@@ -176,7 +176,7 @@ def _test_gains(gain_N: Floats, class_N: Codes, unit_N: Codes, units: float | No
         return test(gain_N)
     # As with a perfect score: a single unit that differs would give the difference a spread.
     sign = np.sign(gain_N.sum())
-    return max(test(gain_N - sign * is_unit_N) for is_unit_N in _units_of_classes(class_N, unit_N))
+    return max(test(gain_N - sign * is_unit_N) for is_unit_N in _largest_units(class_N, unit_N))
 
 
 def unit_codes(groups: ArrayLike) -> Codes:
@@ -285,10 +285,11 @@ def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | No
     if is_right_N.any() and not is_right_N.all():
         test = _test_recalls(is_right_N, class_N, unit_N, units)
     else:
-        # Such predictions have no spread, which a single unit that differs would give them.
+        # Such predictions have no spread, which a single unit that differs would give them; the
+        # largest of a class costs most.
         tests = [
             _test_recalls(is_right_N ^ is_unit_N, class_N, unit_N, units)
-            for is_unit_N in _units_of_classes(class_N, unit_N)
+            for is_unit_N in _largest_units(class_N, unit_N)
         ]
         test = max(tests, key=lambda test: test.p)
     ends = min(test.low, score), max(test.high, score)
@@ -322,10 +323,11 @@ def _test_recalls(
     )
 
 
-def _units_of_classes(class_N: Codes, unit_N: Codes) -> Iterator[NDArray[np.bool_]]:
-    """Yield for each class and each unit that has it which samples are both."""
-    for code, unit in np.unique(np.stack([class_N, unit_N]), axis=1).T:
-        yield (class_N == code) & (unit_N == unit)
+def _largest_units(class_N: Codes, unit_N: Codes) -> Iterator[NDArray[np.bool_]]:
+    """Yield for each class which of its samples are of the unit that has the most of them."""
+    for code in np.unique(class_N):
+        is_class_N = class_N == code
+        yield is_class_N & (unit_N == np.bincount(unit_N[is_class_N]).argmax())
 
 
 def _standard_error(added_N: Floats, unit_N: Codes, units: float) -> float:

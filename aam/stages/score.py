@@ -73,7 +73,8 @@ def score_task(
         samples=Samples(
             group=read_folds(folds)["group"],
             metadata=read_metadata(metadata),
-            reads=reads_of_samples(imported),
+            # Amounts of a sample add up to what the program scaled them to.
+            reads=reads_of_samples(imported) if imported.facts.is_counted else None,
             rarefied=read_biom(rarefied),
         ),
         provenance=provenance,

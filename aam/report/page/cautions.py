@@ -233,8 +233,8 @@ def _name_stops(answer: Answer) -> Iterator[str]:
             start = f"{', '.join(names)} each predict" if several else f"{names[0]} predicts"
             one = "one of those" if several else "that"
             yield (
-                f"{start} {answer.what} {how} by itself: models may have learned {one} "
-                "instead, and no score can show the difference."
+                f"{start} {answer.what} {how}, with nothing else known: models may have learned "
+                f"{one} instead, and no score can show the difference."
             )
     others = [rival for rival in confounders if rival.exactness is None]
     for rival in others[:MOST_RIVALS]:
@@ -275,7 +275,7 @@ def _count_more(rivals: Sequence[Rival]) -> Iterator[str]:
 def _name_rival(rival: Rival) -> str:
     if rival.role == "reads":
         return "the number of reads"
-    return "the number of ASVs" if rival.role == "richness" else rival.name
+    return "the richness" if rival.role == "richness" else rival.name
 
 
 def _describe_rival(answer: Answer, rival: Rival) -> str:

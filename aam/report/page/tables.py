@@ -22,7 +22,7 @@ from aam.report.page.answers import Answer
 
 IN_TRAINING = "in_training"
 """Column of predictions for other tables: `id`, `reads`, or empty."""
-RIVALS = {"reads": "reads before rarefaction", "richness": "ASVs after rarefaction"}
+RIVALS = {"reads": "reads before rarefaction", "richness": "richness after rarefaction"}
 """What the table of rivals calls numbers of each sample, by their role."""
 MOST_ROWS = 2000
 """Rows of a table that a page holds; its file has all."""

@@ -251,6 +251,21 @@ def test_a_perfect_score_is_tested_as_if_one_unit_were_wrong(units, is_shown):
     assert 0 < constant.p < 0.2
 
 
+def test_no_unit_costs_more_than_the_one_that_a_perfect_score_is_tested_by():
+    rng = np.random.default_rng(7)
+    unit = np.sort(rng.integers(0, 12, 60))
+    truth = np.where(unit % 3 == 0, "a", "b")
+    table = predictions_of(truth, truth, unit % 5)
+    result = compare_with_guessing("classification", table, unit.astype(str))
+    costs = []
+    for wrong in np.unique(unit):
+        other = np.where(truth == "a", "b", "a")
+        changed = table.assign(predicted=np.where(unit == wrong, other, truth))
+        costs.append(compare_with_guessing("classification", changed, unit.astype(str)))
+    assert result.p == pytest.approx(max(cost.p for cost in costs))
+    assert result.interval[0] == pytest.approx(min(cost.interval[0] for cost in costs))
+
+
 @pytest.mark.parametrize("odd", [-9999.0, 1e12, -1e30])
 def test_a_score_that_one_value_decides_is_no_finding(odd):
     observed = np.append(np.random.default_rng(0).normal(7, 0.5, 39), odd)
