@@ -21,7 +21,8 @@ from aam.data.importing.sequences import (
     match_sequences,
     read_sequence_file,
 )
-from aam.data.importing.table import TableFile, Values, read_table_file, without_empty
+from aam.data.importing.table import TableFile, read_table_file, without_empty
+from aam.data.importing.values import Values
 from aam.data.nouns import PLURALS, find_lineages, name_features, split_lineage
 from aam.data.sequences import SAME_SEQUENCE
 from aam.data.table import FeatureTable
