@@ -32,7 +32,7 @@ class Dataset(Section):
     simulate: Simulation | None = None
     """Simulate the data instead of reading files."""
     table: FilePath | None = None
-    """Feature table: BIOM 2.1, BIOM 1.0, TSV or .qza."""
+    """Feature table: BIOM, text (TSV or CSV), a workbook (.xlsx) or .qza."""
     values: Literal["reads", "amounts"] | None = None
     """Whether the table holds reads, or amounts, whose samples are scaled to one; null: it is
     recognized."""

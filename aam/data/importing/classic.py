@@ -193,7 +193,7 @@ def _header(path: Path, lines: list[str], notes: list[str]) -> tuple[str, int]:
             path,
             "text without columns that tabs separate, or commas or semicolons throughout "
             f"({(lines or [''])[0][:40]!r})",
-            "a feature table: BIOM 2.1, BIOM 1.0, TSV or .qza",
+            "a feature table: BIOM, text (TSV or CSV), .xlsx or .qza",
             "check the path; a table starts with '#OTU ID', a tab and the sample IDs",
         )
     if separator != "\t":

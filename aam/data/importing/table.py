@@ -45,7 +45,7 @@ from aam.data.table import FeatureTable, TableFacts
 from aam.util.errors import InputError, count_names, problem
 
 logger = logging.getLogger(__name__)
-EXPECTED = "a feature table: BIOM 2.1, BIOM 1.0, TSV or a .qza of type FeatureTable[Frequency]"
+EXPECTED = "a feature table: BIOM, text (TSV or CSV), .xlsx, or a .qza of type FeatureTable"
 _ARTIFACT = ArtifactKind(
     type="FeatureTable[Frequency]",
     member="feature-table.biom",
