@@ -104,11 +104,14 @@ def simulate_two(
     with less, the first half tells more.
     """
     unit_N = np.repeat(np.arange(design.units), design.samples)
-    first_NF, second_NF = _draw_features(unit_N, rng), _draw_features(unit_N, rng)
+    first_NF = _draw_features(unit_N, rng)
+    second_NF = _draw_features(unit_N, rng)
     effect_F = np.random.default_rng(0).normal(size=FEATURES) * (np.arange(FEATURES) < INFORMATIVE)
-    told_N = math.cos(angle) * first_NF @ effect_F + math.sin(angle) * second_NF @ effect_F
-    labels = _draw_labels(design, told_N, unit_N, rng)
-    first, second = (_predict(design, half_NF, labels) for half_NF in (first_NF, second_NF))
+    first_N = math.cos(angle) * first_NF @ effect_F
+    second_N = math.sin(angle) * second_NF @ effect_F
+    labels = _draw_labels(design, first_N + second_N, unit_N, rng)
+    first = _predict(design, first_NF, labels)
+    second = _predict(design, second_NF, labels)
     return first, second, unit_N.astype(str)
 
 

@@ -28,6 +28,7 @@ from aam.data.confounding import (
     sum_by,
 )
 from aam.data.predictions import class_names, class_probabilities, numbers
+from aam.evaluate.comparison import DEPENDENCE
 from aam.evaluate.task_report import Rival, WithinLevels
 
 LEAST_SHRINKAGE = 0.1
@@ -36,10 +37,6 @@ ERRORS = 1.96
 """Standard errors beyond which a score is smaller."""
 MOST_UNITS = 1000
 """Units that are left out one at a time for a standard error; more are joined."""
-PAIRS = 1.5
-"""How much larger the variance of a sum over units is than that of its parts: each pair of units
-counts in two of them, as either is predicted by a model that was trained on the other. At most it
-is 2; in simulated studies whose classes depend on a rival alone it is up to 1.5."""
 TINY = 1e-9
 """Share of an error below which it is rounding."""
 STEPS = 50
@@ -302,7 +299,7 @@ def p_within(observed: Observed, predictions: pd.DataFrame, level_N: Codes) -> f
     Means of levels and of folds are taken off the target and off the predictions (ranks of numbers,
     probabilities of classes). What a unit adds to the product of the rest is 0 on average if
     predictions say no more than the level; the sum is compared with its standard error, units as
-    units, whose square is `PAIRS` times the sum of squares.
+    units, whose square is `aam.evaluate.comparison.DEPENDENCE` times the sum of squares.
 
     Parameters
     ----------
@@ -332,7 +329,7 @@ def p_within(observed: Observed, predictions: pd.DataFrame, level_N: Codes) -> f
     counted_U = product_U[np.abs(product_U) > 1e-12 * scale]
     if len(counted_U) < 2:
         return 1.0
-    statistic = counted_U.sum() / math.sqrt(PAIRS * float(np.square(counted_U).sum()))
+    statistic = counted_U.sum() / math.sqrt(DEPENDENCE * float(np.square(counted_U).sum()))
     return float(stats.t.sf(statistic, df=len(counted_U) - 1))
 
 

@@ -34,11 +34,15 @@ def all_ranks(study: Study) -> list[list[str]]:
 
 def metaphlan(study: Study, folder: Path) -> None:
     no_sequences(study, folder)
-    ids = ["2" + "|9" * row[0].count("|") for row in all_ranks(study)]
-    body = [[name, taxon, *row] for (name, *row), taxon in zip(all_ranks(study), ids, strict=True)]
-    header = ["clade_name", "NCBI_tax_id", *(f"{name}_profile" for name in study.samples)]
-    unknown = ["UNKNOWN", "-1", *["10.0"] * len(study.samples)]
-    (folder / "table.tsv").write_text("#mpa_v30\n" + joined([header, unknown, *body]))
+    samples = [f"{name}_profile" for name in study.samples]
+    rows = [
+        ["clade_name", "NCBI_tax_id", *samples],
+        ["UNKNOWN", "-1", *["10.0"] * len(samples)],
+    ]
+    for name, *shares in all_ranks(study):
+        taxon = "2" + "|9" * name.count("|")
+        rows.append([name, taxon, *shares])
+    (folder / "table.tsv").write_text("#mpa_v30\n" + joined(rows))
 
 
 def metaphlan_turned(study: Study, folder: Path) -> None:

@@ -409,7 +409,19 @@ class _Faults:
     has_logicals: bool = False
 
     def add(self, name: str, unread: list[str], rows: list[str], *, is_all: bool) -> None:
-        """Note the cells of a column that are no numbers, or that all of them are none."""
+        """Note the cells of a column that are no numbers, or that all of them are none.
+
+        Parameters
+        ----------
+        name
+            Name of the column.
+        unread
+            Its cells that are no numbers.
+        rows
+            Name of the row of each of these cells.
+        is_all
+            Whether the column has no other cells.
+        """
         self.has_groups |= any(map(_GROUPED.fullmatch, unread))
         self.has_logicals |= any(cell.lower() in ("true", "false") for cell in unread)
         is_readable = self.has_groups or self.has_logicals

@@ -66,13 +66,15 @@ def test_classes_are_tested_by_hand():
     result = compare_with_guessing("classification", table, [""] * 20)
     assert result.score == 0.5
     assert result.difference == pytest.approx(0.2)
-    variance = (0.8 * 0.2 / 10 + 0.6 * 0.4 / 10) / 4 * 20 / 19
+    of_recalls = 0.8 * 0.2 / 10 + 0.6 * 0.4 / 10
+    variance = of_recalls / 4 * 20 / 19
     # The arcsine of the root has the derivative 1 / (2 sqrt(s (1 - s))).
     error = math.sqrt(2 * variance) / (2 * math.sqrt(0.7 * 0.3))
-    difference = math.asin(math.sqrt(0.7)) - math.pi / 4
-    assert result.p == pytest.approx(2 * stats.t.sf(difference / error, 19))
-    low = math.sin(math.asin(math.sqrt(0.7)) - stats.t.ppf(0.975, 19) * error) ** 2
-    assert result.interval[0] == pytest.approx(low)
+    angle = math.asin(math.sqrt(0.7))
+    t = (angle - math.pi / 4) / error
+    assert result.p == pytest.approx(2 * stats.t.sf(t, 19))
+    low = angle - stats.t.ppf(0.975, 19) * error
+    assert result.interval[0] == pytest.approx(math.sin(low) ** 2)
 
 
 @settings(max_examples=150)
@@ -156,7 +158,7 @@ def test_few_units_or_few_of_a_class_have_neither_test_nor_interval():
         assert (result.p is not None) == (result.interval is not None) == has_test
 
 
-def test_units_of_unequal_size_and_rare_classes_count_as_fewer():
+def test_units_of_unequal_size_count_as_fewer():
     table = names(np.random.default_rng(6), 40)
     equal = unit_codes([f"g{row % 10}" for row in range(40)])
     unequal = unit_codes(["g0"] * 22 + [f"g{row % 9 + 1}" for row in range(18)])
@@ -164,13 +166,19 @@ def test_units_of_unequal_size_and_rare_classes_count_as_fewer():
     # Twenty-two samples of one unit, and two of each of nine.
     expected = 40**2 / (22**2 + 9 * 2**2)
     assert effective_units("regression", table, unequal) == pytest.approx(expected)
-    rare = table.assign(observed=["high" if unit < 3 else "low" for unit in equal])
-    # A class of three units and one of seven: they count by their squared inverse sizes.
-    shares = np.array([4 / 12**2] * 3 + [4 / 28**2] * 7)
-    expected = shares.sum() ** 2 / (shares**2).sum()
-    assert effective_units("ordinal", rare, equal) == pytest.approx(expected)
     most = unit_codes(["g0"] * 31 + [f"g{row + 1}" for row in range(9)])
     assert effective_units("regression", table, most) is None
+
+
+def test_units_of_a_rare_class_count_more():
+    equal = unit_codes([f"g{row % 10}" for row in range(40)])
+    observed = np.where(equal < 3, "high", "low")
+    table = predictions_of(observed, observed, np.arange(40) % 4)
+    # Three units of one class and seven of the other count by their squared inverse sizes.
+    rare = 4 / 12**2
+    frequent = 4 / 28**2
+    expected = (3 * rare + 7 * frequent) ** 2 / (3 * rare**2 + 7 * frequent**2)
+    assert effective_units("ordinal", table, equal) == pytest.approx(expected)
 
 
 def test_the_difference_of_classes_is_that_of_the_balanced_accuracies_that_are_shown():

@@ -89,15 +89,30 @@ def test_noise_is_rarely_worse_with_other_groups():
     assert alarms <= 2
 
 
-def test_what_cannot_be_tried_is_left_out():
+def test_two_people_and_a_class_of_one_home_cannot_be_tried():
     target, counts, metadata, person = study(np.random.default_rng(3))
     fold = np.arange(len(target)) // 2 % 5
-    two = metadata[["HOST_SUBJECT_ID"]].assign(HOST_SUBJECT_ID=np.where(person < 12, "a", "b"))
-    assert tried(target, counts, two, fold) == {}, "two people"
+    two_people = np.where(person < 12, "a", "b")
     home = np.where(target == "ill", "north", [f"h{one}" for one in person])
-    assert tried(target, counts, metadata[[]].assign(household=home), fold) == {}
-    everyone = {f"family_{number}": (person + number) % 11 for number in range(8)}
-    names = pd.DataFrame(everyone, index=target.index).astype(str)
-    assert len(tried(target, counts, "f" + names, fold)) <= MOST_COLUMNS
+    for name, values in (("HOST_SUBJECT_ID", two_people), ("household", home)):
+        columns = metadata[[]].assign(**{name: values})
+        assert tried(target, counts, columns, fold) == {}, name
+
+
+def test_of_many_columns_the_first_are_tried():
+    rng = np.random.default_rng(3)
+    target, counts, _, person = study(rng)
+    columns = pd.DataFrame(index=target.index)
+    for number in range(MOST_COLUMNS + 3):
+        family = rng.integers(0, 11, person.max() + 1)
+        columns[f"family_{number}"] = [f"f{family[one]}" for one in person]
+    fold = np.arange(len(target)) // 2 % 5
+    found = tried(target, counts, columns, fold)
+    assert list(found) == [f"family_{number}" for number in range(MOST_COLUMNS)]
+
+
+def test_samples_without_a_group_are_of_their_own():
+    target, counts, metadata, person = study(np.random.default_rng(3))
     missing = metadata[["HOST_SUBJECT_ID"]].where(person[:, None] < 20, None)
+    fold = np.arange(len(target)) // 2 % 5
     assert tried(target, counts, missing, fold)["HOST_SUBJECT_ID"].groups == 20 + 4 * EACH

@@ -206,10 +206,11 @@ def test_copies_of_samples_are_evidence_only_in_groups_of_their_own(kind):
     values, observed, classes, group = methods_of(kind, [0.6, 0.5, 0.45], 20, seed=0)
     once = module.Mixture.fit(values, observed, classes, group).weights
     thrice = {name: np.tile(value, (3, 1)) for name, value in values.items()}
-    same, other = (
-        module.Mixture.fit(thrice, np.tile(observed, 3), classes, groups).weights
-        for groups in (np.tile(group, 3), np.concatenate([group, 20 + group, 40 + group]))
-    )
+    observed = np.tile(observed, 3)
+    same_groups = np.tile(group, 3)
+    other_groups = np.concatenate([group, 20 + group, 40 + group])
+    same = module.Mixture.fit(thrice, observed, classes, same_groups).weights
+    other = module.Mixture.fit(thrice, observed, classes, other_groups).weights
     assert list(same.values()) == pytest.approx(list(once.values()), abs=1e-4)
     assert other["m0"] > once["m0"] + 0.02
 
