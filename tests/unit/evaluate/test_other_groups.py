@@ -99,7 +99,7 @@ def test_two_people_and_a_class_of_one_home_cannot_be_tried():
         assert tried(target, counts, columns, fold) == {}, name
 
 
-def test_of_many_columns_the_first_are_tried():
+def test_of_many_columns_some_are_tried():
     rng = np.random.default_rng(3)
     target, counts, _, person = study(rng)
     columns = pd.DataFrame(index=target.index)
@@ -108,10 +108,7 @@ def test_of_many_columns_the_first_are_tried():
         family = rng.integers(0, 11, person.max() + 1)
         columns[f"family_{number}"] = [f"f{family[one]}" for one in person]
     fold = np.arange(len(target)) // 2 % 5
-    found = list(tried(target, counts, columns, fold))
-    assert len(found) == MOST_COLUMNS
-    assert found[0] == "family_0"
-    assert found == sorted(found)
+    assert len(tried(target, counts, columns, fold)) == MOST_COLUMNS
 
 
 def test_samples_without_a_group_are_of_their_own():
