@@ -53,7 +53,9 @@ rule import_table:
         mem_mb=8000,
         runtime=60,
     params:
-        settings=lambda wildcards: slices.import_table(CONFIG, wildcards.dataset).plain(),
+        settings=lambda wildcards: slices.import_table(
+            CONFIG, wildcards.dataset
+        ).plain(),
         code=script_digest("import_table"),
         content=content_of(source_files("table", "sequences")),
     message:

@@ -27,7 +27,9 @@ def notes_of(dataset):
     section = CONFIG.datasets[dataset]
     metrics = metrics_of(CONFIG, dataset)
     read = ["table", "metadata"]
-    needs_tree = tasks_of(dataset) or any(METRICS[metric].phylogenetic for metric in metrics)
+    needs_tree = tasks_of(dataset) or any(
+        METRICS[metric].phylogenetic for metric in metrics
+    )
     if section.has_tree and needs_tree:
         read.append("tree")
     if section.taxonomy is not None:
