@@ -72,7 +72,7 @@ FEATURES = 8
 FOLDS = 3
 DRAWN_FIGURES = 10
 """One draw in so many draws figures."""
-METHODS = ("extra_trees", "svm_clr", "random_forest", "gradient_boosting", "elastic_net")
+METHODS = ("extra_trees", "kernel_clr", "random_forest", "gradient_boosting", "elastic_net")
 OTHER_METHODS = 10
 """One draw in so many asks for one of all methods, the others for the first alone, which is fast
 and among those that weight classes."""

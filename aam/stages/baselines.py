@@ -15,7 +15,7 @@ from aam.data.table import align_features, read_biom
 from aam.data.trees import branches_of
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
-from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.baselines.registry import cross_validate
 from aam.util.parquet import write_table
 
 
@@ -56,8 +56,7 @@ def fit_baselines(
     bounds
         Least and largest number that can be predicted; None: no bound.
     baselines
-        Names of the methods, as in `aam.learners.baselines.registry`. None: all that suit the
-        task.
+        Names of the methods, as in `aam.config.baselines`. None: those that are fitted by default.
     seed
         Seed of the methods that draw.
     threads
@@ -96,8 +95,9 @@ def fit_baselines(
             is_counted=is_counted,
             landmarks=landmarks,
         )
-        predictions[name] = predict_baselines(task, threads)
-        nested[name] = predict_nested(task, threads)
+        tables = cross_validate(task, threads)
+        predictions[name] = tables.predictions
+        nested[name] = tables.nested
     write_predictions(predictions_out, _join_targets(predictions, sample_ids))
     write_table(nested_out, _join_targets(nested, sample_ids), provenance)
 

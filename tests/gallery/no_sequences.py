@@ -10,8 +10,8 @@ from gallery.predictions import new_study
 from gallery.study import Study, joined
 
 SETTINGS: dict[str, Any] = {"predictions": {"new": {"table": "new.tsv", "tasks": ["group"]}}}
-WITHOUT_TREE = ("svm_clr", "svm_bray_curtis", "random_forest")
-WITH_TREE = ("svm_clr", "svm_unifrac", "svm_clades")
+WITHOUT_TREE = ("kernel_clr", "kernel_bray_curtis", "random_forest")
+WITH_TREE = ("kernel_clr", "kernel_unifrac", "kernel_clades")
 Cell = Callable[[int, int], int | float]
 
 
