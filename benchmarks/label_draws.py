@@ -79,7 +79,7 @@ and among those that weight classes."""
 GOOD = ("refused", "answered")
 """Outcomes of a draw in which nothing is wrong."""
 FEWER = (
-    (decision_trees, {"TREES": 4, "ITERATIONS": 4, "FOREST": {"max_features": (0.33,)}}),
+    (decision_trees, {"TREES": 4, "ITERATIONS": 4}),
     (nested_folds, {"PARTS": 2}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""
