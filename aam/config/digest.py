@@ -22,6 +22,7 @@ NEUTRAL = frozenset(
         "aam.util.log",
         "aam.train.monitoring.monitor",
         "aam.train.monitoring.watch",
+        "aam.stages.first_score",
         "aam.stages.job",
         "aam.distributed.launch",
         "aam.util.run_options",
