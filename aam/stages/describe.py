@@ -15,7 +15,7 @@ from aam.config.settings.describe import DescribeSettings
 from aam.config.user_files import user_files
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
-from aam.data.lineages import match_lineages, spell_lineages
+from aam.data.lineages import SPELLED_BP, match_lineages, spell_lineages
 from aam.data.metadata import metadata_column
 from aam.data.nouns import Nouns, other_encoder, without_networks
 from aam.data.outlier_branches import without_dropped_branches
@@ -250,7 +250,7 @@ def _times(
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    longest_bp = max(map(len, sequences.values()), default=0)
+    longest_bp = max(map(len, sequences.values()), default=SPELLED_BP)
     work = Work.from_table(plan, table, longest_bp=longest_bp)
     yield (
         "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "
