@@ -87,9 +87,9 @@ class ForkServer:
     def start(self) -> socket.socket:
         """Start the process unless it is there, and return the socket for requests."""
         with self._lock:
-            if self._control is None or self._process is None or self._process.poll() is not None:
-                if self._control is not None:
-                    self._control.close()
+            if self._process is not None and self._process.poll() is not None:
+                self._control = None
+            if self._control is None:
                 self._control = self._started()
             return self._control
 
@@ -148,15 +148,25 @@ class ForkServer:
                 socket.send_fds(control, [b"."], [theirs.fileno()])
             stream.write(f"{json.dumps(request)}\n")
             stream.flush()
-            pid = stream.readline()
-            if not pid:
-                return -signal.SIGKILL
-            with _benchmarked(int(pid), record):
-                # It waits for this, so that nothing of it is missed.
-                stream.write("begin\n")
-                stream.flush()
-                status = stream.readline()
-        return int(status) if status else -signal.SIGKILL
+            status = ""
+            if pid := stream.readline():
+                with _benchmarked(int(pid), record):
+                    # It waits for this, so that nothing of it is missed.
+                    stream.write("begin\n")
+                    stream.flush()
+                    status = stream.readline()
+        if not status:
+            self._forget(control)
+            return -signal.SIGKILL
+        return int(status)
+
+    def _forget(self, control: socket.socket) -> None:
+        """Take note that the process is gone, and its jobs with it: the next one is another."""
+        with self._lock:
+            if control is self._control and self._process is not None:
+                self._process.wait()
+                self._control = None
+        control.close()
 
 
 SERVER = ForkServer(*FIRST_ANSWER)
