@@ -21,6 +21,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 from xml.etree import ElementTree
@@ -78,7 +79,7 @@ OTHER_METHODS = 10
 and among those that weight classes."""
 GOOD = ("refused", "answered")
 """Outcomes of a draw in which nothing is wrong."""
-FEWER = (
+FEWER: tuple[tuple[ModuleType, dict[str, Any]], ...] = (
     (decision_trees, {"TREES": 4, "ITERATIONS": 4}),
     (nested_folds, {"PARTS": 2}),
 )

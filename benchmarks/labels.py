@@ -110,7 +110,7 @@ def predict_unlabelled(task: Problem) -> dict[str, Prediction]:
     fold = np.array([names.get(fold, fold) for fold in task.fold.tolist()])
     table = predict_others(replace(task, fold=fold), threads=1)
     return {
-        name: (part["predicted"].to_numpy(), part.filter(like=PROBABILITY).to_numpy())
+        str(name): (part["predicted"].to_numpy(), part.filter(like=PROBABILITY).to_numpy())
         for name, part in table.groupby("baseline", sort=False)
     }
 

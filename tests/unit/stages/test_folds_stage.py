@@ -419,13 +419,12 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
         assert part["fold"].tolist() == made["fold"].tolist()
         numbers = made[f"observed:{target}"].astype(float).tolist()
         assert part["observed"].tolist() == pytest.approx(numbers, rel=1e-5)
-    without = predicted([], baselines=["random_forest"])
-    known = table["baseline"].isin(["median", "random_forest"])
+    without = predicted([], baselines=["extra_trees"])
+    known = table["baseline"].isin(["median", "extra_trees"])
     pd.testing.assert_frame_equal(without, table[known].reset_index(drop=True))
     monkeypatch.setattr(problem, "MOST_SAMPLES", 10)
     monkeypatch.setattr(problem, "LANDMARKS", 12)
     few = predicted([files["distances"]])
     differs = (few["predicted"] != table["predicted"]).groupby(few["baseline"]).any()
-    forests = {"random_forest", "random_forest_median", "extra_trees"}
-    of_all = {"median", "gradient_boosting", *forests}
+    of_all = {"median", "random_forest_median", "extra_trees"}
     assert {name for name, other in differs.items() if not other} == of_all
