@@ -110,7 +110,7 @@ CASES = (
         without_sequences(genera),
         baselines=WITH_TREE,
         decided=("30 genera|genera", "lineages"),
-        then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
     ),
     case(
         "genera in the style of another program",
@@ -118,7 +118,7 @@ CASES = (
         other_style,
         baselines=WITH_TREE,
         decided=("30 genera|genera", "lineages"),
-        then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
     ),
     case(
         "numbers of OTUs alone",
@@ -126,7 +126,7 @@ CASES = (
         without_sequences(numbers),
         baselines=WITHOUT_TREE,
         decided=("30 OTUs",),
-        then=says("SVM on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|sequence variants"),
+        then=says("kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|sequence variants"),
     ),
     case(
         "relative abundances alone",
@@ -134,7 +134,7 @@ CASES = (
         without_sequences(plain, amounts=True),
         baselines=WITHOUT_TREE,
         decided=("amounts", "30 features"),
-        then=says("SVM on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"),
+        then=says("kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"),
     ),
     case(
         "genomes with their tree",
@@ -142,7 +142,7 @@ CASES = (
         without_sequences(genomes, tree=True),
         baselines=WITH_TREE,
         decided=("30 genomes",),
-        then=says("SVM on clades", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on clades", never="ASVs?|nucleotides?|sequence variants"),
     ),
     Case(
         "a table of another rank",
