@@ -80,7 +80,7 @@ and among those that weight classes."""
 GOOD = ("refused", "answered")
 """Outcomes of a draw in which nothing is wrong."""
 FEWER: tuple[tuple[ModuleType, dict[str, Any]], ...] = (
-    (decision_trees, {"TREES": 4, "ITERATIONS": 4}),
+    (decision_trees, {"TREES": 4, "WHOLE_TREES": 4, "ITERATIONS": 4}),
     (nested_folds, {"PARTS": 2}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""

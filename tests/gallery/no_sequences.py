@@ -134,7 +134,9 @@ CASES = (
         without_sequences(plain, amounts=True),
         baselines=WITHOUT_TREE,
         decided=("amounts", "30 features"),
-        then=says("kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"),
+        then=says(
+            "kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"
+        ),
     ),
     case(
         "genomes with their tree",

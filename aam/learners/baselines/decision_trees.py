@@ -43,7 +43,9 @@ from aam.util.seeds import seed_of
 ITERATIONS = 100
 """Trees that boosting adds up."""
 TREES = 200
-"""Trees that predict a block of folds."""
+"""Trees of the parts that predict a block of folds."""
+WHOLE_TREES = 100
+"""Trees of a forest that learns from all samples outside of a fold."""
 ROWS_AT_ONCE = 1024
 """Rows whose medians are computed at a time."""
 
@@ -110,6 +112,9 @@ def random_forest_median(task: Problem, splits: Sequence[RowSplit]) -> list[Pred
 def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     """Predict with trees that are split at random: the median of their leaves, or their votes.
 
+    For numbers every fold has a forest that learns from all samples outside of it: medians gain by
+    it, votes do not.
+
     Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning
     63:3-42. Parameters and results are those of `random_forest`.
     """
@@ -117,8 +122,9 @@ def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
         ExtraTreesRegressor() if task.regression else ExtraTreesClassifier(class_weight="balanced")
     )
     forest.set_params(max_features=0.33, min_samples_leaf=2)
-    combine = median_of_leaves if task.regression else mean_of_trees
-    return _predict_by_parts(task, splits, forest, combine)
+    if task.regression:
+        return _predict_by_parts(task, splits, forest, median_of_leaves, shared=False)
+    return _predict_by_parts(task, splits, forest, mean_of_trees)
 
 
 def _random_forest(task: Problem) -> Forest:
@@ -147,7 +153,12 @@ class ForestPart:
 
 
 def _predict_by_parts(
-    task: Problem, splits: Sequence[RowSplit], forest: Forest, combine: Combine
+    task: Problem,
+    splits: Sequence[RowSplit],
+    forest: Forest,
+    combine: Combine,
+    *,
+    shared: bool = True,
 ) -> list[Prediction]:
     """Predict each split by the parts of a forest that have learned from its training rows alone.
 
@@ -161,16 +172,25 @@ def _predict_by_parts(
         The settings of a forest.
     combine
         Returns the prediction for some rows.
+    shared
+        Whether a split gets the parts that learn from some of its training rows. Otherwise, unless
+        a part learns from all of them, it gets a forest of its own.
     """
     trains, trees = _training_rows_of_parts(task)
     grown: dict[int, ForestPart] = {}
     predictions = []
     for train, rows in splits:
-        chosen = [number for number, part in enumerate(trains) if np.isin(part, train).all()]
+        chosen = [
+            number
+            for number, part in enumerate(trains)
+            if np.isin(part, train).all() and (shared or len(part) == len(train))
+        ]
         for number in chosen:
             if number not in grown:
                 grown[number] = _grow(task, trains[number], forest, trees, number)
-        parts = [grown[number] for number in chosen] or [_grow(task, train, forest, TREES, None)]
+        parts = [grown[number] for number in chosen] or [
+            _grow(task, train, forest, WHOLE_TREES, None)
+        ]
         predictions.append(combine(task, parts, rows))
     return predictions
 
