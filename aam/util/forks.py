@@ -23,8 +23,8 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -230,6 +230,9 @@ def serve(control: int, modules: Sequence[str]) -> None:
         Dotted names of what is imported while nobody asks for a job.
     """
     gc.disable()
+    ending = _Ending()
+    # What is registered first is called last, behind all that libraries and the script register.
+    atexit.register(ending.leave)
     request = _Jobs(socket.socket(fileno=control), modules).fork_for_each()
     gc.enable()
     os.environ.clear()
@@ -241,7 +244,35 @@ def serve(control: int, modules: Sequence[str]) -> None:
 
     threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))
     sys.argv = [request["script"]]
-    runpy.run_path(request["script"], run_name="__main__")
+    with ending.noted():
+        runpy.run_path(request["script"], run_name="__main__")
+
+
+class _Ending:
+    """The end of a fork, at which Python would take apart, and so copy, all that was imported."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        """Exit status; None: this is no fork."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Take note of how the block ends."""
+        self.status = 1
+        try:
+            yield
+            self.status = 0
+        except SystemExit as end:
+            if end.code is None or isinstance(end.code, int):
+                self.status = end.code or 0
+            raise
+
+    def leave(self) -> None:
+        """End the fork, as the last thing that is called at its exit."""
+        if self.status is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.status)
 
 
 class _Jobs:

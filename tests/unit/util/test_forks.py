@@ -112,7 +112,9 @@ def test_a_job_has_its_own_environment_and_leaves_nothing_behind(
     assert len({os.getpid(), *told}) == 3
 
 
-def test_the_status_is_that_of_the_job(server: ForkServer) -> None:
+def test_the_status_is_that_of_the_job(
+    server: ForkServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     for text, status in (
         ("", 0),
@@ -124,6 +126,11 @@ def test_the_status_is_that_of_the_job(server: ForkServer) -> None:
     ):
         assert server.run(script(text), environment()) == status, text
     assert Path("at_exit").exists()
+    told = capfd.readouterr()
+    assert "a message\n" in told.err
+    assert "ValueError" in told.err
+    assert server.run(script("print('to the end', end='')"), environment()) == 0
+    assert capfd.readouterr().out == "to the end"
 
 
 def test_a_module_that_cannot_be_imported_fails_its_own_job_alone(
