@@ -197,7 +197,7 @@ def _predict_by_parts(
 
 def _training_rows_of_parts(task: Problem) -> tuple[list[Rows], int]:
     """Return the rows that each part of a forest learns from, and its number of trees."""
-    fits = inner_fits(task.fold, task.units, ring=task.landmarks is not None)
+    fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
     blocks = blocks_of_folds(task.fold)
     block_N = np.array([blocks.get(int(fold), TEST) for fold in task.fold])
     trains = [np.flatnonzero(fit.is_training_N) for fit in fits]

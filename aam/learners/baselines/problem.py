@@ -123,6 +123,11 @@ class Problem:
         return self.train if self.landmarks is None else np.searchsorted(self.landmarks, self.train)
 
     @property
+    def has_few_landmarks(self) -> bool:
+        """Whether there are more labelled samples than landmarks: each fit takes minutes."""
+        return self.landmarks is not None and len(self.landmarks) < int((self.fold >= 0).sum())
+
+    @property
     def units(self) -> NDArray[np.str_]:
         """Group of each sample, or its own row where it has none, [N]."""
         return np.where(self.group == "", np.arange(len(self.group)).astype(str), self.group)

@@ -135,7 +135,7 @@ def cross_validate(task: Problem, threads: int, tell: Tell | None = None) -> Cro
     """
     folds = np.unique(task.fold).tolist()
     # With landmarks a fit takes minutes, and a fifth of the samples is enough to fit weights to.
-    fits = inner_fits(task.fold, task.units, ring=task.landmarks is not None)
+    fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
     splits = [_fold_split(task, fold) for fold in folds]
     splits += [(np.flatnonzero(fit.is_training_N), fit.rows) for fit in fits]
     predictions = {}
