@@ -43,7 +43,7 @@ from aam.report.page.files import (
     select_figures,
 )
 from aam.report.page.methods import methods_text
-from aam.report.page.networks import network_sentences
+from aam.report.page.networks import describe_networks
 from aam.report.page.render import (
     EncoderSection,
     PageFigure,
@@ -104,7 +104,7 @@ def write_summary(
             *(Caution("caution", note.text) for note in decided if note.is_caution),
         ],
         decisions=[note.text for note in decided if not note.is_caution],
-        networks=list(_network_lines(settings, table, files.sequences, reports)),
+        networks=_describe_networks(settings, table, files.sequences, reports),
         rarefied=Nouns.of_table(table.facts).many if table.facts.is_counted else "",
         left_out=list(
             left_out_sentences(
@@ -242,23 +242,22 @@ def _write_encoder_sections(
         yield EncoderSection(labels[name], " ".join(encoder_sentences(report)), shown)
 
 
-def _network_lines(
+def _describe_networks(
     settings: PageSettings,
     table: FeatureTable,
     sequences: Path | None,
     reports: Sequence[TaskReport],
-) -> Iterator[str]:
-    """Yield what results without networks say of these; others say nothing."""
+) -> str:
+    """Return what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
-        return
+        return ""
     if not (table.facts.has_sequences and table.facts.is_counted):
         what = Nouns.of_table(table.facts).many
         lacking = "reads" if table.facts.has_sequences else "sequences"
-        yield (
-            f"AAM itself, a neural network, was not trained: it learns from reads of features with "
-            f"sequences, and these {what} have no {lacking}."
+        return (
+            "Networks were not trained: they learn from reads of features with sequences, and "
+            f"these {what} have no {lacking}."
         )
-        return
     models: list[str] = []
     seconds = None
     plan = settings.networks.plan
@@ -267,7 +266,7 @@ def _network_lines(
         assert sequences is not None, "the time of networks depends on the lengths of sequences"
         seconds = _network_seconds(plan, table, sequences, reports)
     tasks = list(settings.tasks)
-    yield from network_sentences(reports, models=models, tasks=tasks, seconds=seconds)
+    return describe_networks(reports, models=models, tasks=tasks, seconds=seconds)
 
 
 def _network_seconds(
