@@ -169,7 +169,9 @@ def page_files(dataset):
     """Return the files that the page of a dataset shows, with what each is of, by their kind."""
     return {
         "scores": answers_of(dataset, ANSWER_SCORES),
-        "cross_validated": answers_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
+        "cross_validated": answers_of(
+            dataset, "answers/{task}/{answer}/predictions.tsv"
+        ),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
