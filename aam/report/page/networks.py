@@ -47,6 +47,7 @@ def describe_networks(
     models: Sequence[str],
     tasks: Sequence[str],
     seconds: float | None,
+    reads_lineages: bool = False,
 ) -> str:
     """Say what a page lacks that has no networks, how long they take, and what they bring.
 
@@ -60,6 +61,8 @@ def describe_networks(
         Names of all tasks, those without a first answer included.
     seconds
         How long the networks take, where they are asked for.
+    reads_lineages
+        Whether networks would read lineages: what they add was measured on nucleotides.
     """
     answered = {report.task for report in reports}
     missing = [task for task in tasks if task not in answered]
@@ -68,12 +71,15 @@ def describe_networks(
         ending = f"; without baselines, {' and '.join(missing)} can be answered by networks alone."
     if models:
         return _announce_networks(list(name_models(models).values()), tasks, seconds) + ending
-    sizes = {target.best.n for report in reports for target in report.targets}
-    gains = describe_gains(sizes, measured_gains())
-    return (
-        "Networks were not trained, because the configuration says models: {}; models: {base: {}} "
-        f"would take minutes to hours, and {gains}{ending}"
+    asked = "models: {base: {encoder: lineage}}" if reads_lineages else "models: {base: {}}"
+    text = (
+        f"Networks were not trained, because the configuration says models: {{}}; {asked} would "
+        "take minutes to hours"
     )
+    if reads_lineages:
+        return text + ending
+    sizes = {target.best.n for report in reports for target in report.targets}
+    return f"{text}, and {describe_gains(sizes, measured_gains())}{ending}"
 
 
 @cache
