@@ -559,6 +559,48 @@ HEADERS = [
         never=["SEQ"],
     ),
     Header(
+        "two columns of ECAM that number the infants",
+        300,
+        {
+            "day_of_life": numbers(0, 700),
+            "delivery": of_unit(42, "Vaginal", "Cesarean"),
+            "diet": of_unit(42, "bd", "fd"),
+            "host_subject_id": unit(42, ""),
+            "qiita_study_id": one("10249.0"),
+            "sex": of_unit(42, "Female", "Male"),
+            "studyid": unit(42, ""),
+        },
+        groups="host_subject_id",
+        first=["delivery"],
+        tasks=["day_of_life"],
+        never=["studyid"],
+    ),
+    Header(
+        "a clinic that calls the number of a patient the study ID",
+        120,
+        {
+            "Study_ID": unit(30, "UC-"),
+            "Sex": of_unit(30, "F", "M"),
+            "Response": of_unit(30, "yes", "no"),
+            "Week": any_of("0", "4", "12"),
+        },
+        groups="Study_ID",
+        first=["Response"],
+        never=["Study_ID"],
+    ),
+    Header(
+        "a meta-analysis: studies with people of both sexes",
+        240,
+        {
+            "study_id": unit(6, "PRJNA"),
+            "disease": any_of("CRC", "healthy"),
+            "gender": any_of("female", "male"),
+        },
+        groups=None,
+        first=["disease"],
+        never=["study_id"],
+    ),
+    Header(
         "oral samples of many studies",
         400,
         {

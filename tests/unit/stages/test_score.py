@@ -194,7 +194,7 @@ def test_tests_and_intervals_count_groups_of_samples_by_their_ids(folds, scored,
     own = predicted(folds, 5.0).sample(frac=1, random_state=1)
     forest = own.assign(baseline="random_forest", predicted=own["observed"] + 9.0)
     target = only(scored(own, forest))
-    written = read_predictions(tmp_path / "predictions.tsv")
+    written = read_predictions(tmp_path / "predictions")
     by_id = folds.set_index("sample-id")["group"].loc[written["sample-id"]]
     groups = folds["group"].nunique()
     structure = Structure(column="host", groups=groups, independent=False, stated=True)
