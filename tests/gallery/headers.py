@@ -41,8 +41,21 @@ def of_unit(number: int, *values: str) -> Cell:
     return lambda i: random.Random(f"{values}{i % number}").choice(values)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Cells with a number of their own."""
+
+    low: float
+    high: float
+    decimals: int
+
+    def __call__(self, i: int) -> str:
+        number = random.Random(f"{self.low}{self.high}{i}").uniform(self.low, self.high)
+        return f"{number:.{self.decimals}f}"
+
+
 def numbers(low: float, high: float, decimals: int = 0) -> Cell:
-    return lambda i: f"{random.Random(f'{low}{high}{i}').uniform(low, high):.{decimals}f}"
+    return Measured(low, high, decimals)
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,14 @@ class Header:
     """Further columns that are proposed."""
     never: Sequence[str] = ()
     """Columns that are no task."""
+    repeated: Sequence[str] = ()
+    """Columns of numbers that several samples share; those of `numbers` are of numbers, too."""
+
+    @property
+    def of_numbers(self) -> set[str]:
+        """Columns that are predicted as numbers; all others as classes."""
+        measured = (name for name, cell in self.columns.items() if isinstance(cell, Measured))
+        return {*self.repeated, *measured}
 
     def metadata(self) -> pd.DataFrame:
         """Return the metadata, text by sample ID."""
@@ -148,6 +169,7 @@ HEADERS = [
             "host_age": of_unit(20, *map(str, range(20, 70))),
         },
         groups="host_subject_id",
+        repeated=["host_age"],
         first=["host_age", "sex"],
         never=LABORATORY,
     ),
@@ -314,6 +336,7 @@ HEADERS = [
             "Age at diagnosis": of_unit(80, *map(str, range(6, 60))),
         },
         groups="Participant ID",
+        repeated=["Age at diagnosis"],
         first=["diagnosis", "Age at diagnosis"],
         tasks=["biopsy_location"],
         never=["External ID", "reads_filtered"],
@@ -342,6 +365,7 @@ HEADERS = [
             "BMI": numbers(17, 40, 1),
         },
         groups="family",
+        repeated=["age"],
         first=["study_condition", "disease"],
         tasks=["age", "BMI"],
         never=["number_reads", "number_bases", "minimum_read_length", "DNA_extraction_kit"],
@@ -456,6 +480,7 @@ HEADERS = [
             "season": of_unit(36, "spring", "winter"),
         },
         groups="host_subject_id",
+        repeated=["days_since_placement"],
         first=["sample_site", "season"],
         tasks=["add_0", "days_since_placement"],
         never=LABORATORY[:11],
@@ -544,6 +569,7 @@ HEADERS = [
             "depth_cm": any_of("0", "5", "10", "15"),
         },
         groups="cube",
+        repeated=["pH"],
         first=["pH", "depth_cm"],
     ),
     Header(
@@ -649,6 +675,7 @@ HEADERS = [
             "Alter": of_unit(40, *map(str, range(20, 80))),
         },
         groups="Patienten_Nr",
+        repeated=["Alter"],
         first=["Diagnose", "Alter"],
         tasks=["Diagnose", "Alter"],
     ),
@@ -692,6 +719,7 @@ HEADERS = [
             "Layer": any_of("epilimnion", "hypolimnion"),
         },
         groups="Lake",
+        repeated=["Depth_m"],
         first=["Depth_m", "Temperature"],
         tasks=["Layer"],
     ),
