@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from aam.data.nouns import OF_ASVS, Nouns
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.evaluate.task_report import TargetKey, TaskReport
@@ -45,13 +46,17 @@ class AnswerFiles:
     """Predictions for other tables, by what the page calls them."""
 
 
-def task_sections(all_files: Iterable[AnswerFiles]) -> Iterator[TaskSection]:
+def task_sections(
+    all_files: Iterable[AnswerFiles], nouns: Nouns = OF_ASVS
+) -> Iterator[TaskSection]:
     """Yield a section per answer and target, those of a target one after the other.
 
     Parameters
     ----------
     all_files
         What was written of each answer of the page, in the order of tasks.
+    nouns
+        What features are called.
     """
     files = {(one.report.task, one.report.answer): one for one in all_files}
     answers = list_answers([one.report for one in files.values()])
@@ -63,16 +68,20 @@ def task_sections(all_files: Iterable[AnswerFiles]) -> Iterator[TaskSection]:
         for answer in members:
             written = files[answer.report.task, answer.report.answer]
             is_explained = written.importance is not None
+            sentences = task_sentences(answer, is_explained=is_explained)
             yield TaskSection(
                 name=answer.name,
                 model=answer.networks if len(members) > 1 else "",
                 answer=write_answer(answer),
                 cautions=list_cautions(answer),
-                sentences=list(task_sentences(answer, is_explained=is_explained)),
-                figures=[figure for figure in written.figures if _is_shown(figure, answer)],
+                sentences=list(map(nouns.rename_asvs, sentences)),
+                figures=[one for one in written.figures if _is_shown(one, answer, nouns)],
                 training=_training_curves(answer, written.figures),
-                tables=[*shared, *_make_tables(answer, written)],
-                commands=list(_write_commands(answer, written.importance)),
+                tables=[*shared, *_make_tables(answer, written, nouns)],
+                # Features without sequences cannot be named by them.
+                commands=list(_write_commands(answer, written.importance))
+                if nouns == OF_ASVS
+                else [],
             )
 
 
@@ -83,14 +92,14 @@ def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[Page
     return [figure for figure in figures if figure.title == TRAINING]
 
 
-def _is_shown(figure: PageFigure, answer: Answer) -> bool:
+def _is_shown(figure: PageFigure, answer: Answer, nouns: Nouns) -> bool:
     """Return whether a figure stands open on the page."""
-    if figure.title == IMPORTANCE:
+    if figure.title == nouns.rename_asvs(IMPORTANCE):
         return not is_stopped(answer.kind, answer.target)
     return figure.title != TRAINING
 
 
-def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
+def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[Table]:
     """Yield the tables of one answer: comparisons, predictions, important ASVs."""
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
@@ -104,7 +113,9 @@ def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
     yield from_frame(title, cross_validated, "predictions.tsv")
     if files.importance is not None and not is_stopped(answer.kind, answer.target):
         most = files.importance.head(MOST_ASVS)
-        title = f"The ASVs that matter most to the {answer.networks} model for {answer.what}"
+        title = (
+            f"The {nouns.many} that matter most to the {answer.networks} model for {answer.what}"
+        )
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
