@@ -108,9 +108,9 @@ class Task(Section):
     """Covariates: metadata columns of categories that the model also gets."""
     folds: Folds
     """Cross-validation."""
-    baselines: list[BaselineName] | None = None
-    """Methods to compare and mix with the model, next to the median or the majority; null: all that
-    suit the target."""
+    baselines: list[BaselineName] | Literal["all"] | None = None
+    """Methods to compare and mix with the model, next to the median or the majority; null: five
+    that are fast, `all`: all that suit the target."""
     report_by: list[str] = []
     """Metadata columns for whose values scores are reported separately."""
     importance: bool = True
@@ -157,7 +157,8 @@ class Task(Section):
         if low is not None and high is not None and low >= high:
             raise ValueError(f"got bounds {low}, {high}; expected the least first")
         for key in ("columns", "classes", "condition", "baselines"):
-            names = getattr(self, key) or []
+            given = getattr(self, key) or []
+            names = [given] if isinstance(given, str) else given
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
         pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
