@@ -12,6 +12,7 @@ from aam.config import slices
 from aam.config.configuration import Config
 from aam.config.settings.describe import DescribeSettings
 from aam.config.user_files import user_files
+from aam.data.covariates import read_covariates
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.metadata import metadata_column
@@ -173,6 +174,8 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
             )
             for column in [*task.categories, *task.report_by]:
                 metadata_column(wanted, column)
+            if task.covariates:
+                read_covariates(wanted.loc[values.index], task.covariates)
             samples, folds = _count_labelled(fold)
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")

@@ -96,7 +96,7 @@ def write_summary(
     packages = [*(["torch"] if encoders else []), *PACKAGES]
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(answers)),
+        tasks=list(task_sections(answers, Nouns.of_table(table.facts))),
         encoders=list(_write_encoder_sections(encoders, figures)),
         cautions=[
             *_encoder_limits(encoders),

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from aam.data.nouns import OF_ASVS, Nouns
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.evaluate.task_report import TargetKey, TaskReport
+from aam.report.page.additions import addition_sentences, addition_table, write_addition
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
@@ -45,13 +47,17 @@ class AnswerFiles:
     """Predictions for other tables, by what the page calls them."""
 
 
-def task_sections(all_files: Iterable[AnswerFiles]) -> Iterator[TaskSection]:
+def task_sections(
+    all_files: Iterable[AnswerFiles], nouns: Nouns = OF_ASVS
+) -> Iterator[TaskSection]:
     """Yield a section per answer and target, those of a target one after the other.
 
     Parameters
     ----------
     all_files
         What was written of each answer of the page, in the order of tasks.
+    nouns
+        What the values of the table are called.
     """
     files = {(one.report.task, one.report.answer): one for one in all_files}
     answers = list_answers([one.report for one in files.values()])
@@ -66,14 +72,24 @@ def task_sections(all_files: Iterable[AnswerFiles]) -> Iterator[TaskSection]:
             yield TaskSection(
                 name=answer.name,
                 model=answer.networks if len(members) > 1 else "",
-                answer=write_answer(answer),
+                answer=_write_answer(answer, nouns),
                 cautions=list_cautions(answer),
-                sentences=list(task_sentences(answer, is_explained=is_explained)),
+                sentences=[
+                    *task_sentences(answer, is_explained=is_explained),
+                    *addition_sentences(answer, nouns),
+                ],
                 figures=[figure for figure in written.figures if _is_shown(figure, answer)],
                 training=_training_curves(answer, written.figures),
-                tables=[*shared, *_make_tables(answer, written)],
+                tables=[*shared, *_make_tables(answer, written, nouns)],
                 commands=list(_write_commands(answer, written.importance)),
             )
+
+
+def _write_answer(answer: Answer, nouns: Nouns) -> str:
+    """Return the answer to a task, with what features add to covariates, where it has some."""
+    if answer.target.addition is None:
+        return write_answer(answer)
+    return f"{write_answer(answer)} {write_addition(answer, nouns)}"
 
 
 def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[PageFigure]:
@@ -90,8 +106,10 @@ def _is_shown(figure: PageFigure, answer: Answer) -> bool:
     return figure.title != TRAINING
 
 
-def _make_tables(answer: Answer, files: AnswerFiles) -> Iterator[Table]:
-    """Yield the tables of one answer: comparisons, predictions, important ASVs."""
+def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[Table]:
+    """Yield the tables of one answer: covariates, comparisons, predictions, important ASVs."""
+    if answer.target.addition is not None:
+        yield addition_table(answer, nouns)
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)
