@@ -150,7 +150,7 @@ def _init(given: argparse.Namespace) -> None:
             depth,
             targets,
             about_depth=about_depth,
-            can_have_networks=study.facts.is_counted and study.facts.has_sequences,
+            facts=study.facts,
             dataset=dataset,
         )
     write_text(given.output, proposed)

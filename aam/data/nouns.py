@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aam.config.sections.model import LINEAGE
 from aam.data.table import ASV_READS, TableFacts
 from aam.util.errors import InputError, problem
 
@@ -78,21 +79,38 @@ OF_ASVS = Nouns.of_table(ASV_READS)
 
 
 def without_networks(facts: TableFacts) -> InputError:
-    """Return the error for networks that are asked for of a table that they cannot be trained on.
+    """Return the error for networks that are asked for of a table of amounts.
 
     Parameters
     ----------
     facts
         What the table holds and can do.
     """
-    lacking = f"{PLURALS[facts.noun]} without sequences"
-    if facts.has_sequences:
-        lacking = "a table of amounts"
     return problem(
         "configuration key models",
-        f"networks for {lacking}",
-        "no networks: they are trained on reads of features with sequences",
+        f"networks for amounts of {PLURALS[facts.noun]}",
+        "no networks: they are trained on reads, which can be drawn again",
         "set `models: {}`; the other methods answer",
+    )
+
+
+def other_encoder(encoder: str, *, reads_lineages: bool) -> InputError:
+    """Return the error for an encoder that cannot read the features of a table.
+
+    Parameters
+    ----------
+    encoder
+        Kind of the encoder.
+    reads_lineages
+        Whether it should read lineages, because the features have no sequences.
+    """
+    lacking = "features without sequences" if reads_lineages else "features with sequences"
+    wanted = f"`encoder: {LINEAGE}`" if reads_lineages else "transformer, bilstm or bdh"
+    return problem(
+        "configuration key models.<name>.encoder",
+        f"{encoder} for {lacking}",
+        f"{wanted}, which reads {'lineages' if reads_lineages else 'nucleotides'}",
+        "set it, or set `models: {}`; the other methods answer",
     )
 
 
@@ -107,13 +125,19 @@ def split_lineage(text: str) -> list[str]:
         Ranks that `;` or `|` separates.
     """
     parts = [part.strip() for part in re.split(r"[;|]", text)]
-    while parts and _is_unknown(parts[-1]):
+    while parts and is_unknown(parts[-1]):
         parts.pop()
     return parts
 
 
-def _is_unknown(part: str) -> bool:
-    """Return whether a rank says nothing."""
+def is_unknown(part: str) -> bool:
+    """Return whether a rank of a lineage says nothing.
+
+    Parameters
+    ----------
+    part
+        The rank, with its prefix or without.
+    """
     found = RANK.fullmatch(part)
     name = part if found is None else found[2]
     return name.strip(" _").lower() in {"", "na", "nan", "none", "unassigned", "unclassified"}

@@ -5,7 +5,7 @@ share its pages and a store may be larger than memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,8 @@ from aam.util.atomic import atomic_path
 
 AUGMENTED = -1
 """View of an augmented row."""
+LINEAGES = "lineages"
+"""Metadata of a file of tokens that are words of lineages."""
 
 
 def write_batch(path: Path, columns: Mapping[str, pa.Array], provenance: Mapping[str, str]) -> None:
@@ -239,6 +241,8 @@ class TokenStore:
     """Nucleotides of every ASV, after cutting, [U]."""
     tokens: NDArray[np.uint8]
     """Tokens, padded with 0 behind the length, [U, L]; L is `tokens.max_length_bp`."""
+    are_lineages: bool = False
+    """Whether they are the words of lineages (`aam.data.lineages`), in place of nucleotides."""
 
     @classmethod
     def open(cls, path: Path) -> "TokenStore":
@@ -255,6 +259,7 @@ class TokenStore:
             feature_ids=batch.column("feature_id").to_pylist(),
             lengths=batch.column("length").to_numpy(),
             tokens=rows.values.to_numpy().reshape(-1, rows.type.list_size),
+            are_lineages=LINEAGES.encode() in (batch.schema.metadata or {}),
         )
 
     def cut(self, length_bp: int) -> "TokenStore":
@@ -266,7 +271,7 @@ class TokenStore:
             Most nucleotides that are kept of each.
         """
         lengths = np.minimum(self.lengths, np.int32(length_bp))
-        return TokenStore(self.feature_ids, lengths, self.tokens[:, :length_bp])
+        return replace(self, lengths=lengths, tokens=self.tokens[:, :length_bp])
 
     def rows(self, asvs_R: NDArray[np.int64]) -> "TokenStore":
         """Return some of the ASVs.
@@ -277,7 +282,9 @@ class TokenStore:
             Their rows in this store, in the order of the store that is returned.
         """
         names = [self.feature_ids[row] for row in asvs_R]
-        return TokenStore(names, self.lengths[asvs_R], self.tokens[asvs_R])
+        return TokenStore(
+            names, self.lengths[asvs_R], self.tokens[asvs_R], are_lineages=self.are_lineages
+        )
 
 
 def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -> None:
@@ -299,4 +306,5 @@ def write_tokens(path: Path, store: TokenStore, provenance: Mapping[str, str]) -
         "length": pa.array(store.lengths, type=pa.int32()),
         "tokens": pa.FixedSizeListArray.from_arrays(flat, store.tokens.shape[1]),
     }
-    write_batch(path, columns, provenance)
+    said = {**provenance, LINEAGES: "true"} if store.are_lineages else provenance
+    write_batch(path, columns, said)

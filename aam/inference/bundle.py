@@ -12,7 +12,7 @@ import torch
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.sequences import untokenize
 from aam.data.stores import TokenStore
-from aam.data.table import FeatureTable
+from aam.data.table import ASV_READS, FeatureTable, TableFacts
 from aam.data.target import Target
 from aam.inference.cautions import warn_of_long_branches
 from aam.inference.outputs import Share
@@ -26,6 +26,8 @@ from aam.util.errors import problem
 EXPECTED = f"a fine-tuned model, format {FORMAT}"
 SHARES = "shares.json"
 """File with `models`: the `folder` of each, and the fields of its `Share`."""
+FACTS = "facts"
+"""What the table of training held, in that file; absent: reads of ASVs."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
 """Files next to the models."""
 GIVE = "give finetune/<model>/<task>/model"
@@ -57,6 +59,8 @@ class ModelBundle:
         Number of the predictor whose encoder made the embeddings of the reference.
     transform_by
         Column whose categories have scales of their own; None: there is one scale.
+    facts
+        What the table of training held.
     """
 
     predictors: list[Predictor]
@@ -69,6 +73,7 @@ class ModelBundle:
     reference: Reference | None = None
     reference_model: int = 0
     transform_by: str | None = None
+    facts: TableFacts = ASV_READS
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
@@ -115,6 +120,7 @@ class ModelBundle:
             reference=reference,
             reference_model=[*shares].index(reference.model),
             transform_by=config["settings"].get("transform_by"),
+            facts=TableFacts(**read_json(directory / SHARES).get(FACTS, {})),
         )
 
     @property
@@ -156,8 +162,12 @@ def write_bundle(
         partial.mkdir()
         for name, source in models.items():
             shutil.copytree(source, partial / name)
-        rows = [{"folder": name, **asdict(share)} for name, share in shares.items()]
-        write_json(partial / SHARES, {"models": rows})
+        content: dict[str, Any] = {
+            "models": [{"folder": name, **asdict(share)} for name, share in shares.items()]
+        }
+        if trained_on.facts != ASV_READS:
+            content[FACTS] = asdict(trained_on.facts)
+        write_json(partial / SHARES, content)
         # Other tables are cut to what the models read, too.
         shape = load_config(next(iter(models.values())))["architecture"]
         read = tokens.cut(shape["max_length_bp"])

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.lineages import adapt_lineages, find_related
 from aam.data.same_reads import sequences_as_read
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable
@@ -19,7 +20,7 @@ from aam.inference.asv_cache import embed_asvs_cached, encoder_digest, module_di
 from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
-from aam.inference.nearness import check_nearness, find_near, measure_nearness
+from aam.inference.nearness import check_known, check_nearness, find_near, measure_nearness
 from aam.inference.outputs import Outputs, decode_outputs, mean_columns, raw_outputs
 from aam.inference.tables import rarefy_views
 from aam.util.errors import first_names
@@ -50,7 +51,7 @@ def predict_table(
     table
         Reads before rarefaction.
     sequences
-        Sequence of every feature.
+        Sequence of every feature, or the words of its lineage.
     threads
         Cores to use.
     asvs
@@ -75,6 +76,9 @@ def predict_table(
         No sample is deep enough, hardly any read is near an ASV of training, a prediction is not
         finite, or `asvs` cannot be read.
     """
+    facts = bundle.facts
+    if not facts.has_sequences:
+        sequences = adapt_lineages(bundle.seen_asvs, sequences, facts.noun)
     tokens, store = rarefy_views(
         table,
         sequences,
@@ -84,9 +88,15 @@ def predict_table(
         max_length_bp=bundle.max_length_bp,
         where=where,
     )
-    is_near_U = find_near(tokens, bundle.seen_asvs)
+    if facts.has_sequences:
+        is_near_U = find_near(tokens, bundle.seen_asvs)
+    else:
+        is_near_U = find_related([sequences[n] for n in tokens.feature_ids], bundle.seen_asvs)
     nearness = measure_nearness(store, tokens, bundle.seen_asvs, is_near_U, bundle.depth)
-    check_nearness(nearness, table, sequences, bundle.seen_asvs, where)
+    if facts.has_sequences:
+        check_nearness(nearness, table, sequences, bundle.seen_asvs, where)
+    else:
+        check_known(nearness, table, facts, where)
     covariates = _covariates(bundle, store.sample_ids, metadata, where)
     devices = InferenceDevice.claim(threads)
     outputs, novelty_N = _outputs(bundle, store, tokens, devices, asvs, covariates)

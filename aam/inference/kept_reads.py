@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, vstack
 
 from aam.config.baselines import compared_metric
 from aam.data.importing.sequences import load_sequences
+from aam.data.lineages import match_lineages, read_ranks, spell_lineages
 from aam.data.nouns import PLURALS
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, TableFacts, read_biom
@@ -36,8 +37,8 @@ class KeptReads:
     above: csr_array
     """1 where a branch of the tree lies above a feature, [F, E]; without a tree E is 0."""
     lengths: NDArray[np.float64]
-    sequences: Mapping[str, str]
-    """By feature; empty: features are known by their IDs."""
+    texts: Mapping[str, str]
+    """By feature: its sequence, or the words of its lineage (`aam.data.lineages`)."""
     rarefaction: Mapping[str, Any]
     """Settings that another table is drawn by, too."""
 
@@ -65,12 +66,14 @@ class KeptReads:
         numbers = range(rarefaction["views"])
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
-        sequences = {}
         if views[0].facts.has_sequences:
-            sequences = load_sequences(directory / SEQUENCES)
+            texts = load_sequences(directory / SEQUENCES)
+        else:
+            lineages = read_ranks(directory / "view0.biom")
+            texts = spell_lineages(features, lineages, views[0].facts.noun)
         tree = directory / TREE
         above, lengths = branches_of(tree if tree.is_file() else None, features)
-        return cls(views, above, lengths, sequences, rarefaction)
+        return cls(views, above, lengths, texts, rarefaction)
 
     @property
     def features(self) -> list[str]:
@@ -83,9 +86,9 @@ class KeptReads:
         return self.views[0].facts
 
     @property
-    def feature_sequences(self) -> list[str]:
-        """Sequences of the F features."""
-        return [self.sequences[name] for name in self.features]
+    def feature_texts(self) -> list[str]:
+        """Sequences or words of the F features."""
+        return [self.texts[name] for name in self.features]
 
     def problem_fields(
         self,
@@ -154,27 +157,28 @@ class KeptReads:
         # Without any known ASV a sample has nothing in common with another.
         return np.nan_to_num(distance_RR, nan=1.0)
 
-    def nearest_features(self, table: FeatureTable, sequences: Mapping[str, str]) -> dict[str, int]:
-        """Return the feature that each ASV of another table is, or is near.
+    def nearest_features(self, table: FeatureTable, texts: Mapping[str, str]) -> dict[str, int]:
+        """Return the feature that each feature of another table is, or is near.
 
         Parameters
         ----------
         table
             Reads of the other samples.
-        sequences
-            Sequence of every feature of the table.
+        texts
+            Of every feature of the table its sequence, or the words of its lineage.
 
         Returns
         -------
         dict
-            Number of the kept feature by the name of the ASV. ASVs that are not near any are
-            absent: baselines leave their reads out. Without sequences it is the one of the same ID.
+            Number of the kept feature by the name of the other one. Features that are not near any
+            are absent: baselines leave their reads out. Without sequences it is the one of the same
+            ID or lineage (`match_lineages`).
         """
         if not self.facts.has_sequences:
-            return self._features_by_id(table)
-        kept = self.feature_sequences
+            return self._features_by_lineage(table, texts)
+        kept = self.feature_texts
         length_bp = max(map(len, kept))
-        other = [sequences[name] for name in table.feature_ids]
+        other = [texts[name] for name in table.feature_ids]
         nearest = KnownSequences(encode(kept, length_bp)).nearest(encode(other, length_bp))
         rows = nearest.row_Q.tolist()
         feature_by_name = {}
@@ -188,17 +192,19 @@ class KeptReads:
         )
         return feature_by_name
 
-    def _features_by_id(self, table: FeatureTable) -> dict[str, int]:
-        """Return the kept feature with the ID of each feature of another table."""
+    def _features_by_lineage(self, table: FeatureTable, texts: Mapping[str, str]) -> dict[str, int]:
+        """Return the kept feature of the same ID or lineage as each feature of another table."""
         number = {name: position for position, name in enumerate(self.features)}
-        known = {name: number[name] for name in table.feature_ids if name in number}
+        kept = dict(zip(self.features, self.feature_texts, strict=True))
+        other = {name: texts[name] for name in table.feature_ids}
+        matched = match_lineages(kept, other, self.facts.noun)
         logger.info(
             "the baselines know %d of %d %s; the others are left out for them",
-            len(known),
-            len(table.feature_ids),
+            len(matched),
+            len(other),
             PLURALS[self.facts.noun],
         )
-        return known
+        return {name: number[same] for name, same in matched.items()}
 
 
 def _feature_reads(

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.data.lineages import LEVELS
 from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.data.sequences import untokenize
@@ -127,7 +128,7 @@ def check_known(
     Parameters
     ----------
     nearness
-        What `measure_known` returns.
+        What `measure_known` returns; or `measure_nearness`, of lineages.
     table
         The other table.
     facts
@@ -138,21 +139,25 @@ def check_known(
     Raises
     ------
     InputError
-        The mean share of what is known is below `LEAST_NEAR`.
+        The mean share of what is known is below `LEAST_NEAR`, or below `FEW_NEAR` and the features
+        are of another rank.
     """
     trained = Nouns.of_table(facts)
     given = Nouns.of_table(table.facts)
     near_N = nearness[NEAR_READS]
-    if near_N.mean() < LEAST_NEAR:
+    is_other_rank = {given.one, trained.one} <= {*LEVELS} and given.one != trained.one
+    # Networks know of an unseen species its genus, but not what another rank adds up.
+    known_N = 1 - nearness[UNSEEN_ASVS] if is_other_rank else near_N
+    if known_N.mean() < (FEW_NEAR if is_other_rank else LEAST_NEAR):
         rank = f"{given.many}, but the methods learned from {trained.many}: "
         if given.one == trained.one:
             rank = f"other {given.many} than those of training: "
         raise problem(
             where,
-            f"{rank}{_percent(near_N.mean())} of the {given.value} of its {len(near_N)} samples "
+            f"{rank}{_percent(known_N.mean())} of the {given.value} of its {len(near_N)} samples "
             f"are of known ones; its IDs are {first_names(table.feature_ids, limit=3)}",
-            f"{trained.many} called as in training",
-            f"give a table of {trained.many} that was made by the same reference and program",
+            f"{trained.many} named as in training",
+            f"give a table of {trained.many}, by the same reference, or train on a table like it",
         )
     few = near_N.index[near_N < FEW_NEAR]
     if len(few):
@@ -169,6 +174,37 @@ def check_known(
             NEAR_READS,
             first_names(few, limit=20),
         )
+
+
+def warn_of_unknown(table: FeatureTable, known: Collection[str], where: object) -> None:
+    """Name the features of another table that methods do not know, and their share.
+
+    Parameters
+    ----------
+    table
+        The other table.
+    known
+        IDs of the features that methods know.
+    where
+        What messages call the table.
+    """
+    given = Nouns.of_table(table.facts)
+    is_unknown_F = np.array([name not in known for name in table.feature_ids], bool)
+    if not is_unknown_F.any():
+        return
+    share_F = np.asarray(table.counts.sum(axis=0)).ravel() / table.counts.sum()
+    order = np.argsort(-share_F, kind="stable")
+    unknown = [table.feature_ids[at] for at in order if is_unknown_F[at]]
+    logger.warning(
+        "%s: %d of its %d %s were not in training and are left out, %s of the %s: %s",
+        where,
+        len(unknown),
+        len(share_F),
+        given.many,
+        _percent(float(share_F[is_unknown_F].sum())),
+        given.value,
+        first_names(unknown, limit=5),
+    )
 
 
 def find_near(tokens: TokenStore, seen_asvs: Collection[str]) -> NDArray[np.bool_]:

@@ -15,10 +15,11 @@ import torch
 
 from aam.config.metrics import METRICS
 from aam.config.references import REFERENCES
+from aam.config.sections.model import LINEAGE
 from aam.data.table import FeatureTable, TableFacts
 from aam.distributed.inference_device import InferenceDevice
 from aam.inference.embed import embed_samples, load_encoder
-from aam.inference.tables import like_training, name_table, rarefy_views, read_table
+from aam.inference.tables import like_training, name_table, rarefy_views, read_table, texts_for
 from aam.model.encoder import Encoder
 from aam.model.heads import DistanceHead, distance_head
 from aam.model.known_asvs import KnownAsvs
@@ -72,6 +73,12 @@ class PretrainedEncoder:
                 heads[metric] = rebuild(directory, build, f"distances.{metric}.")
             return cls(encoder, heads, KnownAsvs.from_model(directory))
 
+    @property
+    def facts(self) -> TableFacts:
+        """What the tables of training held, as far as it matters to other tables."""
+        reads_lineages = self.encoder.shape.encoder == LINEAGE
+        return TableFacts(has_sequences=not reads_lineages)
+
     def embed(
         self,
         table: str | Path | FeatureTable,
@@ -104,8 +111,10 @@ class PretrainedEncoder:
         InputError
             A file cannot be read, features have no sequence, or no sample is deep enough.
         """
-        counts, texts = read_table(table, sequences)
-        counts = like_training(counts, TableFacts(), name_table(table))
+        given = read_table(table, sequences)
+        facts = self.facts
+        counts = like_training(given.table, facts, name_table(table))
+        texts = texts_for(given, facts)
         cores = threads or torch.get_num_threads()
         names, sample_ND = self.embed_table(counts, texts, depth, cores)
         return pd.DataFrame(sample_ND.numpy(), index=pd.Index(names, name="sample-id"))

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aam.data.augmentation import Augmentation, build_store
-from aam.data.importing.counts import import_counts
+from aam.data.importing.counts import ReadCounts, import_counts
 from aam.data.importing.table import NO_AMOUNTS, NO_READS
+from aam.data.lineages import is_taxon, spell_lineages
 from aam.data.nouns import Nouns
 from aam.data.rarefaction import rarefy, scale_to_one
 from aam.data.sequences import tokenize
@@ -28,10 +29,8 @@ def name_table(table: str | Path | FeatureTable) -> str:
     return "the table" if isinstance(table, FeatureTable) else str(table)
 
 
-def read_table(
-    table: str | Path | FeatureTable, sequences: str | Path | None
-) -> tuple[FeatureTable, Mapping[str, str]]:
-    """Return a table as `import_counts` reads it, and the sequence of every feature.
+def read_table(table: str | Path | FeatureTable, sequences: str | Path | None) -> ReadCounts:
+    """Return a table as `import_counts` reads it.
 
     Parameters
     ----------
@@ -42,10 +41,9 @@ def read_table(
 
     Returns
     -------
-    counts : FeatureTable
-        Reads or amounts. Samples without reads are left out, and named in a warning.
-    sequences : Mapping
-        Sequence by feature ID; empty if they have none.
+    ReadCounts
+        Reads or amounts, and sequences or lineages. Samples without reads are left out, and named
+        in a warning.
 
     Raises
     ------
@@ -61,7 +59,31 @@ def read_table(
         shown = first_names(without_reads["id"], limit=20)
         where = name_table(table)
         logger.warning("%s: these samples have no reads and are left out: %s", where, shown)
-    return counts.table, counts.sequences
+    return counts
+
+
+def texts_for(counts: ReadCounts, facts: TableFacts) -> dict[str, str]:
+    """Return what methods know the features of another table by: sequences, or words of lineages.
+
+    Parameters
+    ----------
+    counts
+        The other table.
+    facts
+        What the table of training held. Where IDs of the other table are plain names, they are
+        taken for names of the same rank.
+
+    Returns
+    -------
+    dict
+        By feature ID.
+    """
+    if facts.has_sequences:
+        return counts.sequences
+    noun = counts.table.facts.noun
+    if not is_taxon(noun):
+        noun = facts.noun
+    return spell_lineages(counts.table.feature_ids, counts.lineages, noun)
 
 
 def rarefy_views(

@@ -31,6 +31,7 @@ from aam.inference.nearness import (
     check_nearness,
     measure_known,
     measure_nearness,
+    warn_of_unknown,
 )
 from aam.inference.tables import (
     draw_views,
@@ -38,6 +39,7 @@ from aam.inference.tables import (
     name_table,
     rarefy_views,
     read_table,
+    texts_for,
 )
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
@@ -74,6 +76,14 @@ class TaskPredictor:
         methods += [] if self.super_learner is None else ["baselines"]
         columns = ", ".join(self.target.columns)
         return f"TaskPredictor({self.target.kind} of {columns} by {' and '.join(methods)})"
+
+    @property
+    def facts(self) -> TableFacts:
+        """What the table of training held."""
+        if self.networks is not None:
+            return self.networks.facts
+        assert self.super_learner is not None
+        return self.super_learner.reads.facts
 
     @classmethod
     def load(cls, directory: str | Path) -> "TaskPredictor":
@@ -185,15 +195,16 @@ class TaskPredictor:
         """
         if isinstance(metadata, str | Path) and not Path(metadata).is_file():
             raise problem(metadata, "no such file", "metadata in a file", "correct the path")
-        counts, texts = read_table(table, sequences)
+        given = read_table(table, sequences)
         where = name_table(table)
+        facts = self.facts
+        counts = like_training(given.table, facts, where)
+        texts = texts_for(given, facts)
         if self.networks is None:
             if metadata is not None:
                 logger.info("the baselines know no covariates: the metadata are not read")
             result = self._predict_by_baselines(counts, texts, where)
         else:
-            # Networks read the nucleotides of features.
-            counts = like_training(counts, TableFacts(), where)
             result = self._predict_by_networks(
                 counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
             )
@@ -249,14 +260,13 @@ class TaskPredictor:
         """Return what baselines predict; the parameters are those of `_predict_by_networks`."""
         assert self.super_learner is not None
         assert self.samples is not None
-        facts = self.super_learner.reads.facts
-        counts = like_training(counts, facts, where)
+        facts = self.facts
         if not (facts.has_sequences and facts.is_counted):
             return self._predict_known_features(counts, texts, where)
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
-        kept_sequences = self.super_learner.reads.sequences
-        length_bp = longest_bp(kept_sequences)
+        kept_texts = self.super_learner.reads.texts
+        length_bp = longest_bp(kept_texts)
         tokens, store = rarefy_views(
             counts,
             texts,
@@ -268,7 +278,7 @@ class TaskPredictor:
         )
         reads = self.super_learner.reads
         features = reads.nearest_features(counts, texts)
-        seen_tokens, seen_lengths = tokenize([*kept_sequences.values()], length_bp)
+        seen_tokens, seen_lengths = tokenize([*kept_texts.values()], length_bp)
         nearness = measure_nearness(
             store,
             tokens,
@@ -276,7 +286,7 @@ class TaskPredictor:
             is_near_U=np.array([name in features for name in tokens.feature_ids], bool),
             depth=depth,
         )
-        check_nearness(nearness, counts, texts, reads.feature_sequences, where)
+        check_nearness(nearness, counts, texts, reads.feature_texts, where)
         # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, features, store.sample_ids, threads=1)
         as_read = sequences_as_read(counts, texts, length_bp)
@@ -308,11 +318,15 @@ class TaskPredictor:
         features = reads.nearest_features(counts, texts)
         nearness = measure_known(draws, features.keys())
         check_known(nearness, counts, reads.facts, where)
+        warn_of_unknown(counts, features.keys(), where)
         sample_ids = draws[0].sample_ids
         result = self.super_learner.predict(counts, features, sample_ids, threads=1)
-        as_read = counts.feature_ids
+        as_read = [
+            reads.features[features[name]] if name in features else name
+            for name in counts.feature_ids
+        ]
         if reads.facts.has_sequences:
-            as_read = sequences_as_read(counts, texts, longest_bp(reads.sequences))
+            as_read = sequences_as_read(counts, texts, longest_bp(reads.texts))
         compared = counts if reads.facts.is_counted else scale_to_one(counts)
         marks = self.samples.marks(compared, as_read).loc[sample_ids, "in_training"]
         result[nearness.columns] = nearness

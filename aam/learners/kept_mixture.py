@@ -118,6 +118,7 @@ def write_super_learner(
     views: Sequence[Path],
     models: Path | None = None,
     fingerprints: Fingerprints | None = None,
+    lineages: Mapping[str, Sequence[str]] = {},
 ) -> None:
     """Write the directory that `SuperLearner.load` reads, atomically.
 
@@ -137,6 +138,8 @@ def write_super_learner(
         Directory of the fine-tuned models; None: baselines are mixed alone.
     fingerprints
         Reads of the training samples, which are recognized by them later. None: the models do it.
+    lineages
+        Ranks of the features of a table without sequences, by ID, as far as they are known.
     """
     labelled = read_folds(folds)
     sample_ids = [*labelled.index[labelled["fold"] >= 0]]
@@ -149,7 +152,7 @@ def write_super_learner(
             shutil.copyfile(tree, partial / TREE)
         shutil.copyfile(sequences, partial / SEQUENCES)
         for view, reads in enumerate(align_features(map(read_biom, views), sample_ids)):
-            write_biom(partial / f"view{view}.biom", reads, {})
+            write_biom(partial / f"view{view}.biom", reads, {}, lineages)
         if fingerprints is not None:
             fingerprints.write(partial / FINGERPRINTS)
         write_predictions(partial / CROSS_VALIDATION, predictions)

@@ -1,7 +1,7 @@
-"""From the nucleotides of an ASV to its embedding: one class per kind of encoder.
+"""From the nucleotides or the lineage of a feature to its embedding: one class per kind of encoder.
 
-Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches, M masked
-nucleotides, D width, E numbers that a rotation turns.
+Shape suffixes: U distinct ASVs, S positions, P nucleotides per patch, T patches or words, M masked
+nucleotides, D width, E numbers that a rotation turns, R rows of a table of words.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
+from aam.config.sections.model import LINEAGE, WORD_BP
 from aam.data.sequences import VOCABULARY_SIZE
 from aam.model.batch import Masked
 from aam.model.layers.attention import AttentionBackend, arithmetic, rotary_tables
@@ -23,6 +24,10 @@ from aam.util.flops import BDH_NEURONS
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 """As many as the configuration takes: a changed `config.json` asks for no more."""
+ROWS = 4096
+"""Words that an encoder of lineages has vectors for."""
+FREE = 4**WORD_BP
+"""In place of the number of a word, where there is none."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +205,107 @@ class AsvBdh(AsvEncoder):
         return x_UTD
 
 
-ENCODERS: dict[str, type[AsvEncoder]] = {
+class LineageEncoder(LayerStack):
+    """The sum of learned vectors of the words of a lineage, behind a norm.
+
+    Words that were not learned add nothing, so that an unseen species has the vector of its genus.
+    The encoder keeps the words that it learned in place of a vocabulary: `learn` adds to them.
+
+    Parameters
+    ----------
+    shape
+        Shape of the encoder.
+    """
+
+    code_R: Tensor
+    """The words that have a vector as numbers, ascending; behind them `FREE`, int64."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList()
+        self.vector_RD = nn.Parameter(torch.empty(ROWS, shape.width).normal_(std=0.05))
+        words = -(-shape.max_length_bp // shape.patch_bp)
+        self.position_TD = nn.Parameter(torch.empty(words, shape.width).normal_(std=0.05))
+        self.norm = nn.LayerNorm(shape.width)
+        self.register_buffer("code_R", torch.full((ROWS,), FREE))
+
+    def forward(
+        self, tokens_US: Tensor, masked: Masked | None, backend: AttentionBackend
+    ) -> tuple[Tensor, Tensor | None]:
+        """Encode features whose lineages are words of letters (`aam.data.lineages`).
+
+        Parameters
+        ----------
+        tokens_US
+            Tokens of the words, uint8.
+        masked
+            Masked letters, those of whole words; None: there are none.
+        backend
+            Kernel of attention, of which there is none.
+
+        Returns
+        -------
+        asv_UD : torch.Tensor
+            Embeddings of the features.
+        word_MD : torch.Tensor or None
+            For each masked letter the sum of the feature's other words, and the position of its
+            own; None: there are none.
+        """
+        code_UT = word_codes(tokens_US)
+        row_UT = torch.searchsorted(self.code_R, code_UT).clamp_(max=ROWS - 1)
+        is_learned_UT = (self.code_R[row_UT] == code_UT) & (code_UT != FREE)
+        # Unlike indexing, its gradient is summed in one order, whatever the number of threads.
+        vector_UTD = embedding(row_UT, self.vector_RD)
+        sum_UD = (vector_UTD * is_learned_UT[..., None].to(vector_UTD.dtype)).sum(dim=1)
+        asv_UD = self.norm(sum_UD)
+        if masked is None:
+            return asv_UD, None
+        position_MD = embedding(masked.position_M // WORD_BP, self.position_TD)
+        return asv_UD, embedding(masked.asv_M, sum_UD) + position_MD
+
+    @torch.no_grad()
+    def learn(self, codes: Tensor) -> None:
+        """Give words vectors of their own; words that have one keep it.
+
+        Parameters
+        ----------
+        codes
+            Words as numbers (`word_codes`), each once, the most frequent first: of more than there
+            is room for, the last ones get no vector.
+        """
+        known = self.code_R[self.code_R != FREE]
+        new = codes[~torch.isin(codes, known)][: ROWS - len(known)]
+        # New words take rows that are free, whose vectors are still those of the seed.
+        codes_R = self.code_R.clone()
+        codes_R[len(known) : len(known) + len(new)] = new
+        order_R = torch.argsort(codes_R, stable=True)
+        self.code_R.copy_(codes_R[order_R])
+        self.vector_RD.copy_(self.vector_RD[order_R])
+
+
+def word_codes(tokens_US: Tensor) -> Tensor:
+    """Return words of letters as numbers.
+
+    Parameters
+    ----------
+    tokens_US
+        Tokens, uint8; S is a multiple of `WORD_BP`.
+
+    Returns
+    -------
+    torch.Tensor
+        int64 [U, T]; `FREE` for a word of which a letter is unknown, masked or missing.
+    """
+    letter_UTP = tokens_US.unflatten(1, (-1, WORD_BP)).long() - 1
+    is_word_UT = ((letter_UTP >= 0) & (letter_UTP < 4)).all(dim=-1)
+    place_P = 4 ** torch.arange(WORD_BP, device=tokens_US.device)
+    return torch.where(is_word_UT, (letter_UTP * place_P).sum(dim=-1), FREE)
+
+
+ENCODERS: dict[str, type[AsvEncoder | LineageEncoder]] = {
     "transformer": AsvTransformer,
     "bilstm": AsvBiLstm,
     "bdh": AsvBdh,
+    LINEAGE: LineageEncoder,
 }
 """The kinds of `models.<name>.encoder`."""

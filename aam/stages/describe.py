@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from aam.config import slices
 from aam.config.configuration import Config
+from aam.config.sections.model import LINEAGE
 from aam.config.settings.describe import DescribeSettings
 from aam.config.user_files import user_files
 from aam.data.covariates import read_covariates
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
+from aam.data.lineages import SPELLED_BP, match_lineages, spell_lineages
 from aam.data.metadata import metadata_column
-from aam.data.nouns import Nouns, without_networks
+from aam.data.nouns import Nouns, other_encoder, without_networks
 from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS
 from aam.data.sequences import tokenize, untokenize
@@ -36,7 +38,7 @@ from aam.inference.nearness import (
     measure_known,
     measure_nearness,
 )
-from aam.inference.tables import draw_views, like_training, rarefy_views, read_table
+from aam.inference.tables import draw_views, like_training, rarefy_views, read_table, texts_for
 from aam.report.duration import (
     Work,
     describe_time,
@@ -194,21 +196,28 @@ def _require_what_networks_need(study: Study, plan: DescribeSettings) -> None:
     InputError
         They cannot.
     """
-    if plan.models and not (study.facts.is_counted and study.facts.has_sequences):
+    if plan.models and not study.facts.is_counted:
         raise without_networks(study.facts)
+    for planned in plan.models.values():
+        encoder = planned.model.encoder
+        if (encoder == LINEAGE) == study.facts.has_sequences:
+            raise other_encoder(encoder, reads_lineages=not study.facts.has_sequences)
 
 
 def _describe_predicted(
     name: str, files: Mapping[str, str], study: Study, plan: DescribeSettings
 ) -> str:
     """Return a sentence on a table to predict for, after reading it as its prediction does."""
-    counts, sequences = read_table(files["table"], files.get("sequences"))
+    given = read_table(files["table"], files.get("sequences"))
     if "metadata" in files:
-        metadata_of(Path(files["metadata"]), counts.sample_ids)
-    counts = like_training(counts, study.facts, files["table"])
+        metadata_of(Path(files["metadata"]), given.table.sample_ids)
+    counts = like_training(given.table, study.facts, files["table"])
+    sequences = texts_for(given, study.facts)
     if not study.facts.has_sequences:
         draws = draw_views(counts, depth=plan.depth, views=1, seed=0, where=files["table"])
-        nearness = measure_known(draws, {*study.table.feature_ids})
+        noun = study.facts.noun
+        texts = spell_lineages(study.table.feature_ids, study.lineages, noun)
+        nearness = measure_known(draws, match_lineages(texts, sequences, noun).keys())
         check_known(nearness, counts, study.facts, files["table"])
         nouns = Nouns.of_table(study.facts)
         return (
@@ -244,7 +253,7 @@ def _times(
     labels: Mapping[str, tuple[int, int]],
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    longest_bp = max(map(len, sequences.values()), default=0)
+    longest_bp = max(map(len, sequences.values()), default=SPELLED_BP)
     work = Work.from_table(plan, table, longest_bp=longest_bp)
     yield (
         "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "

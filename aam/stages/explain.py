@@ -108,7 +108,8 @@ def explain_task(
     table = _importance_table(importance, study.tokens.feature_ids, sequences, taxonomy)
     write_tsv(importance_out, table)
     top = table.head(MOST_IMPORTANT)
-    write_fasta(sequences_out, dict(zip(top["feature-id"], top["sequence"], strict=True)))
+    shown = top["sequence"] if "sequence" in top else ()
+    write_fasta(sequences_out, dict(zip(top["feature-id"], shown, strict=bool(len(shown)))))
     check = importance.check()
     _log_check(check)
     write_json(check_out, {**check, "provenance": dict(provenance)})
@@ -220,7 +221,9 @@ def _importance_table(
 ) -> pd.DataFrame:
     """Return a row per ASV, with its sequence and, where it is known, its taxon."""
     sequence_of = read_fasta(sequences)
-    table = importance.table(feature_ids, [sequence_of[name] for name in feature_ids])
+    table = importance.table(feature_ids, [sequence_of.get(name, "") for name in feature_ids])
+    if not sequence_of:
+        del table["sequence"]
     if taxonomy is not None:
         taxa = read_results(taxonomy).set_index("feature-id")["taxon"]
         table.insert(1, TAXON, taxa.loc[table["feature-id"]].to_numpy())

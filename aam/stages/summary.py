@@ -12,8 +12,10 @@ import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
+from aam.config.sections.model import LINEAGE
 from aam.config.settings.describe import RunPlan
-from aam.config.settings.page import PageSettings
+from aam.config.settings.page import PageModel, PageSettings
+from aam.data.lineages import SPELLED_BP
 from aam.data.nouns import Nouns
 from aam.data.outlier_branches import without_dropped_branches
 from aam.data.predictions import NEAR_READS, UNSEEN_ASVS, read_results
@@ -97,7 +99,7 @@ def write_summary(
     results = Results(
         dataset=root.name,
         tasks=list(task_sections(answers, Nouns.of_table(table.facts))),
-        encoders=list(_write_encoder_sections(encoders, figures)),
+        encoders=list(_write_encoder_sections(encoders, settings.models, figures)),
         cautions=[
             *_encoder_limits(encoders),
             *_prediction_limits(predictions, table.facts),
@@ -231,7 +233,9 @@ def _decisions(paths: Sequence[Path], *, drops_long_branches: bool = False) -> l
 
 
 def _write_encoder_sections(
-    encoders: Mapping[str, EncoderReport], figures: Sequence[tuple[PageFile, PageFigure]]
+    encoders: Mapping[str, EncoderReport],
+    models: Mapping[str, PageModel],
+    figures: Sequence[tuple[PageFile, PageFigure]],
 ) -> Iterator[EncoderSection]:
     """Yield the section of each encoder; one that was not trained has no training curves."""
     labels = name_models(encoders)
@@ -239,7 +243,9 @@ def _write_encoder_sections(
         shown = select_figures(figures, model=name)
         if report.steps == 0:
             shown = [figure for figure in shown if figure.title != TRAINING]
-        yield EncoderSection(labels[name], " ".join(encoder_sentences(report)), shown)
+        reads_lineages = models[name].encoder == LINEAGE
+        text = " ".join(encoder_sentences(report, reads_lineages=reads_lineages))
+        yield EncoderSection(labels[name], text, shown)
 
 
 def _network_lines(
@@ -251,12 +257,11 @@ def _network_lines(
     """Yield what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
         return
-    if not (table.facts.has_sequences and table.facts.is_counted):
+    if not table.facts.is_counted:
         what = Nouns.of_table(table.facts).many
-        lacking = "reads" if table.facts.has_sequences else "sequences"
         yield (
-            f"AAM itself, a neural network, was not trained: it learns from reads of features with "
-            f"sequences, and these {what} have no {lacking}."
+            "AAM itself, a neural network, was not trained: it learns from reads, and these are "
+            f"amounts of {what}."
         )
         return
     models: list[str] = []
@@ -264,20 +269,27 @@ def _network_lines(
     plan = settings.networks.plan
     if plan is not None:
         models = list(plan.models)
-        assert sequences is not None, "the time of networks depends on the lengths of sequences"
         seconds = _network_seconds(plan, table, sequences, reports)
-    tasks = list(settings.tasks)
-    yield from network_sentences(reports, models=models, tasks=tasks, seconds=seconds)
+    yield from network_sentences(
+        reports,
+        models=models,
+        tasks=list(settings.tasks),
+        seconds=seconds,
+        reads_lineages=not table.facts.has_sequences,
+    )
 
 
 def _network_seconds(
     plan: RunPlan,
     table: FeatureTable,
-    sequences: Path,
+    sequences: Path | None,
     reports: Sequence[TaskReport],
 ) -> float:
     """Return about how long the networks of a study take, in whole minutes."""
-    longest_bp = max(map(len, read_fasta(sequences).values()))
+    longest_bp = SPELLED_BP
+    if table.facts.has_sequences:
+        assert sequences is not None, "the time of networks depends on the lengths of sequences"
+        longest_bp = max(map(len, read_fasta(sequences).values()))
     labels = {}
     for report in reports:
         best = report.targets[0].best

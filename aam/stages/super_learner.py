@@ -7,6 +7,7 @@ import pandas as pd
 
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds, units_of
+from aam.data.lineages import read_ranks
 from aam.data.predictions import GROUP, by_baseline, by_target, read_predictions
 from aam.data.same_reads import fingerprint_samples
 from aam.data.sequences import read_fasta
@@ -81,9 +82,10 @@ def keep_super_learner(
         provenance=provenance,
     )
     fingerprints = None
+    imported = read_biom(table)
+    lineages = {} if imported.facts.has_sequences else read_ranks(table)
     if model is None:
         labelled = [*fold_table.index[fold_table["fold"] >= 0]]
-        imported = read_biom(table)
         texts = read_fasta(sequences) if imported.facts.has_sequences else {}
         fingerprints = fingerprint_samples(imported, labelled, texts)
     write_super_learner(
@@ -96,6 +98,7 @@ def keep_super_learner(
         views=views,
         models=model,
         fingerprints=fingerprints,
+        lineages=lineages,
     )
     # The provenance in the settings has the digests of all inputs.
     write_json(digest_out, {"digest": settings_digest({"settings": content})})

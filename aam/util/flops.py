@@ -16,7 +16,8 @@ def layer_weights(kind: str, width: int, ffn_ratio: float) -> int:
     Parameters
     ----------
     kind
-        ``transformer``, which the layers over the ASVs of a sample are too, ``bilstm`` or ``bdh``.
+        ``transformer``, which the layers over the ASVs of a sample are too, ``bilstm``, ``bdh``, or
+        ``lineage``, which has no layers.
     width
         Numbers of a position.
     ffn_ratio
@@ -31,6 +32,8 @@ def layer_weights(kind: str, width: int, ffn_ratio: float) -> int:
         return 2 * 4 * direction * (width + direction)
     if kind == "bdh":
         return 3 * BDH_NEURONS * width**2
+    if kind == "lineage":
+        return 0
     raise KeyError(kind)
 
 
@@ -46,7 +49,7 @@ def mixing(kind: str, width: int, heads: int, length: int) -> int:
     length
         Positions of the sequence.
     """
-    if kind == "bilstm":
+    if kind in {"bilstm", "lineage"}:
         return 0
     if kind == "bdh":
         neurons = BDH_NEURONS * width // heads

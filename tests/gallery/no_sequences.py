@@ -69,6 +69,16 @@ def other_rank(study: Study, folder: Path) -> None:
     (folder / "new.tsv").write_text(other.table())
 
 
+def other_style(study: Study, folder: Path) -> None:
+    """Learn from genera of QIIME 2, and predict the same ones as MetaPhlAn writes them."""
+    without_sequences(genera)(study, folder)
+    other = new_study()
+    other.features = [
+        name.replace("k__", "d__").replace(";", "|").replace("__G", "__g") for name in genera(other)
+    ]
+    (folder / "new.tsv").write_text(other.table())
+
+
 def says(label: str, *, never: str) -> Callable[[Ran], None]:
     """Return what asserts that the page has a method, and never a word."""
 
@@ -98,6 +108,14 @@ CASES = (
         "genera of QIIME 2",
         "phyloseq#1367",
         without_sequences(genera),
+        baselines=WITH_TREE,
+        decided=("30 genera|genera", "lineages"),
+        then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
+    ),
+    case(
+        "genera in the style of another program",
+        "phyloseq#1367",
+        other_style,
         baselines=WITH_TREE,
         decided=("30 genera|genera", "lineages"),
         then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
@@ -139,7 +157,7 @@ CASES = (
         "phyloseq#1367",
         without_sequences(genera),
         settings={"models": {"base": {}}},
-        reading=refused("models", "genera", "sequences"),
+        reading=refused("models", "transformer", "encoder: lineage"),
         may_be_late=True,
     ),
 )

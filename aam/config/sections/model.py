@@ -1,18 +1,24 @@
 """The architecture of an encoder."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from aam.config.sections.base import FilePath, Override, Section
 
+LINEAGE = "lineage"
+"""The kind of encoder that reads lineages in place of nucleotides."""
+WORD_BP = 16
+"""Letters that stand for the name of a rank (`aam.data.lineages`)."""
+
 
 class EncoderShape(Section):
     """What a hierarchical encoder is built from: nucleotides to ASV to sample."""
 
-    encoder: Literal["transformer", "bilstm", "bdh"] = "transformer"
+    encoder: Literal["transformer", "bilstm", "bdh", "lineage"] = "transformer"
     """Kind of the ASV encoder. bilstm: bidirectional LSTM; bdh: Baby Dragon Hatchling, one layer
-    applied `asv_layers` times."""
+    applied `asv_layers` times; lineage: the sum of vectors of the ranks, for features without
+    sequences, which has no layers and no patches."""
     width: int = Field(128, ge=8, le=16_384)
     """Width of every token, ASV and sample embedding."""
     heads: int = Field(4, ge=1, le=1024)
@@ -25,6 +31,20 @@ class EncoderShape(Section):
     """Nucleotides per token of the ASV encoder."""
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Width of the feed-forward layers, as a multiple of `width`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_words(cls, given: Any) -> Any:
+        """Give an encoder of lineages what its words are like: a patch is the word of a rank."""
+        if isinstance(given, dict) and given.get("encoder") == LINEAGE:
+            fixed = {"asv_layers": 1, "patch_bp": WORD_BP}
+            if differing := [key for key in fixed if given.get(key, fixed[key]) != fixed[key]]:
+                raise ValueError(
+                    f"got `encoder: {LINEAGE}` with {' and '.join(f'`{key}`' for key in differing)}"
+                    "; expected none of them: a lineage is encoded by the sum of its ranks"
+                )
+            return {**given, **fixed}
+        return given
 
     @model_validator(mode="after")
     def _divides_among_heads(self) -> Self:

@@ -141,12 +141,11 @@ def _without_sequences(
     table = kept.with_facts(has_sequences=False, has_lineages=bool(lineages), noun=noun)
     _warn_of_same_reads(table, where)
     logger.warning(
-        "%s: its %d %s have no sequences, and are told apart by their IDs alone: networks cannot "
-        "be trained; the other methods can%s",
+        "%s: its %d %s have no sequences, and are told apart by their IDs%s",
         where,
         len(features),
         PLURALS[noun],
-        "; their lineages say how they are related" if lineages else "",
+        "; their lineages say how they are related" if lineages else " alone",
     )
     rows = [*file.left_out, *empty.itertuples(index=False, name=None)]
     return ReadCounts(table, {}, pd.DataFrame(rows, columns=[*_LEFT_OUT]), lineages)

@@ -27,6 +27,7 @@ from aam.data.study.columns import (
     task_kind,
     unit_columns,
 )
+from aam.data.table import ASV_READS, TableFacts
 from aam.data.target_columns import require_varied
 from aam.util.errors import InputError, first_few, problem
 
@@ -46,7 +47,7 @@ MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
 WITHOUT_NETWORKS = (
-    "# AAM's networks are trained on reads of features with sequences; the other methods answer.\n"
+    "# AAM's networks are trained on reads, and these are amounts; the other methods answer.\n"
     "models: {}"
 )
 """Models of a configuration for a table that networks cannot be trained on."""
@@ -148,7 +149,7 @@ def propose_configuration(
     targets: Sequence[str] | None = None,
     *,
     about_depth: Sequence[str] = (),
-    can_have_networks: bool = True,
+    facts: TableFacts = ASV_READS,
     dataset: str = "mine",
 ) -> str:
     """Return a commented configuration in YAML: the files, and a task per column that suits.
@@ -166,8 +167,8 @@ def propose_configuration(
         is most likely made for first (`aam.data.roles.finding_rank`).
     about_depth
         Sentences on the depth, which become comments.
-    can_have_networks
-        Whether networks can be trained on the table.
+    facts
+        What the table can do: which networks can be trained on it, if any.
     dataset
         What the study is called.
 
@@ -201,7 +202,7 @@ def propose_configuration(
         f"datasets:\n  {dataset if _is_text(dataset) else _quoted(dataset)}:\n"
         + "\n".join(f"    {key}: {_quoted(path)}" for key, path in keys.items()),
         *_rarefaction(depth, about_depth),
-        _models(columns) if can_have_networks else WITHOUT_NETWORKS,
+        _models(columns, facts) if facts.is_counted else WITHOUT_NETWORKS,
         "\n".join(["# Columns of the metadata:", *(f"#   {_one_line(one)}" for one in columns)]),
         *remarks,
         "\n".join(
@@ -427,14 +428,22 @@ def _reason(error: InputError) -> str:
     return " ".join(said.split()).replace(". Hint: ", "; ")
 
 
-def _models(columns: list[Column]) -> str:
+def _models(columns: list[Column], facts: TableFacts) -> str:
     """Return the models of a configuration: networks where there are labels enough for them."""
     suited = [one for one in columns if one.kind in ("number", "classes")]
     labels = max((int(one.counts.sum()) for one in suited), default=0)
-    if labels >= MANY_LABELS:
+    models = "{base: {}}" if facts.has_sequences else "{base: {encoder: lineage}}"
+    if labels >= MANY_LABELS and facts.has_sequences:
         return (
-            "# AAM, a neural network, is trained; `models: {}` leaves it out.\nmodels: {base: {}}"
+            f"# AAM, a neural network, is trained; `models: {{}}` leaves it out.\nmodels: {models}"
         )
+    if not facts.has_sequences:
+        lines = [
+            "AAM's networks are not trained: they have added nothing to features without",
+            f"sequences so far, see docs/results.md. With `models: {models}`",
+            "they are, from the lineages; `aam check` says how long that takes.",
+        ]
+        return "\n".join([*(f"# {line}" for line in lines), "models: {}"])
     lines = [
         f"AAM's networks are not trained: below {MANY_LABELS} labelled samples they have added",
         "nothing so far, see docs/results.md. With `models: {base: {}}` they are; `aam check` says",

@@ -40,13 +40,15 @@ class EncoderReport(BaseModel):
         return cls.model_validate_json(path.read_bytes())
 
 
-def encoder_sentences(report: EncoderReport) -> Iterator[str]:
+def encoder_sentences(report: EncoderReport, *, reads_lineages: bool = False) -> Iterator[str]:
     """Yield what an encoder learned without labels.
 
     Parameters
     ----------
     report
         What its pretraining wrote.
+    reads_lineages
+        Whether it reads lineages, whose ranks are masked letter by letter of their words.
     """
     is_trained = report.steps > 0
     if report.unifrac_pearson is not None:
@@ -57,9 +59,14 @@ def encoder_sentences(report: EncoderReport) -> Iterator[str]:
             f"absolute error {format_score(report.unifrac_mae)}."
         )
     if report.nucleotide_accuracy is not None and report.nucleotide_baseline_accuracy is not None:
+        masked = "masked nucleotides; always guessing the most frequent base of each position"
+        if reads_lineages:
+            masked = (
+                "letters that stand for the names of masked ranks; always guessing the most "
+                "frequent letter of each place"
+            )
         yield (
-            f"It names {format_percent(report.nucleotide_accuracy, 1)} of the masked nucleotides; "
-            "always guessing the most frequent base of each position names "
+            f"It names {format_percent(report.nucleotide_accuracy, 1)} of the {masked} names "
             f"{format_percent(report.nucleotide_baseline_accuracy, 1)}."
         )
     if report.near_known_reads is not None:

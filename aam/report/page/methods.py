@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
+from aam.config.sections.model import LINEAGE
 from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
 from aam.data.nouns import Nouns
 from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
@@ -144,10 +145,20 @@ def _describe_encoders(
     labels = name_models(models)
     for name, report in encoders.items():
         model = models[name]
+        levels = (
+            f"nucleotides to ASV to sample; {model.encoder}, width {model.width}, "
+            f"{model.asv_layers} and {model.sample_layers} layers"
+        )
+        hidden = "masked nucleotides"
+        if model.encoder == LINEAGE:
+            levels = (
+                "lineage to feature to sample; the sum of vectors of the ranks, width "
+                f"{model.width}, then {model.sample_layers} layers"
+            )
+            hidden = "masked ranks"
         yield (
-            f"The encoder of {labels[name]} is a hierarchical attention model (nucleotides to ASV "
-            f"to sample; {model.encoder}, width {model.width}, {model.asv_layers} and "
-            f"{model.sample_layers} layers, {report.parameters:,} parameters) [attention]."
+            f"The encoder of {labels[name]} is a hierarchical attention model ({levels}, "
+            f"{report.parameters:,} parameters) [attention]."
         )
         if model.start:
             yield f"It began with the weights of {model.start}."
@@ -156,7 +167,7 @@ def _describe_encoders(
             continue
         learned = "distances between samples"
         if report.nucleotide_accuracy is not None:
-            learned += " and masked nucleotides"
+            learned += f" and {hidden}"
         yield (
             f"It was trained on this study without labels for {report.steps} steps to predict "
             f"{learned}."

@@ -47,6 +47,7 @@ def network_sentences(
     models: Sequence[str],
     tasks: Sequence[str],
     seconds: float | None,
+    reads_lineages: bool = False,
 ) -> Iterator[str]:
     """Yield what a page lacks that has no networks, how long they take, and what they bring.
 
@@ -60,13 +61,16 @@ def network_sentences(
         Names of all tasks, those without a first answer included.
     seconds
         How long the networks take, where they are asked for.
+    reads_lineages
+        Whether networks would read lineages: what they add was measured on nucleotides.
     """
     if models:
         yield _announce_networks(list(name_models(models).values()), tasks, seconds)
     else:
+        asked = "models: {base: {encoder: lineage}}" if reads_lineages else "models: {base: {}}"
         yield (
             "AAM itself, a neural network, was not trained, because the configuration says "
-            "models: {}. With models: {base: {}} it is pretrained and fine-tuned to each task, "
+            f"models: {{}}. With {asked} it is pretrained and fine-tuned to each task, "
             "which takes minutes to hours; the results on this page stay as they are."
         )
     answered = {report.task for report in reports}
@@ -75,6 +79,8 @@ def network_sentences(
         yield f"Task {missing[0]} has no baselines: only networks answer it."
     elif missing:
         yield f"Tasks {', '.join(missing)} have no baselines: only networks answer them."
+    if reads_lineages:
+        return
     sizes = {target.best.n for report in reports for target in report.targets}
     yield from gain_sentences(sorted(sizes), measured_gains())
 

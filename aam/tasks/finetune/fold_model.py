@@ -16,6 +16,7 @@ from torch import Tensor
 
 from aam.batches.dataset import AsvDataset, BatchDataset, EmbeddingDataset
 from aam.batches.masking import AsvDropout
+from aam.batches.words import check_kind, learn_words
 from aam.data.nested_folds import InnerFit
 from aam.data.target import Target
 from aam.distributed.inference_device import InferenceDevice
@@ -101,6 +102,10 @@ class FoldModel:
         if task.condition:
             vocabulary = Vocabulary.fit(task.condition, self._covariates(), self.is_training)
         encoder = self.setup.make_encoder(self.fold, self.number)
+        check_kind(encoder, self.setup.tokens)
+        if settings.from_scratch:
+            samples = np.sort(labelled.samples[self.is_training])
+            learn_words(encoder, self.setup.store, self.setup.tokens, samples)
         kernel = None
         if settings.recipe == "kernel":
             kernel = KernelShape(

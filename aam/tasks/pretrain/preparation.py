@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from aam.batches.dataset import BatchDataset, Subsampling, number_of_batches
 from aam.batches.distance_matrices import load_matrices, pair_variances
 from aam.batches.masking import Masker
+from aam.batches.words import check_kind, learn_words
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.training import Pretraining
 from aam.config.settings.training import PretrainSettings
@@ -260,16 +261,21 @@ def prepare(
     start = StartingModel.from_inputs(inputs)
     length_bp = tokens.tokens.shape[1] if start is None else start.length_bp
     model = PretrainingModel.from_settings(settings, length_bp, true_distances.variances)
+    encoder = model.encoder
+    check_kind(encoder, tokens)
     # The model reads the sequences cut to its own length.
     cut_tokens = tokens.cut(length_bp)
     masker = Masker(
         fraction=training.mask,
         seed=training.seed,
-        masking=training.masking,
-        patch_bp=model.encoder.shape.patch_bp,
+        # Of a word that is masked in part, the rest would tell what it is.
+        masking="patch" if tokens.are_lineages else training.masking,
+        patch_bp=encoder.shape.patch_bp,
     )
     dataset = _make_dataset(training, store, cut_tokens, training_samples, masker, true_distances)
     scaled_metrics = take_start(model, start, dataset)
+    if dataset.epochs > 0:
+        learn_words(encoder, store, cut_tokens, training_samples)
     model.calibrate_heads(dataset[0], training.dropout, learned=scaled_metrics)
     if training.subsampled > 0:
         assert inputs.tree is not None, "distances of subsampled rows are computed on a tree"

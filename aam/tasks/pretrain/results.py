@@ -140,8 +140,12 @@ def save(
         "optimization": progress.facts["optimization"],
         "provenance": dict(origin),
     }
-    learned_from = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
-    save_model(directory, prepared.model, config, {KNOWN_ASVS: learned_from.write})
+    others = {}
+    if not prepared.tokens.are_lineages:
+        # An encoder of lineages knows by its words what it learned from.
+        learned_from = known_asvs(prepared.dataset, prepared.start, trained=progress.step > 0)
+        others[KNOWN_ASVS] = learned_from.write
+    save_model(directory, prepared.model, config, others)
 
 
 def write_embeddings(

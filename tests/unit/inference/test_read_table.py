@@ -12,15 +12,16 @@ def test_a_table_to_predict_is_read_as_the_one_of_training(tmp_path, caplog):
     """Samples may be rows, and features of one sequence are one."""
     (tmp_path / "t.tsv").write_text(TSV)
     (tmp_path / "s.fasta").write_text(FASTA)
-    table, sequences = read_table(tmp_path / "t.tsv", tmp_path / "s.fasta")
+    read = read_table(tmp_path / "t.tsv", tmp_path / "s.fasta")
+    table = read.table
     assert table.sample_ids == ["new1", "new2"]
     assert table.counts.toarray().tolist() == [[7, 0], [4, 7]]
-    assert sequences == {"ASV1": "ACGTA", "ASV2": "ACGTC"}
+    assert read.sequences == {"ASV1": "ACGTA", "ASV2": "ACGTC"}
     for said in ("its rows are samples", "ASV3' as 'ASV1", "have no reads and are left out: 'blan"):
         assert said in caplog.text
     counts = csr_array(np.array([[5, 0, 2], [1, 7, 3]]))
-    again, _ = read_table(
+    again = read_table(
         FeatureTable(["new1", "new2"], ["ASV1", "ASV2", "ASV3"], counts), tmp_path / "s.fasta"
-    )
+    ).table
     assert again.feature_ids == table.feature_ids
     assert (again.counts != table.counts).nnz == 0

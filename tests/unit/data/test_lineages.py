@@ -1,0 +1,79 @@
+"""Lineages as words: the same taxon in tables of other styles, and what is not the same."""
+
+import pytest
+
+from aam.data.lineages import (
+    SPELLED_BP,
+    UNKNOWN_WORD,
+    match_lineages,
+    rank_words,
+    spell_lineages,
+)
+from aam.data.nouns import find_lineages
+from aam.data.sequences import tokenize, untokenize
+
+BACTEROIDES = "k__Bacteria;p__Bacteroidetes;c__C;o__O;f__Bacteroidaceae;g__Bacteroides"
+CLOSTRIDIUM = "k__Bacteria;p__Firmicutes;c__Clostridia;o__O;f__Clostridiaceae;g__Clostridium"
+NO_GENUS = "k__Bacteria;p__Firmicutes;c__Clostridia;o__O;f__Clostridiaceae;__"
+
+
+def spell(ids: list[str], noun: str = "genus") -> dict[str, str]:
+    return spell_lineages(ids, find_lineages(ids), noun)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "d__Bacteria;p__Bacteroidetes;c__C;o__O;f__Bacteroidaceae;g__Bacteroides",
+        "k__Bacteria|p__Bacteroidetes|c__C|o__O|f__Bacteroidaceae|g__Bacteroides",
+        "D_0__Bacteria; D_1__Bacteroidetes; D_2__C; D_3__O; D_4__Bacteroidaceae; D_5__Bacteroides",
+        "d__Bacteria;p__Bacteroidota;c__Bacteroidia;f__Bacteroidaceae;g__bacteroides",
+        "g__Bacteroides",
+        "Bacteroides",
+    ],
+)
+def test_a_genus_is_the_same_however_it_is_written(other: str) -> None:
+    kept = spell([BACTEROIDES, CLOSTRIDIUM, NO_GENUS])
+    assert match_lineages(kept, spell([other]), "genus") == {other: BACTEROIDES}
+
+
+def test_the_epithet_of_greengenes_is_a_species_of_its_genus() -> None:
+    metaphlan = f"{BACTEROIDES}|s__Bacteroides_vulgatus".replace(";", "|")
+    greengenes = f"{BACTEROIDES}; s__vulgatus"
+    kept = spell([metaphlan], "species")
+    assert match_lineages(kept, spell([greengenes], "species"), "species") == {
+        greengenes: metaphlan
+    }
+
+
+def test_another_rank_another_family_and_two_of_a_name_match_nothing() -> None:
+    kept = spell([BACTEROIDES, CLOSTRIDIUM])
+    family = NO_GENUS.removesuffix(";__")
+    assert match_lineages(kept, spell([family, f"{BACTEROIDES};s__x"]), "genus") == {}
+    twice = ["k__B;f__One;g__Same", "k__B;f__Two;g__Same"]
+    assert match_lineages(spell(twice), spell(["g__Same"]), "genus") == {}
+    assert match_lineages(spell(twice), spell(twice), "genus") == {name: name for name in twice}
+
+
+def test_an_otu_of_the_same_number_but_another_lineage_is_another_one() -> None:
+    """Numbers of de novo OTUs begin again in every study, and OTUs of a genus are not the same."""
+    kept = spell_lineages(["OTU1", "OTU2"], {"OTU1": ["k__B", "g__X"], "OTU2": ["k__B"]}, "OTU")
+    other = spell_lineages(
+        ["OTU1", "OTU2", "OTU3"],
+        {"OTU1": ["k__B", "g__Y"], "OTU2": ["k__B"], "OTU3": ["k__B", "g__X"]},
+        "OTU",
+    )
+    assert match_lineages(kept, other, "OTU") == {"OTU2": "OTU2"}
+
+
+def test_words_are_letters_that_are_stored_as_those_of_sequences() -> None:
+    ids = [BACTEROIDES, NO_GENUS, "k__Bacteria;p__X;c__Y;o__Z;f__W;g__uncultured", "Unassigned"]
+    texts = spell(ids)
+    assert {len(text) for text in texts.values()} == {SPELLED_BP}
+    assert untokenize(*tokenize([*texts.values()], SPELLED_BP)) == [*texts.values()]
+    one, other, no_name, nothing = (rank_words(texts[name]) for name in ids)
+    assert one[0] == other[0] != UNKNOWN_WORD
+    assert other[5] == no_name[5] == UNKNOWN_WORD
+    assert {*nothing} == {UNKNOWN_WORD}
+    # Features of one lineage are told apart by their IDs.
+    assert len({*texts.values()}) == len(ids)
