@@ -20,10 +20,12 @@ from aam.report.page.tables import Table
 PARTS = {
     "covariates": "covariates alone",
     "features": "features alone",
-    "joint_ridge": "a ridge on CLR of what a spline of the covariates leaves",
-    "joint_forest": "a forest of what it leaves",
+    "joint_ridge": "a ridge on CLR that learns what a spline of the covariates leaves",
+    "joint_forest": "a forest that learns what a spline of the covariates leaves",
 }
 """What the details call the parts of the mixture of both."""
+LEAST_SHOWN = 0.01
+"""Least weight of a part that is named."""
 
 
 def write_addition(answer: Answer, nouns: Nouns = OF_ASVS) -> str:
@@ -32,12 +34,13 @@ def write_addition(answer: Answer, nouns: Nouns = OF_ASVS) -> str:
     Parameters
     ----------
     answer
-        One of `aam.report.page.answers.list_answers`, whose target has an addition.
+        One of `aam.report.page.answers.list_answers`; without covariates the text is empty.
     nouns
         What the values of the table are called.
     """
     addition = answer.target.addition
-    assert addition is not None, "a task without covariates has no such sentence"
+    if addition is None:
+        return ""
     show = _format_scores(answer, addition)
     off = "off by " if answer.kind == "regression" else ""
     alone = _with_interval(addition.alone, show)
@@ -146,7 +149,11 @@ def addition_sentences(answer: Answer, nouns: Nouns = OF_ASVS) -> Iterator[str]:
     if addition is None:
         return
     weights = sorted(addition.weights.items(), key=lambda item: (-item[1], item[0]))
-    parts = ", ".join(f"{PARTS[name]} {format_percent(weight)}" for name, weight in weights)
+    parts = ", ".join(
+        f"{PARTS[name]} {format_percent(weight)}"
+        for name, weight in weights
+        if weight >= LEAST_SHOWN
+    )
     yield (
         f"The score of this task is that of the {nouns.value} alone, and other tables are "
         f"predicted from them alone. What sees {name_covariates(addition)}, too, mixes: {parts}."

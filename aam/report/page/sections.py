@@ -72,7 +72,8 @@ def task_sections(
             yield TaskSection(
                 name=answer.name,
                 model=answer.networks if len(members) > 1 else "",
-                answer=_write_answer(answer, nouns),
+                answer=write_answer(answer),
+                addition=write_addition(answer, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
                     *task_sentences(answer, is_explained=is_explained),
@@ -83,13 +84,6 @@ def task_sections(
                 tables=[*shared, *_make_tables(answer, written, nouns)],
                 commands=list(_write_commands(answer, written.importance)),
             )
-
-
-def _write_answer(answer: Answer, nouns: Nouns) -> str:
-    """Return the answer to a task, with what features add to covariates, where it has some."""
-    if answer.target.addition is None:
-        return write_answer(answer)
-    return f"{write_answer(answer)} {write_addition(answer, nouns)}"
 
 
 def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[PageFigure]:
