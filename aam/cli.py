@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -24,20 +24,13 @@ from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
-from aam.data.study.columns import columns_of, require_targets
-from aam.data.study.proposal import (
-    depth_sentences,
-    plain_name,
-    propose_configuration,
-    propose_depth,
-    propose_name,
-    propose_targets,
-)
-from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
-from aam.report.crate import write_crate
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem
+from aam.util.forks import SERVER
 from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
+
+if TYPE_CHECKING:
+    from aam.data.study.study import Study
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
@@ -116,6 +109,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
+    # What reads studies takes two seconds to import, and a run does not need it.
+    from aam.data.study.columns import columns_of, require_targets
+    from aam.data.study.proposal import (
+        depth_sentences,
+        plain_name,
+        propose_configuration,
+        propose_depth,
+        propose_name,
+        propose_targets,
+    )
+    from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
+    from aam.stages.describe import expected_time
+
     if given.output.exists():
         raise InputError(f"{given.output} exists; choose another --output")
     names = ("table", "metadata", "sequences", "tree", "taxonomy")
@@ -155,9 +161,6 @@ def _init(given: argparse.Namespace) -> None:
         )
     write_text(given.output, proposed)
     config = load(yaml.safe_load(proposed))
-    # Estimating times imports what reads and simulates studies.
-    from aam.stages.describe import expected_time
-
     times = list(expected_time(study, slices.describe(config, dataset)))
     if depth is not None:
         print(
@@ -193,7 +196,7 @@ def _has_other_results(folder: Path, table: Path) -> bool:
     return is_of_another_table(folder, table) if is_known else folder.exists()
 
 
-def _say_what_is_there(study: Study) -> dict[str, str | bool]:
+def _say_what_is_there(study: "Study") -> dict[str, str | bool]:
     """Return keys of a dataset that say what its table has not: reads, or any tree."""
     keys: dict[str, str | bool] = {}
     if not study.facts.is_counted:
@@ -252,6 +255,8 @@ def _run(given: argparse.Namespace) -> None:
 
 def _crate(given: argparse.Namespace) -> None:
     """Write the metadata of a crate into the results of each dataset."""
+    from aam.report.crate import write_crate
+
     config = load(_merged(given.files))
     require_files(config)
     for dataset in config.datasets:
@@ -333,6 +338,10 @@ def _snakemake(files: Sequence[Path], others: Sequence[str]) -> None:
     # `--configfile` takes all that follows it up to the next option: not so `--snakefile`.
     named = ["--configfile", *map(str, files), "--snakefile", str(root / "Snakefile")]
     _use_writable_caches()
+    works_here = options.workflow_profile is None and not options.profile and not options.executor
+    if works_here and not options.dryrun:
+        # It imports what jobs need while Snakemake finds out which jobs there are.
+        SERVER.start()
 
     from snakemake.cli import main as snakemake
 

@@ -79,6 +79,7 @@ class LogHandler(LogHandlerBase):
                 values["jobid"],
                 values["rule_msg"] or values["rule_name"],
                 log=next(iter(values["log"]), None),
+                task=(values.get("wildcards") or {}).get("task"),
                 report=values["output"] if values["rule_name"] == "describe" else (),
             )
         elif event == LogEvent.JOB_FINISHED:
@@ -101,7 +102,7 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """Take down the line that says what is running."""
         if self.as_snakemake is None:
-            self.console.close()
+            self.console.end()
         super().close()
 
 

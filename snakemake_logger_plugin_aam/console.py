@@ -3,6 +3,7 @@
 import difflib
 import errno
 import re
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ RECORD = re.compile(r"^\d\d:\d\d:\d\d [A-Z]+ [\w.]+: .*$", re.MULTILINE)
 """The first line of a record in the log of a job."""
 PROGRESS = re.compile(r": ([^:]+): (step \d+ of \d+), (?:.*, )?(about .* left)$", re.MULTILINE)
 """What a training logs every few seconds (`aam.train.monitoring.watch`): name, step, time."""
+SO_FAR = re.compile(r"^\d\d:\d\d:\d\d INFO aam\.stages\.first_score: (.*)$", re.MULTILINE)
+"""What a stage logs before it ends because people wait for it (`aam.stages.first_score`)."""
+LOOKED_AT_EVERY_S = 0.5
+"""Seconds between two looks at the logs of the jobs that run."""
 WHOLE = "pretraining"
 """The training that is all that its job does; others are parts of one."""
 NO_CONFIGURATION = re.compile(
@@ -57,7 +62,11 @@ class Job:
     log: Path | None
     report: Sequence[str]
     """Files of text that are shown when it has ended."""
+    task: str | None = None
+    """The task that it works for; None: it works for all of a study."""
     started_s: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.time)
+    """The same since 1970."""
 
     @property
     def progress(self) -> str:
@@ -70,6 +79,18 @@ class Job:
             return format_duration(time.monotonic() - self.started_s)
         name, step, left = lines[-1]
         return f"{step}, {left}" if name == WHOLE else f"{name}, {step}, {left}"
+
+    @property
+    def so_far(self) -> list[str]:
+        """What it has found by now, a line each."""
+        # Snakemake removes the log of an earlier run a little later. Times of files are rounded.
+        if (
+            self.log is None
+            or not self.log.is_file()
+            or self.log.stat().st_mtime < self.started - 1
+        ):
+            return []
+        return SO_FAR.findall(_tail(self.log))
 
     @property
     def last_words(self) -> str:
@@ -88,6 +109,11 @@ class Console:
         self.total = 0
         self.number = 0
         self.jobs: dict[int, Job] = {}
+        self.said: dict[int, int] = {}
+        """How many lines of what a job has found were shown, by its number."""
+        self.watch: threading.Thread | None = None
+        self.has_ended = threading.Event()
+        self.lock = threading.Lock()
         self.live: Live | None = None
         self.is_stopping = False
 
@@ -96,13 +122,22 @@ class Console:
         self.total = stats["total"]
 
     def start(
-        self, identifier: int, what: str, *, log: str | None, report: Sequence[str] = ()
+        self,
+        identifier: int,
+        what: str,
+        *,
+        log: str | None,
+        report: Sequence[str] = (),
+        task: str | None = None,
     ) -> None:
         """Show what a job does."""
         self.number += 1
-        self.jobs[identifier] = Job(what, None if log is None else Path(log), report)
+        self.jobs[identifier] = Job(what, None if log is None else Path(log), report, task)
         if not self.lists_jobs:
             return
+        if self.watch is None:
+            self.watch = threading.Thread(target=self._watch, daemon=True)
+            self.watch.start()
         width = len(str(self.total))
         self.say(f"[{self.number:{width}} of {self.total}] {what}")
         if self.terminal.is_terminal and self.live is None:
@@ -116,6 +151,7 @@ class Console:
 
     def finish(self, identifier: int) -> None:
         """Take a job from those that run, and show what it reports."""
+        self._say_so_far(identifier)
         job = self.jobs.pop(identifier, None)
         if job is None:
             return
@@ -141,11 +177,34 @@ class Console:
         """Write lines, over the one on what is running."""
         self.terminal.print(text, soft_wrap=True)
 
+    def end(self) -> None:
+        """Show nothing more of jobs."""
+        self.has_ended.set()
+        self.close()
+
     def close(self) -> None:
         """Take down the line on what is running."""
         if self.live is not None:
             self.live.stop()
             self.live = None
+
+    def _watch(self) -> None:
+        """Show what jobs find while they run."""
+        while not self.has_ended.wait(LOOKED_AT_EVERY_S):
+            for identifier in list(self.jobs):
+                self._say_so_far(identifier)
+
+    def _say_so_far(self, identifier: int) -> None:
+        with self.lock:
+            job = self.jobs.get(identifier)
+            if job is None or not self.lists_jobs or self.has_ended.is_set():
+                return
+            lines = job.so_far
+            said = self.said.get(identifier, 0)
+            for line in lines[said:]:
+                self.say(line if job.task is None else f"{job.task}, {line}")
+            # An attempt that follows another begins the log again.
+            self.said[identifier] = max(said, len(lines))
 
     def _running(self) -> Text:
         # The jobs change in another thread.

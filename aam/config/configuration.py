@@ -235,7 +235,7 @@ def _require_tables_for_networks(config: Config, dataset: str) -> None:
     raise problem(
         "configuration key models",
         f"{', '.join(config.models)} with datasets.{dataset}.{key}",
-        "no networks: they are trained on reads of features with sequences, and a tree",
+        "no networks: they are trained on reads, and on distances along a tree of the features",
         "set `models: {}`; the other methods answer",
     )
 

@@ -2,8 +2,15 @@
 
 import ast
 import hashlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from aam.util.atomic import write_text
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("aam", "benchmarks")
@@ -15,6 +22,7 @@ NEUTRAL = frozenset(
         "aam.util.log",
         "aam.train.monitoring.monitor",
         "aam.train.monitoring.watch",
+        "aam.stages.first_score",
         "aam.stages.job",
         "aam.distributed.launch",
         "aam.util.run_options",
@@ -23,6 +31,13 @@ NEUTRAL = frozenset(
 """Modules that report what happens and never change a result, and the version."""
 COUNTING = frozenset({"aam.train.monitoring.roofline", "aam.model.flops"})
 """Modules whose figures training only logs; they are results where a benchmark imports them."""
+MOST_KEPT = 1000
+"""Sources whose parsed form is kept: a checkout has some 260."""
+Parsed = tuple[str, Sequence[str], Sequence[str]]
+"""A source without docstrings and comments, modules of `PACKAGES` that it imports, and names that
+it imports from them, which may be modules as well."""
+_NEW: set[str] = set()
+"""Sources that no earlier run has parsed."""
 TEMPLATES = frozenset({".html", ".css", ".js", ".tsv"})
 
 
@@ -79,6 +94,7 @@ def script_digest(script: Path, *modules: str) -> str:
     source, imports = _normalized(script)
     named = {name for name in imports if name not in NEUTRAL}
     code = code_digest(*named, *modules)
+    _keep_sources()
     return hashlib.sha256(f"{source}\n{code}\n".encode()).hexdigest()
 
 
@@ -103,13 +119,64 @@ def imported_modules(module: str) -> set[str]:
 @cache
 def _normalized(path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the source without docstrings and comments, and the package's modules it names."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    imports = tuple(sorted(_imports(tree)))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [item for item in body if not _is_bare_string(item)] or [ast.Pass()]  # type: ignore[attr-defined]
-    return ast.unparse(tree), imports
+    code, modules, members = _parsed(path.read_bytes())
+    names = {*modules, *(name for name in members if _source(name) is not None)}
+    # A package's __init__ runs too whenever one of its modules is imported.
+    for name in list(names):
+        parts = name.split(".")
+        names.update(".".join(parts[:end]) for end in range(1, len(parts)))
+    return code, tuple(sorted(names))
+
+
+def _parsed(source: bytes) -> Parsed:
+    """Return what a source says, which is kept from run to run: parsing takes seconds."""
+    known = _known_sources()
+    key = hashlib.sha256(source).hexdigest()
+    if key not in known:
+        tree = ast.parse(source)
+        modules, members = _imports(tree)
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [item for item in body if not _is_bare_string(item)] or [ast.Pass()]  # type: ignore[attr-defined]
+        known[key] = (ast.unparse(tree), modules, members)
+        _NEW.add(key)
+    return known[key]
+
+
+@cache
+def _known_sources() -> dict[str, Parsed]:
+    """Return what earlier runs have parsed, by the SHA-256 of the source."""
+    # What is missing or damaged is parsed again.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(_kept_file().read_text(encoding="utf-8"))
+        if kept["parser"] == _parser():
+            return {key: tuple(parsed) for key, parsed in kept["sources"].items()}
+    return {}
+
+
+def _keep_sources() -> None:
+    """Keep what was parsed for the next run."""
+    if not _NEW:
+        return
+    known = _known_sources()
+    chosen = known if len(known) <= MOST_KEPT else {key: known[key] for key in _NEW}
+    # Without a folder for caches each run parses.
+    with suppress(OSError):
+        text = json.dumps({"parser": _parser(), "sources": chosen})
+        write_text(_kept_file(), text)
+    _NEW.clear()
+
+
+def _kept_file() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(caches, "aam", "parsed_code.json")
+
+
+@cache
+def _parser() -> str:
+    """Return what stands for how sources are parsed: this module, and Python."""
+    return hashlib.sha256(Path(__file__).read_bytes() + sys.version.encode()).hexdigest()
 
 
 def _required(name: str) -> Path:
@@ -120,25 +187,20 @@ def _required(name: str) -> Path:
     return path
 
 
-def _imports(tree: ast.AST) -> set[str]:
-    names: set[str] = set()
+def _imports(tree: ast.AST) -> tuple[list[str], list[str]]:
+    """Return modules that are imported, and names of what is imported from them."""
+    modules: set[str] = set()
+    members: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
-            names.update(name for name in named if name.split(".")[0] in PACKAGES)
+            modules.update(name for name in named if name.split(".")[0] in PACKAGES)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             assert node.module is not None
-            names.add(node.module)
-            for alias in node.names:
-                # What is imported from a package may itself be a module.
-                inner = f"{node.module}.{alias.name}"
-                if _source(inner) is not None:
-                    names.add(inner)
-    # A package's __init__ runs too whenever one of its modules is imported.
-    for name in list(names):
-        parts = name.split(".")
-        names.update(".".join(parts[:end]) for end in range(1, len(parts)))
-    return names
+            modules.add(node.module)
+            # What is imported from a package may itself be a module.
+            members.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return sorted(modules), sorted(members)
 
 
 def _source(name: str) -> Path | None:

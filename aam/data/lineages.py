@@ -12,6 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config.sections.model import WORD_BP
@@ -34,15 +35,24 @@ SAYS_NOTHING = re.compile(
 """Names that any taxon could have."""
 
 
-def read_ranks(table: Path) -> dict[str, list[str]]:
-    """Return the ranks that a table of the package has for its features, by ID.
+def read_ranks(table: Path, taxonomy: Path | None = None) -> dict[str, list[str]]:
+    """Return the ranks of features by ID, as far as they are known.
 
     Parameters
     ----------
     table
-        A file of `write_biom`.
+        BIOM file of an imported table.
+    taxonomy
+        TSV file with the taxon of each feature (`aam.stages.import_taxonomy`); None: those of the
+        table, where it has any.
     """
-    return {name: split_lineage(text) for name, text in read_lineages(table).items()}
+    if taxonomy is None:
+        given = read_lineages(table)
+    else:
+        taxa = pd.read_csv(taxonomy, sep="\t", dtype=str, keep_default_na=False)
+        given = dict(zip(taxa["feature-id"], taxa["taxon"], strict=True))
+    ranks_of = {name: split_lineage(text) for name, text in given.items()}
+    return {name: ranks for name, ranks in ranks_of.items() if ranks}
 
 
 def spell_lineages(
@@ -147,9 +157,9 @@ def adapt_lineages(seen: Collection[str], texts: Mapping[str, str], noun: str) -
     seen_by_own = {text[-WORD_BP:]: text for text in seen}
     adapted = {}
     for name, text in texts.items():
-        like = seen_by_own.get(text[-WORD_BP:], text)
-        is_other = text[-WORD_BP:] != UNKNOWN_WORD and _contradict(text, like)
-        adapted[name] = text[:-WORD_BP] + UNKNOWN_WORD if is_other else text
+        own = text[-WORD_BP:]
+        like = text if own == UNKNOWN_WORD else seen_by_own.get(own, text)
+        adapted[name] = text[:-WORD_BP] + UNKNOWN_WORD if _contradict(text, like) else like
     return adapted | match_lineages({text: text for text in seen}, adapted, noun)
 
 

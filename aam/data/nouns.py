@@ -73,6 +73,20 @@ class Nouns:
         value = "reads" if facts.is_counted else "amounts"
         return cls(facts.noun, PLURALS[facts.noun], value)
 
+    def rename_asvs(self, text: str) -> str:
+        """Return a text about ASVs with the features of the table in their place.
+
+        Parameters
+        ----------
+        text
+            Sentences or a title.
+        """
+        if self == OF_ASVS:
+            return text
+        article = "an" if self.one[0].lower() in "aeio" else "a"
+        text = re.sub(r"\ban ASV\b", f"{article} {self.one}", text)
+        return re.sub(r"\bASVs\b", self.many, text).replace("ASV", self.one)
+
 
 OF_ASVS = Nouns.of_table(ASV_READS)
 """Words for a table of reads of ASVs."""

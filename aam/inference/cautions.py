@@ -9,7 +9,9 @@ from typing import Any
 
 import pandas as pd
 
+from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
+from aam.data.table import ASV_READS, TableFacts
 from aam.util.errors import first_names
 from aam.util.notes import CAUTION
 
@@ -40,8 +42,8 @@ def warn_of_known(mark_N: pd.Series, where: str) -> None:
         )
 
 
-def warn_of_unseen(nearness: pd.DataFrame, where: str) -> None:
-    """Warn of a table with many reads of ASVs that the table of training lacks.
+def warn_of_unseen(nearness: pd.DataFrame, where: str, facts: TableFacts = ASV_READS) -> None:
+    """Warn of a table with many reads of features that the table of training lacks.
 
     Parameters
     ----------
@@ -50,15 +52,23 @@ def warn_of_unseen(nearness: pd.DataFrame, where: str) -> None:
         warning of their own.
     where
         What messages call the table.
+    facts
+        What the table of training held.
     """
+    many = Nouns.of_table(facts).many
+    near = "known ASVs or near one"
+    if not facts.has_sequences:
+        near = f"known {many} or of a taxon above that was in training"
     others = nearness[nearness[NEAR_READS] >= FEW_NEAR]
     if len(others) and others[UNSEEN_ASVS].mean() > MUCH_UNSEEN:
         logger.warning(
-            "%s: %.0f %% of the reads are of ASVs that the models never saw, although %.0f %% are "
-            "of known ASVs or near one: predictions may be worse than those of cross-validation",
+            "%s: %.0f %% of the reads are of %s that the models never saw, although %.0f %% are "
+            "of %s: predictions may be worse than those of cross-validation",
             where,
             100 * others[UNSEEN_ASVS].mean(),
+            many,
             100 * others[NEAR_READS].mean(),
+            near,
         )
 
 

@@ -111,7 +111,7 @@ def predict_table(
             result["novelty"] = np.where(marks["same_reads"], 0.0, novelty_N)
         result["in_training"] = marks["in_training"].to_numpy()
         warn_of_known(result["in_training"], where)
-    warn_of_unseen(nearness, where)
+    warn_of_unseen(nearness, where, facts)
     _warn_of_novelty(result, where)
     return result
 

@@ -216,7 +216,7 @@ def _describe_predicted(
     if not study.facts.has_sequences:
         draws = draw_views(counts, depth=plan.depth, views=1, seed=0, where=files["table"])
         noun = study.facts.noun
-        texts = spell_lineages(study.table.feature_ids, study.lineages, noun)
+        texts = spell_lineages(study.table.feature_ids, study.ranks, noun)
         nearness = measure_known(draws, match_lineages(texts, sequences, noun).keys())
         check_known(nearness, counts, study.facts, files["table"])
         nouns = Nouns.of_table(study.facts)

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from aam.config.references import REFERENCES, TREE
 from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import load_cut_tree
 from aam.data.lineage_tree import build_lineage_tree
-from aam.data.nouns import PLURALS, split_lineage
+from aam.data.lineages import read_ranks
+from aam.data.nouns import PLURALS
 from aam.data.sequences import read_fasta
-from aam.data.table import FeatureTable, read_biom, read_lineages
+from aam.data.table import FeatureTable, read_biom
 from aam.data.tree_building import build_tree, warn_of_long_branches
 from aam.data.trees import write_newick
 from aam.reference_tree.reading import FEW_NEAR
@@ -95,7 +95,7 @@ def import_tree(
     counted = read_biom(table)
     if not counted.facts.has_sequences:
         with collect_notes() as notes:
-            found = _build_of_lineages(counted, _lineages(table, taxonomy), reference)
+            found = _build_of_lineages(counted, read_ranks(table, taxonomy), reference)
         write_newick(tree_out, found)
         write_notes(notes_out, notes)
         return
@@ -115,17 +115,6 @@ def import_tree(
             warn_of_long_branches(found)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
-
-
-def _lineages(table: Path, taxonomy: Path | None) -> dict[str, list[str]]:
-    """Return the ranks of features by ID: those of the taxonomy, or else of the table."""
-    if taxonomy is None:
-        given = read_lineages(table)
-    else:
-        taxa = pd.read_csv(taxonomy, sep="\t", dtype=str, keep_default_na=False)
-        given = dict(zip(taxa["feature-id"], taxa["taxon"], strict=True))
-    ranks_of = {name: split_lineage(text) for name, text in given.items()}
-    return {name: ranks for name, ranks in ranks_of.items() if ranks}
 
 
 def _build_of_lineages(

@@ -87,18 +87,19 @@ def write_summary(
         HTML file to write.
     """
     root = summary_out.parent
-    figures = [(file, read_figure(file, settings)) for file in files.figures]
+    table = read_biom(files.table)
+    nouns = Nouns.of_table(table.facts)
+    figures = [(file, read_figure(file, settings, nouns)) for file in files.figures]
     predictions = [(file, read_results(file.path)) for file in files.predictions]
     answers = list(read_answers(files, figures, predictions))
     reports = [answer.report for answer in answers]
     encoders = {file.model: EncoderReport.read(file.path) for file in files.encoders}
     left_out = [read_results(path) for path in files.dropped]
-    table = read_biom(files.table)
     decided = _decisions(files.notes, drops_long_branches=settings.drops_long_branches)
     packages = [*(["torch"] if encoders else []), *PACKAGES]
     results = Results(
         dataset=root.name,
-        tasks=list(task_sections(answers, Nouns.of_table(table.facts))),
+        tasks=list(task_sections(answers, nouns)),
         encoders=list(_write_encoder_sections(encoders, settings.models, figures)),
         cautions=[
             *_encoder_limits(encoders),

@@ -30,6 +30,7 @@ def keep_super_learner(
     tree: Path | None = None,
     sequences: Path,
     table: Path,
+    taxonomy: Path | None = None,
     settings: SuperLearnerSettings,
     directory_out: Path,
     digest_out: Path,
@@ -56,6 +57,9 @@ def keep_super_learner(
     table
         BIOM file of the imported table, by whose reads training samples are recognized where no
         model does it.
+    taxonomy
+        TSV file with the taxon of each feature (`aam.stages.import_taxonomy`), for features without
+        sequences; None: the table has their lineages, where there are any.
     settings
         What is predicted, what the answer is called, and how another table is rarefied.
     directory_out
@@ -83,7 +87,7 @@ def keep_super_learner(
     )
     fingerprints = None
     imported = read_biom(table)
-    lineages = {} if imported.facts.has_sequences else read_ranks(table)
+    lineages = {} if imported.facts.has_sequences else read_ranks(table, taxonomy)
     if model is None:
         labelled = [*fold_table.index[fold_table["fold"] >= 0]]
         texts = read_fasta(sequences) if imported.facts.has_sequences else {}

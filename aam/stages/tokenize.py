@@ -17,6 +17,7 @@ def tokenize_asvs(
     *,
     table: Path,
     sequences: Path,
+    taxonomy: Path | None = None,
     max_length_bp: int,
     tokens_out: Path,
     provenance: Mapping[str, str] = {},
@@ -30,6 +31,9 @@ def tokenize_asvs(
     sequences
         FASTA file with the sequence of every feature; empty where they have none: their lineages
         are then spelled (`aam.data.lineages`).
+    taxonomy
+        TSV file with the taxon of each feature (`aam.stages.import_taxonomy`), for features without
+        sequences; None: the table has their lineages, where there are any.
     max_length_bp
         Longer sequences are cut to this length. Lineages are not.
     tokens_out
@@ -47,7 +51,7 @@ def tokenize_asvs(
         raise without_networks(counted.facts)
     feature_ids = counted.feature_ids
     if not counted.facts.has_sequences:
-        text_of = spell_lineages(feature_ids, read_ranks(table), counted.facts.noun)
+        text_of = spell_lineages(feature_ids, read_ranks(table, taxonomy), counted.facts.noun)
         words, word_lengths = tokenize([*text_of.values()], SPELLED_BP)
         logger.info("%d features, spelled by their lineages", len(feature_ids))
         write_tokens(

@@ -134,3 +134,34 @@ def test_an_edit_of_a_drawing_module_draws_only_its_own_figures_again(package: P
     edit(package / "report" / "figures" / "distances.py", "BINS = 45", "BINS = 46")
     after = {name: digest.script_digest(script, *plot.modules) for name, plot in PLOTS.items()}
     assert {name for name in PLOTS if after[name] != before[name]} == {"pretraining"}
+
+
+def test_a_run_takes_what_an_earlier_one_has_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forget() -> None:
+        digest._known_sources.cache_clear()
+        digest._normalized.cache_clear()
+
+    script = SCRIPTS / "rarefy.py"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    forget()
+    first = digest.script_digest(script)
+    (kept,) = tmp_path.rglob("*.json")
+    with monkeypatch.context() as without:
+        without.delattr(digest.ast, "parse")
+        forget()
+        assert digest.script_digest(script) == first
+    # What another version of Python or of the parser has kept, and what is no longer whole, counts
+    # for nothing.
+    text = kept.read_text(encoding="utf-8")
+    for other in (text[: len(text) // 2], text.replace('"parser": "', '"parser": "0', 1), "[]"):
+        kept.write_text(other.replace("def ", "def other_"), encoding="utf-8")
+        forget()
+        assert digest.script_digest(script) == first
+        assert "other_" not in kept.read_text(encoding="utf-8")
+    kept.unlink()
+    kept.mkdir()
+    forget()
+    assert digest.script_digest(script) == first, "a folder where nothing can be kept"
+    forget()

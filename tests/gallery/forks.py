@@ -121,20 +121,22 @@ def _digest_the_code() -> None:
 
 
 def _start_scripts_here() -> None:
-    """Let Snakemake ask for a fork where it would start Python for the script of a rule."""
-    from snakemake.script import PythonScript
+    """Let a run ask this process for a fork, and not one that it starts itself."""
+    from aam.util.forks import ForkServer
 
-    def execute_script(self: PythonScript, fname: str, edit: bool = False) -> None:
-        request = {"script": fname, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+    def run(
+        self: ForkServer, script: str, environment: Mapping[str, str], record: Any = None
+    ) -> int:
+        request = {"script": script, "folder": str(Path.cwd()), "environment": dict(environment)}
         started_s = time.monotonic()
         status = ask(Path(os.environ[SOCKET]), request, [1, 2])
-        if self.bench_record is not None:
-            self.bench_record.running_time = time.monotonic() - started_s
-            self.bench_record.process_gone = True
-        if status:
-            raise subprocess.CalledProcessError(status, [sys.executable, fname])
+        if record is not None:
+            record.running_time = time.monotonic() - started_s
+            record.process_gone = True
+        return status
 
-    PythonScript.execute_script = execute_script
+    ForkServer.start = lambda self: None  # type: ignore[assignment,return-value]
+    ForkServer.run = run  # type: ignore[method-assign]
 
 
 def _carry_out(connection: socket.socket) -> None:

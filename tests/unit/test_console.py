@@ -1,7 +1,9 @@
 """The console of a run, by the records that Snakemake passes to its logger plugins."""
 
 import logging
+import os
 import re
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from aam.train.monitoring.watch import Reporter
 from aam.util.log import CONSOLE, FORMAT
 from snakemake_logger_plugin_aam import LogHandler
-from snakemake_logger_plugin_aam.console import SILENT, TARGETS, Job, mended
+from snakemake_logger_plugin_aam.console import LOOKED_AT_EVERY_S, SILENT, TARGETS, Job, mended
 
 RECORDED = "10:20:30 INFO aam.train: at work\n"
 
@@ -39,7 +41,7 @@ class Run:
         )
         self.handler.handle(record)
 
-    def start(self, number: int, what: str, log: Path) -> None:
+    def start(self, number: int, what: str, log: Path, **values: Any) -> None:
         self.tell(
             f"Rule: x, Jobid: {number}",
             event=LogEvent.JOB_INFO,
@@ -49,6 +51,7 @@ class Run:
             reason="Params have changed",
             output=[],
             log=[str(log)],
+            **values,
         )
 
     @property
@@ -227,3 +230,28 @@ def test_the_targets_that_are_proposed_are_those_of_the_workflow() -> None:
     workflow = Path(__file__).resolve().parents[2] / "workflow" / "Snakefile"
     rules = re.findall(r"^rule (\w+):", workflow.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(TARGETS) == sorted(rules)
+
+
+def test_what_a_job_has_found_is_shown_once_while_it_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "site.log"
+    found = "10:20:31 INFO aam.stages.first_score: so far: kNN is right in 57.1 %.\n"
+    log.write_text(found)
+    # The log of an earlier run.
+    os.utime(log, (0, 0))
+    run = Run(capsys)
+    run.start(1, "Fitting the baselines of site", log, wildcards={"task": "site"})
+    time.sleep(2.5 * LOOKED_AT_EVERY_S)
+    assert "so far" not in run.shown
+    log.write_text(RECORDED + found)
+    time.sleep(2.5 * LOOKED_AT_EVERY_S)
+    assert run.shown == "site, so far: kNN is right in 57.1 %.\n"
+    log.write_text(RECORDED + found + RECORDED)
+    run.tell("Finished jobid: 1", event=LogEvent.JOB_FINISHED, job_id=1)
+    assert run.shown == ""
+    # One that ends between two looks.
+    run.start(2, "Fitting the baselines of rank", log, wildcards={"task": "rank"})
+    run.tell("Finished jobid: 2", event=LogEvent.JOB_FINISHED, job_id=2)
+    run.handler.close()
+    assert run.shown.endswith("rank, so far: kNN is right in 57.1 %.\n")

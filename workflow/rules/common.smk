@@ -23,6 +23,7 @@ from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.records import claim, record_table, require_own_table, user_digests
 from aam.util.errors import InputError
+from aam.util.forks import fork_scripts
 
 
 def tables_of(config):
@@ -98,6 +99,11 @@ def works_here():
     """Return whether this machine does the work itself; a dry run does not know."""
     executor = workflow.executor_plugin
     return executor is not None and executor.name == "local"
+
+
+# Jobs of a cluster parse this file, too, and start Python.
+if workflow.is_main_process:
+    fork_scripts(works_here)
 
 
 def gpus(wildcards, processes=1):

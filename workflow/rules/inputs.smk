@@ -140,8 +140,17 @@ def lineage_files(wildcards):
 
     Without sequences they make the tree.
     """
-    section = CONFIG.datasets[wildcards.dataset]
-    if section.tree is not None or section.sequences is not None:
+    if CONFIG.datasets[wildcards.dataset].tree is not None:
+        return {}
+    return named_lineages(wildcards)
+
+
+def named_lineages(wildcards):
+    """Return the taxa of features that have no file of sequences, where given.
+
+    Features are known by them in other tables.
+    """
+    if CONFIG.datasets[wildcards.dataset].sequences is not None:
         return {}
     return taxonomy_file(wildcards)
 

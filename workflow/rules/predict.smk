@@ -9,6 +9,7 @@ rule super_learner:
     input:
         unpack(mixed_networks),
         unpack(tree_file),
+        unpack(named_lineages),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,

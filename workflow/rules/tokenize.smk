@@ -1,12 +1,13 @@
 """Turn every distinct ASV into tokens, once for all views.
 
-Inputs: `inputs/table.biom`, `inputs/sequences.fasta`.
+Inputs: `inputs/table.biom`, `inputs/sequences.fasta`, `inputs/taxonomy.tsv` where it is given and no sequences are.
 Outputs: `tokens/asvs.arrow`.
 """
 
 
 rule tokenize:
     input:
+        unpack(named_lineages),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
     output:

@@ -19,6 +19,7 @@ if __name__ == "__main__":
             tree=job.inputs.get("tree"),
             sequences=job.inputs["sequences"],
             table=job.inputs["table"],
+            taxonomy=job.inputs.get("taxonomy"),
             settings=job.settings,
             directory_out=job.outputs["directory"],
             digest_out=job.outputs["digest"],

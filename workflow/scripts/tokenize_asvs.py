@@ -11,6 +11,7 @@ if __name__ == "__main__":
         tokenize_asvs(
             table=job.inputs["table"],
             sequences=job.inputs["sequences"],
+            taxonomy=job.inputs.get("taxonomy"),
             max_length_bp=job.settings.max_length_bp,
             tokens_out=job.outputs["tokens"],
             provenance=provenance(job.settings.plain(), job.inputs),

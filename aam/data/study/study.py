@@ -29,7 +29,7 @@ from aam.data.importing.metadata import metadata_of
 from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
-from aam.data.nouns import Nouns
+from aam.data.nouns import Nouns, split_lineage
 from aam.data.rarefaction import too_deep
 from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
 from aam.data.study.columns import columns_of, propose_grouping
@@ -137,6 +137,13 @@ class Study:
     def facts(self) -> TableFacts:
         """What the table holds and can do."""
         return self.table.facts
+
+    @property
+    def ranks(self) -> dict[str, list[str]]:
+        """Ranks by feature ID, of features without sequences: of the taxonomy, or of the table."""
+        if self.taxa is None:
+            return {name: [*ranks] for name, ranks in self.lineages.items()}
+        return {name: split_lineage(taxon) for name, taxon in self.taxa.items()}
 
     @property
     def can_have_tree(self) -> bool:

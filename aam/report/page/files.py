@@ -9,6 +9,7 @@ import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.settings.page import PageSettings
+from aam.data.nouns import OF_ASVS, Nouns
 from aam.data.predictions import read_results
 from aam.evaluate.task_report import TaskReport
 from aam.report.labels import capitalize
@@ -92,7 +93,7 @@ class PageFiles:
         return [*accuracy, *self.dropped, *tables, *self.scored]
 
 
-def read_figure(file: PageFile, settings: PageSettings) -> PageFigure:
+def read_figure(file: PageFile, settings: PageSettings, nouns: Nouns = OF_ASVS) -> PageFigure:
     """Return a figure with the caption that Snakemake's report has, too.
 
     Parameters
@@ -101,11 +102,14 @@ def read_figure(file: PageFile, settings: PageSettings) -> PageFigure:
         One of the figures of a page.
     settings
         What captions name of the configuration, and the captions.
+    nouns
+        What features are called.
     """
     figure = FIGURES[file.figure]
     wildcards = {"model": file.model, "answer": file.model, "task": file.task}
     text = render_caption(settings.captions[figure.caption], wildcards, settings.plain())
-    return PageFigure(capitalize(figure.title), text, file.path.read_text(encoding="utf-8"))
+    title = capitalize(nouns.rename_asvs(figure.title))
+    return PageFigure(title, nouns.rename_asvs(text), file.path.read_text(encoding="utf-8"))
 
 
 def select_figures(

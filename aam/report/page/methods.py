@@ -106,7 +106,8 @@ def methods_text(
         "[qiime2].",
         "Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
     ]
-    return _number_citations(" ".join(sentences))
+    text = Nouns.of_table(facts).rename_asvs(" ".join(sentences))
+    return _number_citations(text)
 
 
 def _describe_data(settings: PageSettings, facts: TableFacts) -> Iterator[str]:

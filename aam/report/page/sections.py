@@ -57,7 +57,7 @@ def task_sections(
     all_files
         What was written of each answer of the page, in the order of tasks.
     nouns
-        What the values of the table are called.
+        What the features and the values of the table are called.
     """
     files = {(one.report.task, one.report.answer): one for one in all_files}
     answers = list_answers([one.report for one in files.values()])
@@ -69,6 +69,7 @@ def task_sections(
         for answer in members:
             written = files[answer.report.task, answer.report.answer]
             is_explained = written.importance is not None
+            sentences = task_sentences(answer, is_explained=is_explained)
             yield TaskSection(
                 name=answer.name,
                 model=answer.networks if len(members) > 1 else "",
@@ -76,13 +77,16 @@ def task_sections(
                 addition=write_addition(answer, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
-                    *task_sentences(answer, is_explained=is_explained),
+                    *map(nouns.rename_asvs, sentences),
                     *addition_sentences(answer, nouns),
                 ],
-                figures=[figure for figure in written.figures if _is_shown(figure, answer)],
+                figures=[one for one in written.figures if _is_shown(one, answer, nouns)],
                 training=_training_curves(answer, written.figures),
                 tables=[*shared, *_make_tables(answer, written, nouns)],
-                commands=list(_write_commands(answer, written.importance)),
+                # Features without sequences cannot be named by them.
+                commands=list(_write_commands(answer, written.importance))
+                if nouns == OF_ASVS
+                else [],
             )
 
 
@@ -93,9 +97,9 @@ def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[Page
     return [figure for figure in figures if figure.title == TRAINING]
 
 
-def _is_shown(figure: PageFigure, answer: Answer) -> bool:
+def _is_shown(figure: PageFigure, answer: Answer, nouns: Nouns) -> bool:
     """Return whether a figure stands open on the page."""
-    if figure.title == IMPORTANCE:
+    if figure.title == nouns.rename_asvs(IMPORTANCE):
         return not is_stopped(answer.kind, answer.target)
     return figure.title != TRAINING
 
@@ -116,7 +120,9 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
     yield from_frame(title, intervals, "predictions.tsv")
     if files.importance is not None and not is_stopped(answer.kind, answer.target):
         most = files.importance.head(MOST_ASVS)
-        title = f"The ASVs that matter most to the {answer.networks} model for {answer.what}"
+        title = (
+            f"The {nouns.many} that matter most to the {answer.networks} model for {answer.what}"
+        )
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)

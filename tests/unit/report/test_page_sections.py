@@ -10,6 +10,8 @@ import pytest
 from page_reports import KERNEL, NETWORK, classes, comparison, guessing, regression, rival
 
 from aam.config.names import FIRST
+from aam.data.nouns import Nouns
+from aam.data.table import TableFacts
 from aam.evaluate.scores import is_better
 from aam.evaluate.task_report import TaskReport
 from aam.report.page.cautions import Caution
@@ -111,6 +113,16 @@ def test_the_most_important_asvs_get_names_by_commands_where_they_have_no_taxa()
     for other in (files(report, importance=named), files(regression(networks=FAILS))):
         (section,) = task_sections([other])
         assert section.commands == []
+
+
+def test_features_without_sequences_are_called_what_they_are():
+    genera = Nouns.of_table(TableFacts(has_sequences=False, noun="genus"))
+    (section,) = task_sections([files(regression())], genera)
+    titles = [table.title for table in section.tables]
+    assert "The genera that matter most to the AAM model for host age" in titles
+    assert not any("ASV" in text for text in section.sentences)
+    assert section.commands == []
+    assert genera.rename_asvs("Of an ASV and its ASVs") == "Of a genus and its genera"
 
 
 @pytest.mark.parametrize(("recipes", "is_shown"), [(KERNEL, False), (NETWORK, True)])

@@ -177,3 +177,24 @@ def test_more_words_than_rows_keep_the_first(new_encoder):
     encoder = new_encoder(144, encoder="lineage", patch_bp=16).asv
     encoder.learn(torch.arange(10_000, 0, -1))
     assert encoder.code_R.tolist() == [*range(10_000 - 4095, 10_001)]
+
+
+def test_a_taxonomy_gives_numbers_their_ranks(of_genera, tmp_path):
+    table = of_genera.tiny.table
+    numbers = [f"OTU{j}" for j in range(len(table.feature_ids))]
+    facts = TableFacts(has_sequences=False, noun="OTU")
+    write_biom(tmp_path / "table.biom", replace(table, feature_ids=numbers, facts=facts), {})
+    rows = [f"{one}\t{taxon}\n" for one, taxon in zip(numbers, table.feature_ids, strict=True)]
+    (tmp_path / "taxonomy.tsv").write_text("feature-id\ttaxon\n" + "".join(rows))
+    tokenize_asvs(
+        table=tmp_path / "table.biom",
+        sequences=of_genera.files["sequences.fasta"],
+        taxonomy=tmp_path / "taxonomy.tsv",
+        max_length_bp=20,
+        tokens_out=tmp_path / "tokens.arrow",
+    )
+    found = TokenStore.open(tmp_path / "tokens.arrow")
+    ranks = TokenStore.open(of_genera.files["tokens"]).tokens[:, :-16]
+    assert (found.tokens[:, :-16] == ranks).all()
+    # Behind its ranks each number has a word of its own.
+    assert len(np.unique(found.tokens[:, -16:], axis=0)) == len(numbers)

@@ -23,6 +23,8 @@ MUON = {"settings": {"optimizer": "muon", "learning_rate": 2e-6}}
 EQUAL = {
     "ddp-adamw": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2},
     "fsdp-adamw": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2},
+    "ddp-lineages": ADAMW | {"strategy": "ddp", "steps": 10, "validations": 2, "lineages": True},
+    "fsdp-lineages": ADAMW | {"strategy": "fsdp", "steps": 10, "validations": 2, "lineages": True},
     "fsdp-muon": MUON | {"strategy": "fsdp", "steps": 10, "validations": 2},
 }
 CLIPPED = {

@@ -1,12 +1,13 @@
 """Trainings in one process or several: `together.py <folder>`, in which `starts.json` lies.
 
 That is a list of starts: a number of processes, and cases by name. A case has `steps`; and may have
-a `strategy`, `settings` of the training, `validations`, `folder` (of checkpoints), `leaves` (the
-time limit comes after one step), `bad` (steps with a distance that is not a number), `full` (the
-disk, from the third step on) and `max_memory_gb`. Processes are forked, so that torch is imported
-once. Each one writes `<number>-<name>-<rank>.json`: how the run `ended`, all `curves`, sums of the
-`weights`, `bytes` of both held, `stability`, micro-batches (`memory`), the `precision`. That of a
-case may be `auto`, with `step_s`: what each process takes for the seconds of a step, by precision.
+a `strategy`, `lineages` (in the place of sequences), `settings` of the training, `validations`,
+`folder` (of checkpoints), `leaves` (the time limit comes after one step), `bad` (steps with a
+distance that is not a number), `full` (the disk, from the third step on) and `max_memory_gb`.
+Processes are forked, so that torch is imported once. Each one writes `<number>-<name>-<rank>.json`:
+how the run `ended`, all `curves`, sums of the `weights`, `bytes` of both held, `stability`,
+micro-batches (`memory`), the `precision`. That of a case may be `auto`, with `step_s`: what each
+process takes for the seconds of a step, by precision.
 """
 
 import json
@@ -16,7 +17,7 @@ import runpy
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from aam.batches.dataset import BatchDataset
 from aam.batches.masking import Masker
+from aam.batches.words import learn_words
 from aam.config.sections.execution import Optimization
+from aam.config.sections.model import WORD_BP
 from aam.config.sections.training import EarlyStoppingSettings, Pretraining
+from aam.data.lineages import SPELLED_BP, spell_lineages
+from aam.data.nouns import find_lineages
+from aam.data.sequences import tokenize
+from aam.data.stores import TokenStore
 from aam.distributed import devices as devices_module
 from aam.distributed.devices import Devices
 from aam.distributed.processes import World
@@ -48,6 +55,12 @@ SAMPLES, HELD_OUT = 19, 5
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
 DATA = TINY["make_tiny"](SAMPLES + HELD_OUT, 41, lengths=(20, 17, 9), views=2, cutmix=0.5)
 SHAPE = Architecture(**{**TINY["SMALL"], "asv_layers": 1, "sample_layers": 1}, max_length_bp=20)
+GENERA = [f"k__B;p__{j % 3};f__{j % 6};g__{j}" for j in range(len(DATA.tokens.feature_ids))]
+WORDS, LENGTHS = tokenize(
+    [*spell_lineages(GENERA, find_lineages(GENERA), "genus").values()], SPELLED_BP
+)
+LINEAGES = TokenStore(GENERA, LENGTHS, WORDS, are_lineages=True)
+OF_LINEAGES = replace(SHAPE, encoder="lineage", patch_bp=WORD_BP, max_length_bp=SPELLED_BP)
 VALUES = {"faith_pd": np.linspace(-1, 1, SAMPLES + HELD_OUT, dtype=np.float32)[:, None]}
 
 
@@ -67,15 +80,15 @@ class Faulty(BatchDataset):
         return batch
 
 
-def new_feed(steps, kind=BatchDataset, **more):
+def new_feed(steps, kind=BatchDataset, tokens=DATA.tokens, masker=None, **more):
     """Return a dataset of so many batches of all samples but those held out."""
-    common = {"store": DATA.store, "tokens": DATA.tokens, "samples": np.arange(SAMPLES), "seed": 0}
-    common |= {"distances": {"unweighted": DATA.distances}, "masker": Masker(0.2, 0)}
+    common = {"store": DATA.store, "tokens": tokens, "samples": np.arange(SAMPLES), "seed": 0}
+    common |= {"distances": {"unweighted": DATA.distances}, "masker": masker or Masker(0.2, 0)}
     return kind(**common, batch_size=SAMPLES, epochs=steps, **more)
 
 
-def new_model(weights):
-    encoder = build_encoder(SHAPE, seed=0, backend="auto")
+def new_model(weights, shape=SHAPE):
+    encoder = build_encoder(shape, seed=0, backend="auto")
     options = {"variances": {"unweighted": 0.05}, "nucleotide_weight": 1.0, "seed": 1}
     return PretrainingModel(encoder, weights=weights, **options)
 
@@ -88,8 +101,12 @@ def nbytes(tensors):
 
 def train(case, world):
     faults = {"bad": tuple(case.get("bad", ())), "full": case.get("full", False)}
-    dataset = new_feed(case["steps"], Faulty, values=VALUES, **faults)
-    model = new_model({"unweighted": 1.0, "faith_pd": 0.5})
+    tokens, masker, shape = DATA.tokens, Masker(0.2, 0), SHAPE
+    if case.get("lineages"):
+        tokens, masker, shape = LINEAGES, Masker(0.2, 0, "patch", WORD_BP), OF_LINEAGES
+    dataset = new_feed(case["steps"], Faulty, tokens, masker, values=VALUES, **faults)
+    model = new_model({"unweighted": 1.0, "faith_pd": 0.5}, shape)
+    learn_words(model.encoder, DATA.store, tokens, dataset.samples)
     given = case.get("precision", "fp32")
     devices = Devices(given, 1, world=world)
     if "step_s" in case:
@@ -101,12 +118,12 @@ def train(case, world):
         precision.measure_step = measure
     held_out = HeldOut(
         store=DATA.store,
-        tokens=DATA.tokens,
+        tokens=tokens,
         samples=SAMPLES + np.arange(HELD_OUT),
         training_samples=dataset.samples,
         distances=dataset.distances,
         values=VALUES,
-        masker=Masker(0.2, 1),
+        masker=replace(masker, seed=1),
         plotted_pairs=0,
     )
     validation = Validation(
