@@ -26,9 +26,9 @@ from scipy.sparse import csr_array
 from aam.data.covariates import Covariates
 from aam.evaluate.additions import measure_addition
 from aam.evaluate.scores import is_better
-from aam.learners import covariates as methods
+from aam.learners import covariate_methods as methods
 from aam.learners.baselines.problem import Problem
-from aam.learners.covariates import ALONE, JOINT, fit_with_covariates
+from aam.learners.covariate_methods import ALONE, JOINT, fit_with_covariates
 from aam.learners.super_learner import Learner, learners_by_target
 from aam.util.atomic import write_tsv
 from benchmarks.speed.tables import markdown_table

@@ -2,8 +2,8 @@
 
 Covariates alone are a mixture of a spline and a forest, features alone are the leading method of
 the page. What sees both mixes four: these two, and a ridge and a forest that learn from the
-features what the spline leaves (`aam.learners.covariates`). All weights are nested, so that no
-model behind the prediction of a fold has seen the fold.
+features what the spline leaves (`aam.learners.covariate_methods`). All weights are nested: no model
+behind the prediction of a fold has seen the fold.
 
 What is mixed was chosen on simulated studies: without the features alone, those that covariates say
 nothing about are predicted worse; without the ridge and the forest, features that say little beside
@@ -18,7 +18,7 @@ from aam.data.folds import units_of
 from aam.evaluate.comparison import compare_with_guessing, measure_difference
 from aam.evaluate.method_scores import headline_score
 from aam.evaluate.task_report import Addition, Answered
-from aam.learners.covariates import ALONE, JOINT
+from aam.learners.covariate_methods import ALONE, JOINT
 from aam.learners.super_learner import Learner, mix_to_one, super_learner
 
 
@@ -40,7 +40,7 @@ def measure_addition(
     covariates
         Names of the covariates.
     learners
-        What `aam.learners.covariates` predicts, by the names of its methods.
+        What `aam.learners.covariate_methods` predicts, by the names of its methods.
     features
         What methods predict from features, all that the leading method mixes, or that one.
     group

@@ -13,7 +13,7 @@ from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import class_order, write_predictions
 from aam.learners.baselines.problem import Problem, draw_landmarks
-from aam.learners.covariates import fit_with_covariates
+from aam.learners.covariate_methods import fit_with_covariates
 from aam.stages.baselines import join_targets, mean_counts, targets_of
 from aam.util.parquet import write_table
 
@@ -57,7 +57,7 @@ def fit_covariates(
     threads
         Cores to use. They change no result.
     predictions_out
-        TSV file to write, with a row per sample and method of `aam.learners.covariates`.
+        TSV file to write, with a row per sample and method of `aam.learners.covariate_methods`.
     nested_out
         Parquet file to write, with nested predictions: weights are fitted to them.
     provenance

@@ -8,7 +8,7 @@ from problems import learners_of, predictions_of
 from aam.evaluate.additions import measure_addition
 from aam.evaluate.comparison import compare, measure_difference
 from aam.evaluate.task_report import Addition
-from aam.learners.covariates import ALONE, JOINT
+from aam.learners.covariate_methods import ALONE, JOINT
 
 SAMPLES = 80
 

@@ -12,7 +12,7 @@ from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.data.metadata import write_metadata
 from aam.data.predictions import read_predictions
 from aam.evaluate.task_report import TaskReport
-from aam.learners import covariates as methods
+from aam.learners import covariate_methods as methods
 from aam.stages.covariates import fit_covariates
 from aam.stages.score import score_task
 from aam.util.errors import InputError

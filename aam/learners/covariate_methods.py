@@ -195,6 +195,7 @@ def _fit_part(part: Problem, covariates: Covariates) -> dict[str, pd.DataFrame]:
 
 def _predict_part(part: Problem, covariates: Covariates) -> dict[str, Floats]:
     """Return numbers, or probabilities, of the held-out fold by every method, [R, K]."""
+    part = part.restrict_to_landmarks()
     column_NP = make_columns(covariates, part.train)
     splits = leave_parts_out(part)
     spline_RK = _predict_spline(part, column_NP, part.train, part.test)
@@ -325,32 +326,36 @@ def _learn_ridge(
     """Return what a ridge on centred log-ratios says of the rest of the held-out fold, [R, K].
 
     The errors of every part, left out, are those of the whole fit in closed form: with the inverse
-    G of the penalized kernel they are G_BB^-1 (G y)_B.
+    G of the penalized kernel they are G_BB^-1 (G y)_B. G is written by the singular vectors U of
+    the features: U (1 / (s^2 + penalty) - 1 / penalty) U' + 1 / penalty.
     """
-    log_NP = centred_log_ratios(prevalent_reads(part), added=part.pseudocount)
-    log_NP -= log_NP[part.train].mean(axis=0)
-    scale = float(np.sqrt(np.square(log_NP[part.train]).sum(axis=1).mean())) or 1.0
-    log_NP /= scale
+    reads_NP = prevalent_reads(part)
+    train_TP = centred_log_ratios(reads_NP[part.train], added=part.pseudocount)
+    mean_P = train_TP.mean(axis=0)
+    train_TP -= mean_P
+    scale = float(np.sqrt(np.square(train_TP).sum(axis=1).mean())) or 1.0
     root_T = np.sqrt(weight_T)[:, None]
-    train_TP = log_NP[part.train] * root_T
-    value_T, vector_TT = np.linalg.eigh(train_TP @ train_TP.T)
-    turned_TK = vector_TT.T @ (left_TK * root_T)
-    least = float(np.square(left_TK * root_T).sum())
-    best = None
-    for penalty in RIDGE if splits else ():
-        inverse_T = 1.0 / (np.maximum(value_T, 0.0) + penalty * len(value_T))
-        solved_TK = vector_TT @ (inverse_T[:, None] * turned_TK)
+    train_TP *= root_T / scale
+    rest_TK = left_TK * root_T
+    vector_TS, size_S, _ = np.linalg.svd(train_TP, full_matrices=False)
+    turned_SK = vector_TS.T @ rest_TK
+    # With an infinite penalty nothing is said, and all of the rest is missed.
+    least = float(np.square(rest_TK).sum())
+    best = np.zeros_like(rest_TK)
+    for ratio in RIDGE if splits else ():
+        penalty = ratio * len(rest_TK)
+        inverse_S = 1.0 / (size_S**2 + penalty) - 1.0 / penalty
+        solved_TK = vector_TS @ (inverse_S[:, None] * turned_SK) + rest_TK / penalty
         loss = 0.0
         for _, left_out in splits:
-            vector_BT = vector_TT[left_out]
-            inverse_BB = (vector_BT * inverse_T) @ vector_BT.T
+            vector_BS = vector_TS[left_out]
+            inverse_BB = (vector_BS * inverse_S) @ vector_BS.T + np.eye(len(left_out)) / penalty
             loss += float(np.square(np.linalg.solve(inverse_BB, solved_TK[left_out])).sum())
         if loss < least:
             least = loss
             best = solved_TK
-    if best is None:
-        return np.zeros((len(part.test), left_TK.shape[1]))
-    result: Floats = log_NP[part.test] @ (train_TP.T @ best)
+    test_RP = centred_log_ratios(reads_NP[part.test], added=part.pseudocount) - mean_P
+    result: Floats = test_RP @ (train_TP.T @ best) / scale
     return result
 
 

@@ -8,10 +8,10 @@ import pytest
 from problems import problem_of
 
 from aam.data.covariates import Covariates
-from aam.learners import covariates as module
+from aam.learners import covariate_methods as module
 from aam.learners.baselines.log_ratios_and_pairs import centred_log_ratios
 from aam.learners.baselines.problem import leave_parts_out, prevalent_reads
-from aam.learners.covariates import ALONE, JOINT, fit_with_covariates, make_columns
+from aam.learners.covariate_methods import ALONE, JOINT, fit_with_covariates, make_columns
 
 SAMPLES = 60
 FOLDS = 5
@@ -202,3 +202,14 @@ def test_samples_set_aside_are_predicted_and_teach_nothing():
     again = fit_with_covariates(replace(held_out, target=target), covariates, threads=1)
     columns = ["predicted", "probability:a", "probability:b"]
     pd.testing.assert_frame_equal(predictions[columns], again[0][columns])
+
+
+def test_many_samples_are_learned_from_landmarks_alone():
+    task, covariates = study("regression", adds=1.0)
+    landmarks = np.arange(0, SAMPLES, 2)
+    few = replace(task, landmarks=landmarks)
+    predictions, _ = fit_with_covariates(few, covariates, threads=1)
+    assert predictions.groupby("baseline").size().tolist() == [SAMPLES] * 4
+    target = np.where(np.isin(np.arange(SAMPLES), landmarks), task.target, 100.0)
+    again, _ = fit_with_covariates(replace(few, target=target), covariates, threads=1)
+    pd.testing.assert_series_equal(predictions["predicted"], again["predicted"])
