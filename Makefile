@@ -59,7 +59,7 @@ quick: tools ## check style, and run the contracts and the fast tests
 # The longest files come first: SLURM's, which mostly wait while linters and whole studies run.
 test: tools ## run the linters and all tests
 	$(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/workflow tests/gallery tests/unit tests/contract tests/real tests/fuzz tests/gpu
+	$(PYTEST) tests/slurm tests/workflow tests/real tests/gallery tests/unit tests/contract tests/fuzz tests/gpu
 	wait $$!
 
 fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,000 studies with odd names

@@ -26,7 +26,7 @@ from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
 from aam.util.atomic import write_text
 from aam.util.errors import InputError, first_line, problem
-from aam.util.forks import SERVER
+from aam.util.forks import FIRST_ANSWER, SERVER
 from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _snakemake(files: Sequence[Path], others: Sequence[str]) -> None:
     works_here = options.workflow_profile is None and not options.profile and not options.executor
     if works_here and not options.dryrun:
         # It imports what jobs need while Snakemake finds out which jobs there are.
-        SERVER.start()
+        SERVER.start(*FIRST_ANSWER)
 
     from snakemake.cli import main as snakemake
 

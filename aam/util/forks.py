@@ -23,8 +23,8 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,9 +40,12 @@ FIRST_ANSWER = (
     "aam.stages.baselines",
     "aam.stages.score",
     "aam.stages.plot",
+    "aam.report.figures.task",
     "aam.stages.summary",
 )
 """What the jobs of a first answer import, in the order in which they need it."""
+AT_WORK = {"aam.stages.plot": "aam.report.figures.task"}
+"""Modules of the package by stages that import them, or what these import, at work."""
 THREADS = (
     "OMP_NUM_THREADS",
     "GOTO_NUM_THREADS",
@@ -68,32 +71,31 @@ PATIENCE_S = 5.0
 
 
 class ForkServer:
-    """The process that forks, as a run sees it. Several threads may ask for jobs.
+    """The process that forks, as a run sees it. Several threads may ask for jobs."""
 
-    Parameters
-    ----------
-    *modules
-        Dotted names of what it imports while nobody asks for a job. What a script imports of the
-        package, it imports before the first job that needs it.
-    """
-
-    def __init__(self, *modules: str) -> None:
-        self._modules = modules
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._owner = os.getpid()
 
-    def start(self) -> socket.socket:
-        """Start the process unless it is there, and return the socket for requests."""
+    def start(self, *modules: str) -> socket.socket:
+        """Start the process unless it is there, and return the socket for requests.
+
+        Parameters
+        ----------
+        *modules
+            Dotted names of what it imports while nobody asks for a job. What a script imports of
+            the package, it imports before the first job that needs it.
+        """
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self._control = None
             if self._control is None:
-                self._control = self._started()
+                self._control = self._started(modules)
             return self._control
 
-    def _started(self) -> socket.socket:
+    def _started(self, modules: Sequence[str]) -> socket.socket:
         ours, theirs = socket.socketpair()
         folder = str(PACKAGE.parent)
         # Where packages are installed Python looks last, so that none hides a module of its own.
@@ -101,7 +103,7 @@ class ForkServer:
             folder = ""
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno()), folder, *self._modules],
+                [sys.executable, "-P", "-c", PROGRAM, str(theirs.fileno()), folder, *modules],
                 pass_fds=[theirs.fileno()],
                 # A process with threads must not fork: libraries start theirs in the jobs.
                 env={**os.environ, **dict.fromkeys(THREADS, "1")},
@@ -169,7 +171,7 @@ class ForkServer:
         control.close()
 
 
-SERVER = ForkServer(*FIRST_ANSWER)
+SERVER = ForkServer()
 """That of this process."""
 
 
@@ -228,6 +230,9 @@ def serve(control: int, modules: Sequence[str]) -> None:
         Dotted names of what is imported while nobody asks for a job.
     """
     gc.disable()
+    ending = _Ending()
+    # What is registered first is called last, behind all that libraries and the script register.
+    atexit.register(ending.leave)
     request = _Jobs(socket.socket(fileno=control), modules).fork_for_each()
     gc.enable()
     os.environ.clear()
@@ -239,7 +244,35 @@ def serve(control: int, modules: Sequence[str]) -> None:
 
     threadpool_limits(int(os.environ["OMP_NUM_THREADS"]))
     sys.argv = [request["script"]]
-    runpy.run_path(request["script"], run_name="__main__")
+    with ending.noted():
+        runpy.run_path(request["script"], run_name="__main__")
+
+
+class _Ending:
+    """The end of a fork, at which Python would take apart, and so copy, all that was imported."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        """Exit status; None: this is no fork."""
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Take note of how the block ends."""
+        self.status = 1
+        try:
+            yield
+            self.status = 0
+        except SystemExit as end:
+            if end.code is None or isinstance(end.code, int):
+                self.status = end.code or 0
+            raise
+
+    def leave(self) -> None:
+        """End the fork, as the last thing that is called at its exit."""
+        if self.status is not None:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self.status)
 
 
 class _Jobs:
@@ -342,7 +375,8 @@ def _imports(script: Path) -> list[str]:
     """Return the modules of the package that a script imports."""
     statements = ast.parse(script.read_bytes()).body
     modules = [one.module for one in statements if isinstance(one, ast.ImportFrom)]
-    return [name for name in modules if name and name.split(".")[0] == PACKAGE.name]
+    names = [name for name in modules if name and name.split(".")[0] == PACKAGE.name]
+    return [*names, *(AT_WORK[name] for name in names if name in AT_WORK)]
 
 
 def _import(module: str) -> None:

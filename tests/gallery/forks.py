@@ -135,7 +135,7 @@ def _start_scripts_here() -> None:
             record.process_gone = True
         return status
 
-    ForkServer.start = lambda self: None  # type: ignore[assignment,return-value]
+    ForkServer.start = lambda self, *modules: None  # type: ignore[assignment,return-value]
     ForkServer.run = run  # type: ignore[method-assign]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from aam.util.forks import ForkServer
+from aam.util.forks import THREADS, ForkServer
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
@@ -112,7 +112,9 @@ def test_a_job_has_its_own_environment_and_leaves_nothing_behind(
     assert len({os.getpid(), *told}) == 3
 
 
-def test_the_status_is_that_of_the_job(server: ForkServer) -> None:
+def test_the_status_is_that_of_the_job(
+    server: ForkServer, capfd: pytest.CaptureFixture[str]
+) -> None:
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     for text, status in (
         ("", 0),
@@ -124,6 +126,11 @@ def test_the_status_is_that_of_the_job(server: ForkServer) -> None:
     ):
         assert server.run(script(text), environment()) == status, text
     assert Path("at_exit").exists()
+    told = capfd.readouterr()
+    assert "a message\n" in told.err
+    assert "ValueError" in told.err
+    assert server.run(script("print('to the end', end='')"), environment()) == 0
+    assert capfd.readouterr().out == "to the end"
 
 
 def test_a_module_that_cannot_be_imported_fails_its_own_job_alone(
@@ -184,3 +191,22 @@ def test_after_its_end_the_next_job_starts_it_again(server: ForkServer, tmp_path
     idle.kill()
     psutil.wait_procs([idle])
     assert server.run(script(""), environment()) == 0
+
+
+def test_what_stages_import_starts_no_thread_of_work_and_no_gpu() -> None:
+    """A process with such threads, or with a GPU, could not fork."""
+    names = [path.stem for path in (REPOSITORY / "aam" / "stages").glob("[a-z]*.py")]
+    imports = "; ".join(f"import aam.stages.{name}" for name in sorted(names))
+    tells = "import os; from pathlib import Path; import torch; print(torch.cuda.is_initialized(), "
+    tells += "*(path.read_text() for path in Path('/proc/self/task').glob('*/comm')))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{imports}; {tells}"],
+        env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    is_initialized, *threads = done.stdout.split()
+    assert is_initialized == "False"
+    # That of Arrow's memory stops before a fork, and starts again on both sides.
+    assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1
