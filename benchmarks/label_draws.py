@@ -21,6 +21,7 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 from xml.etree import ElementTree
@@ -72,14 +73,14 @@ FEATURES = 8
 FOLDS = 3
 DRAWN_FIGURES = 10
 """One draw in so many draws figures."""
-METHODS = ("extra_trees", "svm_clr", "random_forest", "gradient_boosting", "elastic_net")
+METHODS = ("extra_trees", "kernel_clr", "random_forest", "gradient_boosting", "elastic_net")
 OTHER_METHODS = 10
 """One draw in so many asks for one of all methods, the others for the first alone, which is fast
 and among those that weight classes."""
 GOOD = ("refused", "answered")
 """Outcomes of a draw in which nothing is wrong."""
-FEWER = (
-    (decision_trees, {"TREES": 4, "ITERATIONS": 4, "FOREST": {"max_features": (0.33,)}}),
+FEWER: tuple[tuple[ModuleType, dict[str, Any]], ...] = (
+    (decision_trees, {"TREES": 4, "WHOLE_TREES": 4, "ITERATIONS": 4}),
     (nested_folds, {"PARTS": 2}),
 )
 """Constants of modules that make a draw fast and change nothing about names."""

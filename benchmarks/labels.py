@@ -28,12 +28,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 
-from aam.data.folds import read_folds
+from aam.data.folds import TEST, read_folds
+from aam.data.predictions import PROBABILITY
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import find_branches, read_tree
 from aam.distances.store import distance_rows
-from aam.learners.baselines.problem import Prediction, Problem, fit_predict, leave_parts_out, search
-from aam.learners.baselines.registry import suitable_baselines
+from aam.learners.baselines.problem import (
+    NOWHERE,
+    Prediction,
+    Problem,
+    fit_predict,
+    leave_parts_out,
+    search,
+)
+from aam.learners.baselines.registry import predict_others
 from aam.util.seeds import generator
 
 NUMBERS = (10, 25, 50, 100)
@@ -96,6 +104,17 @@ def keep_labels(task: Problem, number: int, draw: int) -> Problem:
     return replace(task, fold=fold, seed=draw, held_out=UNLABELLED)
 
 
+def predict_unlabelled(task: Problem) -> dict[str, Prediction]:
+    """Return what each baseline says of the rows without labels."""
+    names = {UNLABELLED: TEST, TEST: NOWHERE}
+    fold = np.array([names.get(fold, fold) for fold in task.fold.tolist()])
+    table = predict_others(replace(task, fold=fold), threads=1)
+    return {
+        str(name): (part["predicted"].to_numpy(), part.filter(like=PROBABILITY).to_numpy())
+        for name, part in table.groupby("baseline", sort=False)
+    }
+
+
 def score(task: Problem, predicted: NDArray) -> float:
     """Return the mean absolute error, or the balanced accuracy, of the predicted samples."""
     observed = task.target[task.test]
@@ -150,10 +169,7 @@ def curves(task: Problem, features: dict[str, NDArray[np.float64]], draws: int) 
     for number in [n for n in NUMBERS if n < 0.7 * len(task.target)]:
         for draw in range(draws):
             part = keep_labels(task, number, draw)
-            encoded = part if task.regression else part.encode()
-            predictions = {
-                name: predict(encoded) for name, predict in suitable_baselines(task).items()
-            }
+            predictions = predict_unlabelled(part)
             partner = next(name for name in PARTNERS if name in predictions)
             for (name, embedding_ND), loss in product(features.items(), losses):
                 way = f"{name}, {loss}"

@@ -29,7 +29,7 @@ from aam.config.settings.tasks import SampleGroups, ScoreSettings, TrainingFacts
 from aam.evaluate.task_report import TaskReport
 from aam.evaluate.task_scores import Networks, Samples, report_task
 from aam.learners.baselines.problem import Problem
-from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.baselines.registry import cross_validate
 from aam.util.atomic import write_tsv
 from benchmarks.labels import read_problem
 from benchmarks.small_studies import cut
@@ -41,8 +41,8 @@ STUDIES = {
     "demo/site": "classification",
 }
 """Tasks of development studies whose samples and groups are used; their labels are not."""
-LEARNERS = ("svm_clr", "svm_unifrac", "knn_unifrac")
-MODEL = "svm_clades"
+LEARNERS = ("kernel_clr", "kernel_unifrac", "knn_unifrac")
+MODEL = "kernel_clades"
 """The method in the place of AAM."""
 SAMPLES = 80
 DRAWS = 200
@@ -99,8 +99,8 @@ def labels_of(group_N: NDArray[np.str_], way: str, rng: np.random.Generator) -> 
 def claims(task: Problem) -> dict[str, Any]:
     """Return which claims the page makes of a task, and how far its scores are off."""
     chosen = replace(task, asked=(MODEL, *LEARNERS))
-    predictions = predict_baselines(chosen, threads=1)
-    nested = predict_nested(chosen, threads=1)
+    tables = cross_validate(chosen, threads=1)
+    predictions, nested = tables.predictions, tables.nested
     for table in (predictions, nested):
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
     is_model = predictions["baseline"] == MODEL

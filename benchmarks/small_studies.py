@@ -35,7 +35,7 @@ from aam.evaluate.method_scores import headline_score
 from aam.learners import mixture
 from aam.learners import super_learner as super_learner_module
 from aam.learners.baselines.problem import Problem
-from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.baselines.registry import cross_validate
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, learners_by_target
 from benchmarks.labels import read_problem
@@ -87,7 +87,7 @@ FREQUENCIES = {
     "four classes": (0.25,) * 4,
 }
 """Frequencies of the classes, by the kind of the target."""
-FEW = ("random_forest", "random_forest_median", "svm_clr", "elastic_net")
+FEW = ("random_forest", "random_forest_median", "kernel_clr")
 """Learners of the rule that weights a few: a forest, a kernel and a linear model."""
 
 
@@ -129,10 +129,11 @@ def predict(results: Path, folder: Path, sizes: Sequence[int], draws: Sequence[i
                 if len(task.target) < size:
                     continue
                 part = cut(task, size, draw)
-                predictions = predict_baselines(part, THREADS)
+                tables = cross_validate(part, THREADS)
+                predictions = tables.predictions
                 predictions["group"] = part.group[predictions["row"]]
                 predictions.to_parquet(stem.with_suffix(".parquet"))
-                predict_nested(part, THREADS).to_parquet(stem.with_suffix(".nested.parquet"))
+                tables.nested.to_parquet(stem.with_suffix(".nested.parquet"))
                 print(stem.name, flush=True)
 
 

@@ -16,7 +16,14 @@ from aam.stages.baselines import fit_baselines
 
 DEPTH, VIEWS, HELD_OUT = 60, 2, 5
 RAREFACTION = {"depth": DEPTH, "seed": 0, "views": VIEWS}
-ASKED = ["random_forest", "elastic_net", "svm_clr", "svm_clades", "svm_unifrac", "knn_unifrac"]
+ASKED = [
+    "random_forest",
+    "elastic_net",
+    "kernel_clr",
+    "kernel_clades",
+    "kernel_unifrac",
+    "knn_unifrac",
+]
 CLASSES = ["gut", "skin"]
 KINDS = ("regression", "classification", "several")
 """Of a task: one number, two classes, or two numbers."""

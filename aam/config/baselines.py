@@ -12,6 +12,8 @@ class BaselineFacts:
     """What people read."""
     targets: Literal["numbers", "classes", "both"] = "both"
     """Targets that it can predict; ordered classes are classes."""
+    default: Literal["numbers", "classes", "both"] | None = None
+    """Targets that it predicts unless others are asked for."""
     is_constant: bool = False
     """Predicts the same for every sample, and so is what guessing means."""
     metric: str | None = None
@@ -23,16 +25,22 @@ class BaselineFacts:
 BASELINES = {
     "median": BaselineFacts("training median", targets="numbers", is_constant=True),
     "majority": BaselineFacts("majority class", targets="classes", is_constant=True),
-    "random_forest": BaselineFacts("random forest"),
-    "random_forest_median": BaselineFacts("forest, leaf median", targets="numbers"),
-    "extra_trees": BaselineFacts("extra trees"),
+    "random_forest": BaselineFacts("random forest", default="classes"),
+    "random_forest_median": BaselineFacts(
+        "forest, leaf median", targets="numbers", default="numbers"
+    ),
+    "extra_trees": BaselineFacts("extra trees", default="both"),
+    "kernel_clr": BaselineFacts("kernel on CLR", default="both"),
+    "kernel_clades": BaselineFacts("kernel on clades", default="both", tree=True),
+    "kernel_unifrac": BaselineFacts(
+        "kernel on UniFrac", default="both", metric="unweighted", tree=True
+    ),
+    "kernel_bray_curtis": BaselineFacts(
+        "kernel on Bray-Curtis", default="both", metric="bray_curtis", tree=False
+    ),
     "gradient_boosting": BaselineFacts("gradient boosting"),
     "elastic_net": BaselineFacts("elastic net on CLR"),
-    "svm_clr": BaselineFacts("SVM on CLR"),
-    "svm_clades": BaselineFacts("SVM on clades", tree=True),
-    "svm_unifrac": BaselineFacts("SVM on UniFrac", metric="unweighted", tree=True),
     "knn_unifrac": BaselineFacts("kNN on UniFrac", metric="unweighted", tree=True),
-    "svm_bray_curtis": BaselineFacts("SVM on Bray-Curtis", metric="bray_curtis", tree=False),
     "knn_bray_curtis": BaselineFacts("kNN on Bray-Curtis", metric="bray_curtis", tree=False),
 }
 """Every baseline by its name in the configuration and in tables, in the order of the tables."""

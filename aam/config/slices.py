@@ -11,7 +11,7 @@ The functions have these parameters in common: `config`, the whole configuration
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aam.config.baselines import NEED_DISTANCES, compared_metric
+from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_metric
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
@@ -247,7 +247,7 @@ def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
         kind=section.kind,
         classes=section.classes,
         bounds=section.bounds,
-        baselines=section.baselines,
+        baselines=_methods(config, task),
         seed=section.folds.seed,
     )
 
@@ -266,8 +266,16 @@ def covariates(config: Config, task: str) -> tasks.CovariatesSettings:
 
 def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
-    methods = config.tasks[task].baselines
+    methods = _methods(config, task)
     return methods is None or not NEED_DISTANCES.isdisjoint(methods)
+
+
+def _methods(config: Config, task: str) -> list[str] | None:
+    """Return the names of the baselines of a task; None: those that are fitted by default."""
+    methods = config.tasks[task].baselines
+    if methods == "all":
+        return [name for name in BASELINES if name not in CONSTANTS]
+    return methods
 
 
 def compared_metrics(config: Config, task: str) -> list[str]:

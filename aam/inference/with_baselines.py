@@ -21,7 +21,7 @@ from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
 from aam.learners.baselines.problem import Problem, draw_landmarks
-from aam.learners.baselines.registry import predict_baselines
+from aam.learners.baselines.registry import predict_others
 from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS
 from aam.learners.mixture import Mixture
 from aam.util.atomic import read_json
@@ -204,7 +204,7 @@ class SuperLearner:
         if predictions is not None:
             predicted[model] = predictions[columns].to_numpy(np.float64)
         if asked:
-            baselines = predict_baselines(task, threads, folds=[-1])
+            baselines = predict_others(task, threads)
             for name, part in baselines.groupby("baseline"):
                 predicted[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
         return predicted

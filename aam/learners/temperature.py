@@ -20,7 +20,10 @@ TEMPERATURES = (0.05, 20.0)
 
 
 def fit_logit_temperature(
-    logit_NC: NDArray[np.float64], code_N: NDArray[np.int64], strength: float = 0.0
+    logit_NC: NDArray[np.float64],
+    code_N: NDArray[np.int64],
+    strength: float = 0.0,
+    weight_N: NDArray[np.float64] | None = None,
 ) -> float:
     """Return what logits are divided by for the least log loss of the true classes.
 
@@ -33,6 +36,8 @@ def fit_logit_temperature(
     strength
         Strength of the penalty on the squared logarithm of the temperature: without it, few samples
         without an error would make others too sure.
+    weight_N
+        Weights of the samples in the mean log loss; None: equal ones.
 
     Returns
     -------
@@ -42,7 +47,8 @@ def fit_logit_temperature(
 
     def penalized_log_loss(log_temperature: float) -> float:
         log_share_NC = log_softmax(logit_NC / math.exp(log_temperature), axis=1)
-        loss = -float(np.take_along_axis(log_share_NC, code_N[:, None], axis=1).mean())
+        log_share_N = np.take_along_axis(log_share_NC, code_N[:, None], axis=1)[:, 0]
+        loss = -float(np.average(log_share_N, weights=weight_N))
         return loss + strength * log_temperature**2
 
     # The logarithm is bounded, as a temperature of 0 would be best where all classes are right.

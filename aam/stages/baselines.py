@@ -9,13 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from aam.config.baselines import CONSTANTS
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import TARGET, class_order, write_predictions
 from aam.data.table import align_features, read_biom
 from aam.data.trees import branches_of
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
-from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.baselines.registry import cross_validate, suitable_baselines
+from aam.stages.first_score import FirstScore
 from aam.util.parquet import write_table
 
 
@@ -56,8 +58,7 @@ def fit_baselines(
     bounds
         Least and largest number that can be predicted; None: no bound.
     baselines
-        Names of the methods, as in `aam.learners.baselines.registry`. None: all that suit the
-        task.
+        Names of the methods, as in `aam.config.baselines`. None: those that are fitted by default.
     seed
         Seed of the methods that draw.
     threads
@@ -96,10 +97,20 @@ def fit_baselines(
             is_counted=is_counted,
             landmarks=landmarks,
         )
+<<<<<<< HEAD
         predictions[name] = predict_baselines(task, threads)
         nested[name] = predict_nested(task, threads)
     write_predictions(predictions_out, join_targets(predictions, sample_ids))
     write_table(nested_out, join_targets(nested, sample_ids), provenance)
+=======
+        methods = [method for method in suitable_baselines(task) if method not in CONSTANTS]
+        tell = FirstScore(kind, task.group, classes or (), methods=len(methods))
+        tables = cross_validate(task, threads, tell)
+        predictions[name] = tables.predictions
+        nested[name] = tables.nested
+    write_predictions(predictions_out, _join_targets(predictions, sample_ids))
+    write_table(nested_out, _join_targets(nested, sample_ids), provenance)
+>>>>>>> main
 
 
 def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:

@@ -260,8 +260,10 @@ def _times(
         "budget):"
     )
     parts = expected_parts(plan, work, labels)
+    nouns = Nouns.of_table(table.facts)
     for part in parts:
-        yield f"  {part.what}: {round_time(part.seconds)}"
+        what = nouns.rename_asvs(part.what)
+        yield f"  {what}: {round_time(part.seconds)}"
     yield from describe_time(parts)
     total_s = sum(part.seconds for part in parts)
     lines, changed = propose_faster(plan, work)

@@ -95,7 +95,7 @@ class Case:
     """How `run FILE first` ends; the page counts as its output."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Laid over the configuration that `init` wrote."""
-    baselines: tuple[str, ...] = ("svm_clr",)
+    baselines: tuple[str, ...] = ("kernel_clr",)
     prediction: Outcome | None = None
     """How predicting ends, of the table that `settings` names `new`, for the task `group`."""
     steps: tuple[Step, ...] = ()

@@ -130,7 +130,7 @@ def coded(name: str, report: str, case: str, control: str, *facts: str, runs: bo
         reading=Outcome(passes=facts),
         runs=runs,
         first=WORKS,
-        baselines=NUMBERS if case[-1].isdigit() else ("svm_clr",),
+        baselines=NUMBERS if case[-1].isdigit() else ("kernel_clr",),
         then=predicted_classes(case, control) if runs else None,
     )
 

@@ -10,8 +10,8 @@ from gallery.predictions import new_study
 from gallery.study import Study, joined
 
 SETTINGS: dict[str, Any] = {"predictions": {"new": {"table": "new.tsv", "tasks": ["group"]}}}
-WITHOUT_TREE = ("svm_clr", "svm_bray_curtis", "random_forest")
-WITH_TREE = ("svm_clr", "svm_unifrac", "svm_clades")
+WITHOUT_TREE = ("kernel_clr", "kernel_bray_curtis", "random_forest")
+WITH_TREE = ("kernel_clr", "kernel_unifrac", "kernel_clades")
 Cell = Callable[[int, int], int | float]
 
 
@@ -110,7 +110,7 @@ CASES = (
         without_sequences(genera),
         baselines=WITH_TREE,
         decided=("30 genera|genera", "lineages"),
-        then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
     ),
     case(
         "genera in the style of another program",
@@ -118,7 +118,7 @@ CASES = (
         other_style,
         baselines=WITH_TREE,
         decided=("30 genera|genera", "lineages"),
-        then=says("SVM on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on UniFrac", never="ASVs?|nucleotides?|sequence variants"),
     ),
     case(
         "numbers of OTUs alone",
@@ -126,7 +126,7 @@ CASES = (
         without_sequences(numbers),
         baselines=WITHOUT_TREE,
         decided=("30 OTUs",),
-        then=says("SVM on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|sequence variants"),
+        then=says("kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|sequence variants"),
     ),
     case(
         "relative abundances alone",
@@ -134,7 +134,9 @@ CASES = (
         without_sequences(plain, amounts=True),
         baselines=WITHOUT_TREE,
         decided=("amounts", "30 features"),
-        then=says("SVM on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"),
+        then=says(
+            "kernel on Bray-Curtis", never="ASVs?|nucleotides?|UniFrac|rarefied (?:to|tables?)"
+        ),
     ),
     case(
         "genomes with their tree",
@@ -142,7 +144,7 @@ CASES = (
         without_sequences(genomes, tree=True),
         baselines=WITH_TREE,
         decided=("30 genomes",),
-        then=says("SVM on clades", never="ASVs?|nucleotides?|sequence variants"),
+        then=says("kernel on clades", never="ASVs?|nucleotides?|sequence variants"),
     ),
     Case(
         "a table of another rank",

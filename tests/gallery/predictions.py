@@ -213,7 +213,7 @@ CASES = (
         "scikit-learn#34883",
         zero_and_one,
         settings=SETTINGS,
-        baselines=("extra_trees", "svm_clr"),
+        baselines=("extra_trees", "kernel_clr"),
         prediction=Outcome(),
         then=recoded,
     ),

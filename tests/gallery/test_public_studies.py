@@ -214,7 +214,7 @@ def test_files_closing_lines_and_page_say_the_same(folder: Path, aam: Console) -
     study = healthy()
     (folder / "tree.nwk").write_text(long_branched(study))
     config, _ = aam.init(study, columns="group,age")
-    cheap = {"folds": {"k": 3}, "baselines": ["svm_clr", "knn_unifrac"]}
+    cheap = {"folds": {"k": 3}, "baselines": ["kernel_clr", "knn_unifrac"]}
     raw = yaml.safe_load(Path("mine.yaml").read_text(encoding="utf-8"))
     for task in raw["tasks"].values():
         task |= cheap
@@ -244,7 +244,7 @@ def test_files_closing_lines_and_page_say_the_same(folder: Path, aam: Console) -
     recall = mean_recall(leading["observed"].to_numpy(), leading["predicted"].to_numpy())
     assert recall == pytest.approx(target.best.scores["balanced_accuracy"])
     single = pd.read_csv(results / "baselines" / "group" / "by_baseline.tsv", sep="\t")
-    assert {"svm_clr", "knn_unifrac"} <= {*single["baseline"]}
+    assert {"kernel_clr", "knn_unifrac"} <= {*single["baseline"]}
     assert list(results.glob("*/*/predictions.tsv")) == [], "only answers have this name"
     # A task that nobody asks for any more is no test of the page.
     del raw["tasks"]["age"]

@@ -143,4 +143,5 @@ def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     from aam.learners.baselines import decision_trees
 
     monkeypatch.setattr(decision_trees, "TREES", 8)
+    monkeypatch.setattr(decision_trees, "WHOLE_TREES", 8)
     monkeypatch.setattr(decision_trees, "ITERATIONS", 20)

@@ -110,9 +110,9 @@ class Task(Section):
     """Metadata columns, numbers or categories, beside which the page says what the features add."""
     folds: Folds
     """Cross-validation."""
-    baselines: list[BaselineName] | None = None
-    """Methods to compare and mix with the model, next to the median or the majority; null: all that
-    suit the target."""
+    baselines: list[BaselineName] | Literal["all"] | None = None
+    """Methods to compare and mix with the model, next to the median or the majority; null: five
+    that are fast, `all`: all that suit the target."""
     report_by: list[str] = []
     """Metadata columns for whose values scores are reported separately."""
     importance: bool = True
@@ -165,8 +165,14 @@ class Task(Section):
         low, high = self.bounds
         if low is not None and high is not None and low >= high:
             raise ValueError(f"got bounds {low}, {high}; expected the least first")
+<<<<<<< HEAD
         for key in ("columns", "classes", "condition", "covariates", "baselines"):
             names = getattr(self, key) or []
+=======
+        for key in ("columns", "classes", "condition", "baselines"):
+            given = getattr(self, key) or []
+            names = [given] if isinstance(given, str) else given
+>>>>>>> main
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
         pairs = (

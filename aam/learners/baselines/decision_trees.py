@@ -1,15 +1,22 @@
-"""Decision trees on the rarefied reads: boosted ones, and forests.
+"""Decision trees on the rarefied reads: boosted ones, and forests whose parts serve all folds.
 
-The baselines are functions of the type `aam.learners.baselines.problem.Predictor`.
+A forest has a part for each fit of a nested cross-validation (`aam.data.nested_folds`), whose trees
+learn from all samples but those of two blocks of folds. A block is predicted by all parts that have
+not seen it; one of two blocks without the labels of the other, by the part that has seen neither;
+and other samples by all parts. So the same trees give cross-validated and nested predictions.
 
-Shape suffixes: T training samples, R rows to predict, L leaves of all trees.
+Shape suffixes: N samples, T training samples, R rows to predict, L leaves of all trees, P features,
+C classes.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -20,27 +27,34 @@ from sklearn.ensemble import (
 )
 from sklearn.preprocessing import OneHotEncoder
 
+from aam.data.folds import TEST
+from aam.data.nested_folds import blocks_of_folds, inner_fits
 from aam.learners.baselines.problem import (
     LANDMARKS,
     Prediction,
     Problem,
+    RowSplit,
     fit_predict,
+    frequent_features,
     frequent_reads,
-    leave_each_part_out,
-    predict,
-    search,
 )
+from aam.util.seeds import seed_of
 
 ITERATIONS = 100
 """Trees that boosting adds up."""
 TREES = 200
-"""Trees of a forest."""
+"""Trees of the parts that predict a block of folds."""
+WHOLE_TREES = 100
+"""Trees of a forest that learns from all samples outside of a fold."""
 ROWS_AT_ONCE = 1024
 """Rows whose medians are computed at a time."""
-TRIED_TREES = 30
-"""Trees of a forest that settings are chosen by."""
-FOREST = {"max_features": (0.1, 0.33, "sqrt")}
-"""Candidate settings of the forest; the first of equals is taken."""
+
+Rows = NDArray[np.intp]
+Floats = NDArray[np.float64]
+Forest = Any
+"""A forest of scikit-learn."""
+Combine = Callable[[Problem, Sequence["ForestPart"], Rows], Prediction]
+"""Returns what the parts of a forest say of some rows."""
 
 
 def gradient_boosting(task: Problem) -> Prediction:
@@ -64,144 +78,214 @@ def gradient_boosting(task: Problem) -> Prediction:
     return fit_predict(task, model, frequent_reads(task).toarray())
 
 
-def random_forest(task: Problem) -> Prediction:
+def random_forest(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     """Predict with a random forest: the mean of its trees, or their fractions of votes.
 
-    Trees do not care about monotone transformations, so reads are taken as they are. Classes
-    are weighted to balance every bootstrap sample, because a forest otherwise hardly predicts
-    a rare class and the balanced scores would flatter whatever is compared with it.
-    """
-    return _forest(task)[0]
-
-
-def random_forest_median(task: Problem) -> Prediction:
-    """Predict a number with the same forest, but the median instead of the mean."""
-    return _forest(task)[1]
-
-
-def extra_trees(task: Problem) -> Prediction:
-    """Predict with trees that are split at random: the median of their leaves, or their votes.
-
-    All trees see all training samples, or a part of many (`_drawn_samples`). Geurts, P., Ernst, D.,
-    & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning 63:3-42.
-    """
-    reads = _trees_reads(task)
-    train = reads[task.train]
-    test = reads[task.test]
-    target = task.target[task.train]
-    settings: dict[str, Any] = {
-        "n_estimators": TREES,
-        "max_features": 0.33,
-        "min_samples_leaf": 2,
-        "random_state": task.random_state("extra_trees"),
-        **_drawn_samples(task),
-    }
-    if not task.regression:
-        forest = ExtraTreesClassifier(class_weight="balanced", **settings)
-        return predict(task, forest.fit(train, target), test)
-    forest = ExtraTreesRegressor(**settings).fit(train, target)
-    return leaf_medians(forest, train, target, test), np.zeros((len(task.test), 0))
-
-
-def leaf_medians(
-    forest: RandomForestRegressor | ExtraTreesRegressor,
-    train: Any,
-    target_T: NDArray[np.float64],
-    rows: Any,
-) -> NDArray[np.float64]:
-    """Return the median of the training targets that share leaves with each row.
-
-    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
-    Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999.
+    Every tree sees all samples of its part, since the parts differ by whole blocks of them. Trees
+    do not care about monotone transformations, so reads are taken as they are. Classes are weighted
+    to balance them, because a forest otherwise hardly predicts a rare class and the balanced scores
+    would flatter whatever is compared with it.
 
     Parameters
     ----------
-    forest
-        A forest that was fitted to the training samples.
-    train
-        Features of the training samples, [T, P].
-    target_T
-        Their targets.
-    rows
-        Features of the rows to predict, [R, P].
+    task
+        The labelled samples, as `Problem.encode` returns them.
+    splits
+        Rows to train on and rows to predict.
 
     Returns
     -------
-    numpy.ndarray
-        Weighted medians, [R].
+    list of tuple
+        The `Prediction` of each split.
     """
-    leaves = OneHotEncoder(dtype=np.float64)
-    train_TL = leaves.fit_transform(forest.apply(train))
-    size_L = np.asarray(train_TL.sum(axis=0)).ravel()
-    weight_LT = (train_TL / size_L).T
-    order = np.argsort(target_T, kind="stable")
-    leaves_RL = leaves.transform(forest.apply(rows))
-    medians = []
-    for first in range(0, leaves_RL.shape[0], ROWS_AT_ONCE):
-        weight_RT = (leaves_RL[first : first + ROWS_AT_ONCE] @ weight_LT).toarray()
-        total_RT = weight_RT[:, order].cumsum(axis=1)
-        # The median is the first target at which half of the weight is reached.
-        position_R = (total_RT >= 0.5 * total_RT[:, -1:]).argmax(axis=1)
-        medians.append(target_T[order][position_R])
-    return np.concatenate(medians)
+    return _predict_by_parts(task, splits, _random_forest(task), mean_of_trees)
 
 
-def _forest(task: Problem) -> tuple[Prediction, Prediction]:
-    """Return what a forest predicts: the mean of its trees, and the medians of its leaves.
+def random_forest_median(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
+    """Predict a number with the same forest, but the median of the leaves instead of the mean.
 
-    Classes have one prediction, which is returned twice. Two baselines need the same forest, so it
-    is fitted once per fold. The fraction of features of a split is chosen with fewer trees. A tree
-    sees as many samples as the fold has, or a part of many (`_drawn_samples`).
+    Parameters and results are those of `random_forest`.
     """
-    if "forest" in task.shared:
-        return task.shared["forest"]
-    reads = _trees_reads(task)
-    train = reads[task.train]
-    test = reads[task.test]
-    target = task.target[task.train]
-    settings: dict[str, Any] = {
-        "n_estimators": min(TREES, TRIED_TREES),
-        "max_features": FOREST["max_features"][0],
-        "min_samples_leaf": 2,
-        "random_state": task.random_state("random_forest"),
-        **_drawn_samples(task),
-    }
+    return _predict_by_parts(task, splits, _random_forest(task), median_of_leaves)
+
+
+def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
+    """Predict with trees that are split at random: the median of their leaves, or their votes.
+
+    For numbers every fold has a forest that learns from all samples outside of it: medians gain by
+    it, votes do not.
+
+    Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning
+    63:3-42. Parameters and results are those of `random_forest`.
+    """
     forest = (
-        RandomForestRegressor(**settings)
-        if task.regression
-        else RandomForestClassifier(class_weight="balanced_subsample", **settings)
+        ExtraTreesRegressor() if task.regression else ExtraTreesClassifier(class_weight="balanced")
     )
-    splits = leave_each_part_out(task)
-    if splits:
-        tried = search(task, forest, FOREST, splits).set_params(refit=False).fit(train, target)
-        forest.set_params(**tried.best_params_)
-    forest.set_params(n_estimators=TREES).fit(train, target)
-    # Threads would add up the trees in any order, and so change the last bits.
-    mean = predict(task, forest.set_params(n_jobs=1), test)
-    median = mean
+    forest.set_params(max_features=0.33, min_samples_leaf=2)
     if task.regression:
-        _, no_probabilities = mean
-        median = leaf_medians(forest, train, target, test), no_probabilities
-    task.shared["forest"] = (mean, median)
-    return task.shared["forest"]
+        return _predict_by_parts(task, splits, forest, median_of_leaves, shared=False)
+    return _predict_by_parts(task, splits, forest, mean_of_trees)
 
 
-def _drawn_samples(task: Problem) -> dict[str, Any]:
-    """Return how many samples a forest of a large study draws for each of its trees.
+def _random_forest(task: Problem) -> Forest:
+    forest = (
+        RandomForestRegressor()
+        if task.regression
+        else RandomForestClassifier(class_weight="balanced")
+    )
+    return forest.set_params(max_features=0.1, min_samples_leaf=2, bootstrap=False)
+
+
+@dataclass(frozen=True, eq=False)
+class ForestPart:
+    """Trees that learned from the same samples."""
+
+    forest: Forest
+    """Its trees, fitted."""
+    train: Rows
+    """Rows that they learned from."""
+    features: NDArray[np.intp]
+    """Columns of the reads that they look at."""
+
+    def reads(self, task: Problem, rows: Rows) -> NDArray[np.float32]:
+        """Return the reads of some rows as the trees take them, [R, P]."""
+        return task.counts[rows][:, self.features].toarray().astype(np.float32)
+
+
+def _predict_by_parts(
+    task: Problem,
+    splits: Sequence[RowSplit],
+    forest: Forest,
+    combine: Combine,
+    *,
+    shared: bool = True,
+) -> list[Prediction]:
+    """Predict each split by the parts of a forest that have learned from its training rows alone.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    splits
+        Rows to train on and rows to predict.
+    forest
+        The settings of a forest.
+    combine
+        Returns the prediction for some rows.
+    shared
+        Whether a split gets the parts that learn from some of its training rows. Otherwise, unless
+        a part learns from all of them, it gets a forest of its own.
+    """
+    trains, trees = _training_rows_of_parts(task)
+    grown: dict[int, ForestPart] = {}
+    predictions = []
+    for train, rows in splits:
+        chosen = [
+            number
+            for number, part in enumerate(trains)
+            if np.isin(part, train).all() and (shared or len(part) == len(train))
+        ]
+        for number in chosen:
+            if number not in grown:
+                grown[number] = _grow(task, trains[number], forest, trees, number)
+        parts = [grown[number] for number in chosen] or [
+            _grow(task, train, forest, WHOLE_TREES, None)
+        ]
+        predictions.append(combine(task, parts, rows))
+    return predictions
+
+
+def _training_rows_of_parts(task: Problem) -> tuple[list[Rows], int]:
+    """Return the rows that each part of a forest learns from, and its number of trees."""
+    fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
+    blocks = blocks_of_folds(task.fold)
+    block_N = np.array([blocks.get(int(fold), TEST) for fold in task.fold])
+    trains = [np.flatnonzero(fit.is_training_N) for fit in fits]
+    parts_of_block = [
+        sum(not (block_N[train] == block).any() for train in trains) for block in {*blocks.values()}
+    ]
+    return trains, -(-TREES // max(min(parts_of_block, default=1), 1))
+
+
+def _grow(task: Problem, train: Rows, forest: Forest, trees: int, number: int | None) -> ForestPart:
+    """Fit the trees of a part with a number, or of a forest that has no parts.
 
     The time of a tree grows with its samples. So in a study with landmarks every tree draws as many
     samples as there are landmarks, with replacement and from all training samples.
     """
-    samples = len(task.train)
-    if task.landmarks is None or samples <= LANDMARKS:
-        return {}
-    # A fraction, because the search for settings fits trees to parts of the training samples.
-    return {"bootstrap": True, "max_samples": LANDMARKS / samples}
+    features = frequent_features(task.learn_from(train))
+    settings: dict[str, Any] = {
+        "n_estimators": trees,
+        "random_state": seed_of("forest", task.seed, number) % 2**32,
+    }
+    if task.landmarks is not None and len(train) > LANDMARKS:
+        settings |= {"bootstrap": True, "max_samples": LANDMARKS}
+    part = ForestPart(clone(forest).set_params(**settings), train, features)
+    part.forest.fit(part.reads(task, train), task.target[train])
+    return part
 
 
-def _trees_reads(task: Problem) -> csr_array:
-    """Return the reads of frequent features in numbers of 32 bits, as forests take them."""
-    reads_NP = frequent_reads(task).astype(np.float32)
-    reads_NP.indices = reads_NP.indices.astype(np.int32)
-    reads_NP.indptr = reads_NP.indptr.astype(np.int32)
-    return reads_NP
+def mean_of_trees(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> Prediction:
+    """Return the mean prediction of all trees, or their mean probabilities.
+
+    Parameters
+    ----------
+    task
+        The samples that the trees learned from.
+    parts
+        The forest.
+    rows
+        Rows to predict.
+    """
+    if task.regression:
+        values = [part.forest.predict(part.reads(task, rows)) for part in parts]
+        return np.mean(values, axis=0), np.zeros((len(rows), 0))
+    share_RC = np.zeros((len(rows), len(task.classes)))
+    for part in parts:
+        codes: NDArray[np.int64] = part.forest.classes_
+        share_RC[:, codes] += part.forest.predict_proba(part.reads(task, rows))
+    return task.decode(np.arange(len(task.classes)), share_RC / len(parts))
+
+
+def median_of_leaves(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> Prediction:
+    """Return the median of the training targets that share leaves with each row.
+
+    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
+    Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999. Parameters and results are
+    those of `mean_of_trees`.
+    """
+    # Columns are sorted by target, so that a median is where half of the weight is reached.
+    order = np.argsort(task.target, kind="stable")
+    position_N = np.argsort(order)
+    encoders = []
+    for part in parts:
+        leaves = OneHotEncoder(dtype=np.float64)
+        train_TL = leaves.fit_transform(part.forest.apply(part.reads(task, part.train)))
+        size_L = np.asarray(train_TL.sum(axis=0)).ravel()
+        weight_LT = csr_array((train_TL / size_L).T)
+        weight_LT = csr_array(
+            (weight_LT.data, position_N[part.train][weight_LT.indices], weight_LT.indptr),
+            shape=(weight_LT.shape[0], len(order)),
+        )
+        encoders.append((part, leaves, weight_LT))
+    medians = []
+    for first in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[first : first + ROWS_AT_ONCE]
+        weight_RN = sum(
+            csr_array(leaves.transform(part.forest.apply(part.reads(task, some)))) @ weight_LN
+            for part, leaves, weight_LN in encoders
+        )
+        medians.append(task.target[order][_half_positions(csr_array(weight_RN))])
+    return np.concatenate(medians), np.zeros((len(rows), 0))
+
+
+def _half_positions(weight_RN: csr_array) -> Rows:
+    """Return the column of each row at which half of its weight is reached."""
+    weight_RN.sort_indices()
+    total = np.cumsum(weight_RN.data)
+    ends = weight_RN.indptr[1:]
+    before_R = np.concatenate([[0.0], total[ends[:-1] - 1]])
+    half_R = before_R + 0.5 * (total[ends - 1] - before_R)
+    # Rounding may put the half of a row behind its last column.
+    at = np.minimum(np.searchsorted(total, half_R - 1e-12), ends - 1)
+    return weight_RN.indices[at]

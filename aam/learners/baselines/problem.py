@@ -7,7 +7,7 @@ C classes.
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from aam.util.seeds import generator, seed_of
 logger = logging.getLogger(__name__)
 NOWHERE = -2
 """Fold of a sample that is neither learned from nor predicted."""
-MOST_SAMPLES = 20_000
+MOST_SAMPLES = 10_000
 """Labelled samples beyond which some methods learn from landmarks alone."""
 LANDMARKS = 10_000
 """Number of landmarks."""
@@ -41,6 +41,8 @@ Prediction = tuple[NDArray[Any], NDArray[np.float64]]
 """Predicted values [T], and probabilities of all classes [T, C] (C = 0 for numbers)."""
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Positions in the training samples: those to train on, those left out."""
+RowSplit = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Rows to train on and rows to predict, both ascending."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,13 @@ class Problem:
     bounds: tuple[float | None, float | None] = (None, None)
     """Least and largest number that is predicted."""
     asked: Collection[str] | None = None
-    """Names of the baselines; None: all."""
+    """Names of the baselines; None: those that are fitted by default."""
     unit: float = 1.0
     """What predicted numbers have to be multiplied by; `encode` sets it."""
     is_counted: bool = True
     """Whether `counts` are reads, not amounts."""
     landmarks: NDArray[np.intp] | None = None
     """Rows that linear methods and those on pairs of samples learn from, ascending; None: all."""
-    shared: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
-    """What one baseline leaves for another, of this fold."""
 
     @property
     def regression(self) -> bool:
@@ -121,6 +121,43 @@ class Problem:
     def columns(self) -> NDArray[np.intp]:
         """Columns of a matrix of pairs that are the rows to train on."""
         return self.train if self.landmarks is None else np.searchsorted(self.landmarks, self.train)
+
+    @property
+    def has_few_landmarks(self) -> bool:
+        """Whether there are more labelled samples than landmarks: each fit takes minutes."""
+        return self.landmarks is not None and len(self.landmarks) < int((self.fold >= 0).sum())
+
+    @property
+    def units(self) -> NDArray[np.str_]:
+        """Group of each sample, or its own row where it has none, [N]."""
+        return np.where(self.group == "", np.arange(len(self.group)).astype(str), self.group)
+
+    def learn_from(self, train: NDArray[np.intp]) -> "Problem":
+        """Return the task with these rows to train on, and all others nowhere.
+
+        Parameters
+        ----------
+        train
+            Rows of training folds.
+        """
+        fold = np.full_like(self.fold, NOWHERE)
+        fold[train] = self.fold[train]
+        return dataclasses.replace(self, fold=fold, held_out=NOWHERE)
+
+    def decode(self, codes: NDArray[np.int64], share_TC: NDArray[np.float64]) -> "Prediction":
+        """Return the prediction that probabilities of some classes make.
+
+        Parameters
+        ----------
+        codes
+            Codes of the columns, as `encode` gives them.
+        share_TC
+            Their probabilities; all other classes have 0.
+        """
+        names = np.asarray(class_order(self.classes))[codes]
+        whole_TC = np.zeros((len(share_TC), len(self.classes)))
+        whole_TC[:, class_codes(names, self.classes)] = share_TC
+        return np.asarray(self.classes)[whole_TC.argmax(axis=1)], whole_TC
 
     def restrict_to_landmarks(self) -> "Problem":
         """Return the task without the training samples that are no landmarks."""
@@ -183,8 +220,9 @@ def draw_landmarks(samples: int, seed: int) -> NDArray[np.intp] | None:
 
 
 Predictor = Callable[[Problem], Prediction]
-"""Predicts the held-out fold of a task that `Problem.encode` returned; it may use all cores that
-`joblib` is set to."""
+"""Predicts the held-out fold of a task that `Problem.encode` returned."""
+JointPredictor = Callable[[Problem, Sequence[RowSplit]], list[Prediction]]
+"""Predicts the rows of each split of such a task; its fits may serve several of them."""
 
 
 def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
@@ -197,11 +235,12 @@ def prevalent_reads(task: Problem) -> scipy.sparse.csr_array:
     task
         The samples and the fold to predict.
     """
-    return _reads_in(task, PREVALENCE * len(task.train))
+    chosen = _features_in(task, PREVALENCE * len(task.train))
+    return task.counts[:, chosen].astype(np.float64)
 
 
-def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
-    """Return the reads of the features that are in ten training samples, or in 5 % of few, [N, P].
+def frequent_features(task: Problem) -> NDArray[np.intp]:
+    """Return the features that are in ten training samples, or in 5 % of few, ascending.
 
     In a few hundred samples, 1 % are two or three. Most features are that rare: they take most of
     the time of trees and of an elastic net, and say little. With 1000 samples and more the features
@@ -214,14 +253,24 @@ def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
     """
     samples = len(task.train)
     least = min(FREQUENT_SAMPLES, FREQUENT_PREVALENCE * samples)
-    return _reads_in(task, max(PREVALENCE * samples, least))
+    return _features_in(task, max(PREVALENCE * samples, least))
 
 
-def _reads_in(task: Problem, least_samples: float) -> scipy.sparse.csr_array:
-    """Return the reads of the features that are in so many training samples, [N, P]."""
+def frequent_reads(task: Problem) -> scipy.sparse.csr_array:
+    """Return the reads of the features of `frequent_features`, [N, P].
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    """
+    return task.counts[:, frequent_features(task)].astype(np.float64)
+
+
+def _features_in(task: Problem, least_samples: float) -> NDArray[np.intp]:
+    """Return the features that are in so many training samples, ascending."""
     samples_F = (task.counts[task.train] > 0).sum(axis=0)
-    chosen = np.flatnonzero(samples_F >= min(least_samples, samples_F.max()))
-    return task.counts[:, chosen].astype(np.float64)
+    return np.flatnonzero(samples_F >= min(least_samples, samples_F.max()))
 
 
 def fit_predict(
@@ -270,11 +319,7 @@ def predict(task: Problem, model: Any, features: Any) -> Prediction:
     if task.regression:
         return model.predict(features), np.zeros((features.shape[0], 0))
     # A model knows the codes of `encode` of the classes of its training samples alone.
-    names = np.asarray(class_order(task.classes))[model.classes_]
-    columns = class_codes(names, task.classes)
-    share_TC = np.zeros((features.shape[0], len(task.classes)))
-    share_TC[:, columns] = model.predict_proba(features)
-    return np.asarray(task.classes)[share_TC.argmax(axis=1)], share_TC
+    return task.decode(model.classes_, model.predict_proba(features))
 
 
 def leave_parts_out(task: Problem, parts: int = 5) -> list[Split]:

@@ -61,11 +61,10 @@ def test_rules_are_compared_on_what_was_predicted(tmp_path):
     task = noise("classification")
     task.counts.data[:] = rng.poisson(9, len(task.counts.data))
     small = small_studies.cut(task, 40, 0)
-    small = replace(small, asked=["svm_clr", "knn_unifrac", "svm_unifrac", "elastic_net"])
-    predictions = small_studies.predict_baselines(small, 1)
-    predictions.assign(group="").to_parquet(tmp_path / "task-40-0.parquet")
-    nested = small_studies.predict_nested(small, 1)
-    nested.to_parquet(tmp_path / "task-40-0.nested.parquet")
+    small = replace(small, asked=["kernel_clr", "knn_unifrac", "kernel_unifrac", "elastic_net"])
+    tables = small_studies.cross_validate(small, 1)
+    tables.predictions.assign(group="").to_parquet(tmp_path / "task-40-0.parquet")
+    tables.nested.to_parquet(tmp_path / "task-40-0.nested.parquet")
     table = small_studies.compare(tmp_path)
     assert set(table["rule"]) == {*small_studies.RULES, "the package's weights, not nested"}
     chosen = table.set_index("rule").loc["the best one (chosen)"]

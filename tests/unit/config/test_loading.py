@@ -217,7 +217,7 @@ FROZEN = {"recipe": "frozen"}
                 ({"transform": "log", "transform_by": "sex"}, "`transform_by` goes with transform"),
                 ({"bounds": [9, 0]}, "got bounds 9.0, 0.0"),
                 ({"column": ["a", "a"]}, "a name twice"),
-                ({"baselines": ["svm_clr", "svm_clr"]}, "a name twice"),
+                ({"baselines": ["kernel_clr", "kernel_clr"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
                 ({"covariates": ["sex", "age"]}, "got the target 'age' in `covariates`"),
                 ({"covariates": ["sex", "sex"]}, "a name twice"),

@@ -85,7 +85,7 @@ def all_slices(config: Config) -> dict[str, Any]:
         (age(transform="log"), {"folds:age"} | TUNED),
         (age(transform="quantile"), TUNED),
         (age(bounds=[0, None]), {"baselines:age"} | TUNED | SCORED),
-        (age(baselines=["svm_clr"]), {"baselines:age"}),
+        (age(baselines=["kernel_clr"]), {"baselines:age"}),
         (age(folds={"k": 4, "test": 0.2}), {"folds:age"}),
         (age(folds={"seed": 4}), FOLDED | {"explain:age"}),
         (age(report_by=["study"]), SCORED),
@@ -130,7 +130,7 @@ def test_tasks_that_differ_in_their_training_share_their_folds_and_baselines() -
         return slices.folds_owner(config, "raw"), slices.baselines_owner(config, "raw")
 
     assert owners(finetuning={"epochs": 9}) == ("age", "age")
-    assert owners(bounds=[0, None]) == owners(baselines=["svm_clr"]) == ("age", "raw")
+    assert owners(bounds=[0, None]) == owners(baselines=["kernel_clr"]) == ("age", "raw")
     assert owners(transform="log_zscore") == ("raw", "age"), "numbers need logarithms"
     assert owners(where={"site": "gut"}) == ("raw", "raw")
 
@@ -140,7 +140,7 @@ def test_a_super_learner_follows_its_baselines_and_the_depth_and_no_training() -
         return slices.super_learner(load(merged(BASE, change)), "age", "a")
 
     depth = {"rarefaction": {"depth": 500}}
-    for change in (age(baselines=["svm_clr"]), age(bounds=[0, None]), depth):
+    for change in (age(baselines=["kernel_clr"]), age(bounds=[0, None]), depth):
         assert kept(change) != kept({})
     assert kept({"finetuning": {"loss": "mse"}}) == kept({"pretraining": {"epochs": 3}}) == kept({})
     few = {"finetuning": {"labels": 0.5}}

@@ -1,6 +1,8 @@
 """Lineages as words: the same taxon in tables of other styles, and what is not the same."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aam.data.lineages import (
     SPELLED_BP,
@@ -77,3 +79,21 @@ def test_words_are_letters_that_are_stored_as_those_of_sequences() -> None:
     assert {*nothing} == {UNKNOWN_WORD}
     # Features of one lineage are told apart by their IDs.
     assert len({*texts.values()}) == len(ids)
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=30), unique=True, max_size=12),
+    st.lists(st.text("kpg_D;|0 Aa", min_size=1, max_size=20), unique=True, max_size=12),
+    st.sampled_from(["genus", "species", "taxon", "OTU", "feature"]),
+)
+@settings(deadline=None, max_examples=60)
+def test_any_names_are_spelled_and_match_one_to_one(
+    ids: list[str], other: list[str], noun: str
+) -> None:
+    kept, others = spell(ids, noun), spell(other, noun)
+    assert {len(text) for text in kept.values()} <= {SPELLED_BP}
+    assert match_lineages(kept, kept, noun) == {name: name for name in ids}
+    matched = match_lineages(kept, others, noun)
+    assert matched.keys() <= others.keys()
+    assert {*matched.values()} <= kept.keys()
+    assert len({*matched.values()}) == len(matched)

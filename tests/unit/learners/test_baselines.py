@@ -9,21 +9,21 @@ import scipy.sparse
 from problems import problem_of
 
 from aam.config.baselines import BASELINES
-from aam.learners.baselines import decision_trees, log_ratios_and_pairs
-from aam.learners.baselines.log_ratios_and_pairs import laplacian
+from aam.learners.baselines import decision_trees, kernel_ridge, linear_and_nearest
 from aam.learners.baselines.problem import Problem, frequent_reads, leave_parts_out, prevalent_reads
 from aam.learners.baselines.registry import (
+    JOINT_PREDICTORS,
     PREDICTORS,
-    predict_baselines,
-    predict_nested,
+    cross_validate,
+    predict_others,
     suitable_baselines,
 )
 
 ON_READS = [
     *("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"),
-    *("elastic_net", "svm_clr", "svm_clades"),
+    *("elastic_net", "kernel_clr", "kernel_clades"),
 ]
-ON_DISTANCES = ["knn_unifrac", "svm_unifrac"]
+ON_DISTANCES = ["knn_unifrac", "kernel_unifrac"]
 SAMPLES, FEATURES = 48, 20
 KINDS = ["regression", "classification"]
 
@@ -44,7 +44,9 @@ def problem(kind: str, test: int = 0) -> Problem:
         target = np.array(["a", "b", "c"])[(target // 34).astype(int)]
     distances = np.abs(gradient[:, None] - gradient)
     counts = rng.poisson(rates)
-    return problem_of(target, counts, distances, fold, classes[kind], kind=kind, seed=1)
+    return problem_of(
+        target, counts, distances, fold, classes[kind], kind=kind, seed=1, asked=[*BASELINES]
+    )
 
 
 def part(task: Problem, rows: np.ndarray) -> Problem:
@@ -69,8 +71,8 @@ def error(table: pd.DataFrame) -> pd.Series:
 @pytest.mark.parametrize("kind", [*KINDS, "ordinal"])
 def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind):
     task = problem(kind, test=6)
-    table = predict_baselines(task, threads=1)
-    names = list(suitable_baselines(task))
+    table = cross_validate(task, threads=1).predictions
+    names = suitable_baselines(task)
     assert table["baseline"].unique().tolist() == names
     for name in names:
         assert select(table, name)["row"].tolist() == list(range(SAMPLES))
@@ -96,14 +98,14 @@ def test_every_sample_is_predicted_once_and_what_there_is_to_find_is_found(kind)
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
     task = problem(kind, test=9)
-    first = predict_baselines(task, threads=1)
+    first = cross_validate(task, threads=1).predictions
     columns = [name for name in first if name != "observed"]
     for fold in (0, -1):
         changed = task.target.copy()
         is_in_fold = task.fold == fold
         moved = np.roll(changed[is_in_fold], 1)
         changed[is_in_fold] = 1000.0 if kind == "regression" else moved
-        second = predict_baselines(dataclasses.replace(task, target=changed), threads=1)
+        second = cross_validate(dataclasses.replace(task, target=changed), threads=1).predictions
         held_out = first["fold"] == fold
         pd.testing.assert_frame_equal(first.loc[held_out, columns], second.loc[held_out, columns])
         # Every other fold learns from fold 0, and none from the samples to test.
@@ -113,26 +115,29 @@ def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_processes_change_nothing(kind, monkeypatch):
-    # In other processes forests have all their trees.
+    # In other processes boosting has all its trees.
     monkeypatch.undo()
-    one, two = (predict_baselines(problem(kind), threads, folds=[0, 1]) for threads in (1, 2))
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    one, two = (cross_validate(problem(kind), threads) for threads in (1, 2))
+    pd.testing.assert_frame_equal(one.predictions, two.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(one.nested, two.nested, check_exact=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_neither_test_samples_nor_the_order_change_anything(kind):
     task = problem(kind, test=6)
-    table = predict_baselines(task, threads=1)
+    # Of fewer than four folds, the inner parts follow the order of the samples.
+    task = dataclasses.replace(task, fold=np.where(task.fold < 0, -1, np.arange(SAMPLES) % 5))
+    table = cross_validate(task, threads=1).predictions
     rest = np.flatnonzero(task.fold >= 0)
     within = table[table["fold"] >= 0].reset_index(drop=True)
-    fewer = predict_baselines(part(task, rest), threads=1)
+    fewer = cross_validate(part(task, rest), threads=1).predictions
     fewer["row"] = rest[fewer["row"]]
     pd.testing.assert_frame_equal(within, fewer)
     order = np.random.default_rng(5).permutation(rest)
-    second = predict_baselines(part(task, order), threads=1)
+    second = cross_validate(part(task, order), threads=1).predictions
     second["row"] = order[second["row"]]
     numbers = ["predicted"] if kind == "regression" else second.filter(like="probab").columns
-    # A forest draws the rows of its trees by their places.
+    # Of equally good splits, a random forest takes one by the rounding of sums over rows.
     for name in set(suitable_baselines(task)) - {"random_forest", "random_forest_median"}:
         one, two = (select(rows, name).set_index("row")[numbers] for rows in (within, second))
         np.testing.assert_allclose(one, two.loc[one.index], rtol=0.02, atol=0.02, err_msg=name)
@@ -150,8 +155,8 @@ def test_each_baseline_finds_the_signal_in_what_it_looks_at_and_no_other(where, 
     if where == "feature":
         counts[:, 3] = np.exp(4 * target).astype(int)
     distances = np.abs(position[:, None] - position)
-    task = problem_of(target, counts, distances, np.arange(90) % 3, seed=1)
-    errors = error(predict_baselines(task, threads=1))
+    task = problem_of(target, counts, distances, np.arange(90) % 3, seed=1, asked=[*BASELINES])
+    errors = error(cross_validate(task, threads=1).predictions)
     assert (errors[finds] < 0.75 * errors["median"]).all()
     assert (errors[misses] > 0.8 * errors["median"]).all()
 
@@ -170,7 +175,7 @@ WORDS = {
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 def test_what_classes_are_called_changes_no_prediction(words):
     # The methods that weight classes by their names, and one that does not.
-    asked = ["extra_trees", "svm_unifrac", "knn_unifrac"]
+    asked = ["extra_trees", "kernel_unifrac", "knn_unifrac"]
     plain = dataclasses.replace(problem("ordinal"), asked=asked)
     last = "1e5" if words[0].isdigit() or words[0] == "1.0" else "~"
     word_of = dict(zip("abc", words, strict=True)) | {"never": last}
@@ -179,14 +184,14 @@ def test_what_classes_are_called_changes_no_prediction(words):
         target=np.array([word_of[name] for name in plain.target]),
         classes=[word_of[name] for name in plain.classes],
     )
-    for predict in predict_baselines, predict_nested:
-        expected = predict(plain, threads=1).rename(
+    for table in "predictions", "nested":
+        expected = getattr(cross_validate(plain, threads=1), table).rename(
             columns={f"probability:{name}": f"probability:{word_of[name]}" for name in word_of}
         )
         for column in ("observed", "predicted"):
             if column in expected:
                 expected[column] = expected[column].map(word_of)
-        result = predict(named, threads=1)
+        result = getattr(cross_validate(named, threads=1), table)
         pd.testing.assert_frame_equal(result, expected, check_dtype=False)
 
 
@@ -194,8 +199,8 @@ def test_what_classes_are_called_changes_no_prediction(words):
 def test_numbers_are_predicted_alike_in_any_unit(unit):
     task = dataclasses.replace(problem("regression"), asked=["elastic_net", "extra_trees"])
     scaled = dataclasses.replace(task, target=task.target * unit)
-    result = predict_baselines(scaled, threads=1)["predicted"] / unit
-    expected = predict_baselines(task, threads=1)["predicted"]
+    result = cross_validate(scaled, threads=1).predictions["predicted"] / unit
+    expected = cross_validate(task, threads=1).predictions["predicted"]
     assert np.abs(result - expected).mean() < 0.02 * np.ptp(task.target)
 
 
@@ -211,7 +216,7 @@ def test_one_class_in_the_training_folds_is_what_all_predict(kind, group):
         fold=np.repeat([0, 1], 6),
         group=np.full(12, group),
     )
-    table = predict_baselines(task, threads=1)
+    table = cross_validate(task, threads=1).predictions
     assert len(table) == 12 * len(suitable_baselines(task))
     assert (table.loc[table["fold"] == 1, "predicted"] == values[0]).all()
 
@@ -226,12 +231,14 @@ def twins(fold: np.ndarray) -> Problem:
     is_other_pair = position[:, None] != position
     distances = np.abs(position[:, None] - position) + 1e-3 * is_other_pair
     same_reads = np.ones((2 * pairs, 2), dtype=np.int64)
-    return problem_of(target, same_reads, distances, np.repeat(fold, 2), group=group, seed=1)
+    asked = ["knn_unifrac"]
+    fold = np.repeat(fold, 2)
+    return problem_of(target, same_reads, distances, fold, group=group, seed=1, asked=asked)
 
 
 def test_neighbours_are_chosen_without_looking_within_a_group():
     task = twins(np.arange(60) % 2)
-    table = select(predict_baselines(task, threads=1), "knn_unifrac")
+    table = select(cross_validate(task, threads=1).predictions, "knn_unifrac")
     assert not np.isin(table["predicted"].round(6), task.target.round(6)).any()
 
 
@@ -265,88 +272,243 @@ def test_frequent_features_are_in_ten_samples_or_in_a_twentieth_of_few(samples, 
     assert frequent_reads(task).shape == (samples, 40 - least + 1)
 
 
-def test_the_kernel_is_scaled_by_the_training_pairs():
-    distances = problem("regression").distances[:12, :12]
-    train = np.arange(9)
-    kernel = laplacian(distances, train, train)
-    training_pairs = distances[:9, :9][np.tril_indices(9, -1)]
-    expected = np.exp(-float(distances[2, 11]) / np.median(training_pairs))
-    rows = kernel(np.array([0, 2]))
-    assert rows[1, 11] == pytest.approx(expected)
+def kernels_of(task: Problem, name: str) -> list[kernel_ridge.Kernel]:
+    """Return the kernels of a baseline, which are asked for nothing."""
+    kept = []
+
+    class Spy:
+        def __init__(self, _task, kernels):
+            kept.extend(kernels)
+
+        def __call__(self, splits):
+            return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_ridge, "_KernelRidge", Spy)
+        JOINT_PREDICTORS[name](task, [])
+    return kept
+
+
+def kernel_of(kernel: kernel_ridge.Kernel, rows: np.ndarray, train: np.ndarray) -> np.ndarray:
+    scale = kernel.measure(kernel.pairs(train, train))
+    return kernel.value(kernel.pairs(rows, train), rows, train, scale)
+
+
+@pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
+def test_kernels_of_log_ratios_are_scaled_by_the_variance_of_the_training_samples(name):
+    task = problem("regression").encode()
+    train, rows = np.arange(0, SAMPLES, 2), np.arange(1, SAMPLES, 2)
+    linear, gaussian = kernels_of(task, name)
+    labelled = task.learn_from(np.arange(SAMPLES))
+    if name == "kernel_clr":
+        features = linear_and_nearest.centred_log_ratios(prevalent_reads(labelled))
+    else:
+        features = linear_and_nearest.clade_logs(labelled)(task.counts)
+    features = (features - features.mean(axis=0)) / np.sqrt(features[train].var(axis=0).sum())
+    np.testing.assert_allclose(kernel_of(linear, rows, train), features[rows] @ features[train].T)
+    squares = ((features[rows][:, None] - features[train]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(kernel_of(gaussian, rows, train), np.exp(-squares / 2))
+
+
+def test_the_kernel_of_distances_is_scaled_by_the_median_of_the_training_pairs():
+    task = problem("regression").encode()
+    train, rows = np.arange(9), np.arange(9, 12)
+    (kernel,) = kernels_of(task, "kernel_unifrac")
+    training_pairs = task.distances[:9, :9][np.tril_indices(9, -1)]
+    expected = np.exp(-task.distances[9:12, :9] / np.median(training_pairs))
+    np.testing.assert_allclose(kernel_of(kernel, rows, train), expected, rtol=1e-6)
 
 
 def test_the_kernel_of_samples_without_differences_is_one():
-    every = np.arange(3)
-    kernel = laplacian(np.zeros((3, 3), np.float32), every, every)
-    assert (kernel(every) == 1).all()
+    task = dataclasses.replace(
+        problem("regression"), distances=np.zeros((SAMPLES, SAMPLES), np.float32)
+    )
+    (kernel,) = kernels_of(task.encode(), "kernel_unifrac")
+    every = np.arange(SAMPLES)
+    assert (kernel_of(kernel, every, every) == 1).all()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ordinal"])
+def test_a_ridge_solves_its_equations_and_balances_classes(kind):
+    task = problem(kind).encode()
+    train, rows = np.flatnonzero(task.fold != 0), np.flatnonzero(task.fold == 0)
+    kernel = kernels_of(task, "kernel_clr")[1]
+    ridge = kernel_ridge._KernelRidge(task, [kernel])
+    value_SRC = ridge._fit(kernel, train, rows, (0.1, 1.0))
+    kernel_TT = kernel_of(kernel, train, train)
+    for penalty, value_RC in zip((0.1, 1.0), value_SRC, strict=True):
+        target, weight = task.target[train][:, None], np.ones(len(train))
+        if kind != "regression":
+            target = 2.0 * (target == np.arange(len(task.classes))) - 1.0
+            samples = (task.target[train][:, None] == task.target[train]).sum(axis=1)
+            weight = len(train) / samples / (len(train) / samples).mean()
+        # The equations with the intercept and its condition as a last row and column.
+        system = np.ones((len(train) + 1, len(train) + 1))
+        diagonal = penalty / weight + kernel_ridge.NUGGET
+        system[:-1, :-1] = kernel_TT + np.diag(diagonal)
+        system[-1, -1] = 0
+        right = np.vstack([target, np.zeros((1, target.shape[1]))])
+        solution = np.linalg.solve(system, right)
+        expected = kernel_of(kernel, rows, train) @ solution[:-1] + solution[-1]
+        np.testing.assert_allclose(value_RC, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades", "kernel_unifrac"])
+def test_fits_that_are_shared_predict_what_fits_of_each_split_do(kind, name):
+    task = problem(kind, test=6).encode()
+    task = dataclasses.replace(task, fold=np.where(task.fold >= 0, np.arange(SAMPLES) % 5, -1))
+    parts = [np.flatnonzero(task.fold == fold) for fold in range(5)]
+    labelled = np.flatnonzero(task.fold >= 0)
+    splits = [(np.setdiff1d(labelled, part), part) for part in parts]
+    pairs = [np.union1d(parts[one], parts[two]) for one in range(5) for two in range(one)]
+    splits += [(np.setdiff1d(labelled, pair), pair) for pair in pairs]
+    splits.append((labelled, np.flatnonzero(task.fold == -1)))
+    together = JOINT_PREDICTORS[name](task, splits)
+    for split, (values, shares) in zip(splits, together, strict=True):
+        ((expected, expected_shares),) = JOINT_PREDICTORS[name](task, [split])
+        assert values.tolist() == expected.tolist()
+        assert shares.tolist() == expected_shares.tolist()
+
+
+def test_settings_of_a_kernel_are_those_with_the_least_error_on_parts_left_out():
+    task = problem("regression").encode()
+    train = np.flatnonzero(task.fold != 0)
+    kernels = kernels_of(task, "kernel_clr")
+    setting = kernel_ridge._KernelRidge(task, kernels)._choose(train)
+    errors = {}
+    for number, kernel in enumerate(kernels):
+        for place, penalty in enumerate(kernel_ridge.PENALTIES):
+            ridge = kernel_ridge._KernelRidge(task, [kernel])
+            missed = []
+            for fold in (1, 2):
+                inner, left = train[task.fold[train] != fold], train[task.fold[train] == fold]
+                value = ridge._fit(kernel, inner, left, [penalty])[0, :, 0]
+                missed += [*np.abs(task.target[left] - value)]
+            errors[number, place] = np.mean(missed)
+    assert (setting.kernel, setting.penalty) == min(errors, key=errors.__getitem__)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
-    monkeypatch.setattr(log_ratios_and_pairs, "ROWS_AT_ONCE", 5)
-    methods = ["elastic_net", "svm_clr", "svm_clades", *ON_DISTANCES]
-    task = dataclasses.replace(problem(kind), asked=methods)
+    for module in kernel_ridge, linear_and_nearest:
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 5)
+    methods = ["elastic_net", "kernel_unifrac", "knn_unifrac"]
+    task = dataclasses.replace(problem(kind, test=9), asked=methods)
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 5)
-    columns = task.distances[:, landmarks]
-    few = dataclasses.replace(task, landmarks=landmarks, distances=columns)
-    rows = np.union1d(landmarks, np.flatnonzero(task.fold == 0))
-    results = predict_baselines(few, 1, folds=[0]).set_index(["baseline", "row"])
-    expected = predict_baselines(part(task, rows), 1, folds=[0])
+    few = dataclasses.replace(task, landmarks=landmarks, distances=task.distances[:, landmarks])
+    results = predict_others(few, 1).set_index(["baseline", "row"])
+    rows = np.union1d(landmarks[task.fold[landmarks] >= 0], np.flatnonzero(task.fold == -1))
+    expected = predict_others(part(task, rows), 1)
     expected["row"] = rows[expected["row"]]
     for name in methods:
         given, wanted = results.loc[name], expected.set_index(["baseline", "row"]).loc[name]
-        assert given.index.tolist() == np.flatnonzero(task.fold == 0).tolist()
+        assert given.index.tolist() == np.flatnonzero(task.fold == -1).tolist()
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
+def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
+    monkeypatch.setattr(kernel_ridge, "ROWS_AT_ONCE", 5)
+    task = problem("regression").encode()
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    rows, train = np.arange(SAMPLES), landmarks[::2]
+    few = dataclasses.replace(task, landmarks=landmarks)
+    for given, expected in zip(kernels_of(few, name), kernels_of(task, name), strict=True):
+        results = [kernel_of(kernel, rows, train) for kernel in (given, expected)]
+        # A linear kernel has another origin, which its intercept makes up for.
+        results = [result - result.mean(axis=0) for result in results]
+        results = [result - result.mean(axis=1, keepdims=True) for result in results]
+        np.testing.assert_allclose(*results, atol=1e-5)
+
+
+def seen_by_trees(task: Problem, name: str, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """Return the rows that the trees of each split of a nested cross-validation have learned."""
+    seen = []
+    predict = decision_trees.mean_of_trees
+
+    def noting(task, parts, rows):
+        seen.append(set(np.concatenate([part.train for part in parts]).tolist()))
+        assert not seen[-1] & {*rows.tolist()}, "a tree predicts a sample that it has learned"
+        return predict(task, parts, rows)
+
+    for combine in "mean_of_trees", "median_of_leaves":
+        monkeypatch.setattr(decision_trees, combine, noting)
+    cross_validate(dataclasses.replace(task, asked=[name]), threads=1)
+    return seen
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5, 8])
+@pytest.mark.parametrize("name", ["random_forest", "extra_trees"])
+def test_trees_learn_from_none_of_what_they_predict_and_together_from_all_else(
+    folds, name, monkeypatch
+):
+    task = dataclasses.replace(problem("classification"), fold=np.arange(SAMPLES) % folds)
+    seen = seen_by_trees(task, name, monkeypatch)
+    for fold, rows in enumerate(seen[:folds]):
+        # More folds than five are joined to blocks, which are left out as a whole.
+        expected = set(np.flatnonzero(task.fold != fold).tolist())
+        assert rows <= expected
+        assert rows == expected or folds == 8
 
 
 def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch):
     monkeypatch.setattr(decision_trees, "LANDMARKS", 12)
-    forests = []
-    leaf_medians = decision_trees.leaf_medians
+    parts = []
+    median = decision_trees.median_of_leaves
 
-    def noting(forest, *arguments):
-        forests.append(forest)
-        return leaf_medians(forest, *arguments)
+    def noting(task, some, rows):
+        parts.extend(some)
+        return median(task, some, rows)
 
-    monkeypatch.setattr(decision_trees, "leaf_medians", noting)
-    task = dataclasses.replace(
-        problem("regression"), asked=["random_forest_median", "extra_trees"], held_out=0
-    )
+    monkeypatch.setattr(decision_trees, "median_of_leaves", noting)
+    task = dataclasses.replace(problem("regression"), asked=["random_forest_median", "extra_trees"])
     few = dataclasses.replace(task, landmarks=np.arange(0, SAMPLES, 4))
-    table = predict_baselines(few, threads=1, folds=[0])
-    assert len(forests) == 2
-    for forest in forests:
-        drawn = [tree.tree_.weighted_n_node_samples[0] for tree in forest.estimators_]
-        assert drawn == [12] * len(drawn)
-    learned_from = forests[0].estimators_samples_
-    assert len(np.unique(np.concatenate(learned_from))) > 12
+    table = cross_validate(few, threads=1).predictions
+    for part_of_forest in parts:
+        trees = part_of_forest.forest.estimators_
+        assert [tree.tree_.weighted_n_node_samples[0] for tree in trees] == [12] * len(trees)
     assert (error(table)[["random_forest_median", "extra_trees"]] < 20).all()
-    predict_baselines(task, threads=1, folds=[0])
-    # Without landmarks extra trees see every training sample once.
-    assert forests[-1].estimators_[0].tree_.n_node_samples[0] == len(task.train)
+    parts.clear()
+    cross_validate(task, threads=1)
+    # Without landmarks every tree sees all samples of its part once.
+    assert parts[0].forest.estimators_[0].tree_.n_node_samples[0] == len(parts[0].train)
+
+
+def test_baselines_are_told_as_they_are_fitted():
+    told = {}
+    task = problem("regression")
+    result = cross_validate(task, 1, tell=told.__setitem__)
+    assert {*told} == {*suitable_baselines(task)}
+    for name, table in told.items():
+        expected = select(result.predictions, name).reset_index(drop=True)
+        pd.testing.assert_frame_equal(table, expected)
 
 
 def test_every_baseline_of_the_configuration_has_a_predictor():
-    assert list(PREDICTORS) == list(BASELINES)
+    assert {*PREDICTORS, *JOINT_PREDICTORS} == {*BASELINES}
+    assert not {*PREDICTORS} & {*JOINT_PREDICTORS}
 
 
 def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch):
     monkeypatch.setattr(decision_trees, "ROWS_AT_ONCE", 3)
-    rng = np.random.default_rng(11)
-    train, rows, target = rng.random((40, 5)), rng.random((7, 5)), rng.normal(size=40)
-    forest = decision_trees.RandomForestRegressor(8, min_samples_leaf=2, random_state=1)
-    forest.fit(train, target)
-    results = decision_trees.leaf_medians(forest, train, target, rows)
+    task = problem("regression").encode()
+    trains = [np.flatnonzero(task.fold == fold) for fold in (0, 1)]
+    rows = np.flatnonzero(task.fold == 2)
+    forest = decision_trees.ExtraTreesRegressor(min_samples_leaf=2)
+    parts = [
+        decision_trees._grow(task, train, forest, 4, number) for number, train in enumerate(trains)
+    ]
+    results, _ = decision_trees.median_of_leaves(task, parts, rows)
     for row, value in zip(rows, results, strict=True):
-        weight = np.zeros(40)
-        for tree in forest.estimators_:
-            leaves, row_leaf = (
-                tree.apply(values.astype(np.float32)) for values in (train, row[None])
-            )
-            inside = leaves == row_leaf
-            weight[inside] += 1 / inside.sum()
-        assert weight[target < value].sum() / weight.sum() < 0.5 + 1e-9
-        assert weight[target <= value].sum() / weight.sum() >= 0.5 - 1e-9
+        weight = np.zeros(SAMPLES)
+        for one in parts:
+            for tree in one.forest.estimators_:
+                leaves = tree.apply(one.reads(task, one.train))
+                inside = one.train[leaves == tree.apply(one.reads(task, np.array([row])))]
+                weight[inside] += 1 / len(inside)
+        assert weight[task.target < value].sum() / weight.sum() < 0.5 + 1e-9
+        assert weight[task.target <= value].sum() / weight.sum() >= 0.5 - 1e-9
 
 
 def test_nested_predictions_without_a_fold_know_none_of_its_labels():
@@ -355,15 +517,15 @@ def test_nested_predictions_without_a_fold_know_none_of_its_labels():
     reads = rng.poisson(5 + 40 * target[:, None] * np.array([1, 0, 0]), (40, 3))
     distances = np.abs(target[:, None] - target)
     fold = np.arange(40) % 5 - 1
-    asked = ["elastic_net", "knn_unifrac", "gradient_boosting"]
+    asked = [name for name, facts in BASELINES.items() if not facts.is_constant]
     task = problem_of(target, reads, distances, fold, asked=asked)
-    first = predict_nested(task, threads=1)
+    first = cross_validate(task, threads=1).nested
     changed = dataclasses.replace(task, target=np.where(fold == 1, 9.0, target))
-    second = predict_nested(changed, threads=1)
+    second = cross_validate(changed, threads=1).nested
     is_without = first["without"] == 1
     pd.testing.assert_frame_equal(first[is_without], second[is_without])
     assert not first["predicted"].equals(second["predicted"])
-    assert set(first["baseline"]) == set(asked)
+    assert {*first["baseline"]} == {*suitable_baselines(task)} - {"median"}
     for _, part in first.groupby(["baseline", "without"]):
         without = part["without"].iloc[0]
         assert part["row"].tolist() == np.flatnonzero((fold >= 0) & (fold != without)).tolist()

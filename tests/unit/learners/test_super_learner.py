@@ -8,7 +8,7 @@ from problems import learners_of, nested_of, predictions_of, problem_of
 from aam.data.predictions import by_baseline
 from aam.learners import mixture as module
 from aam.learners.baselines.problem import Problem
-from aam.learners.baselines.registry import predict_baselines, predict_nested
+from aam.learners.baselines.registry import cross_validate
 from aam.learners.super_learner import Learner, learners_by_target, super_learner
 
 ROWS = 60
@@ -247,7 +247,7 @@ def study(kind: str) -> Problem:
     distances = np.abs(gradient[:, None] - gradient) + 0.05
     np.fill_diagonal(distances, 0)
     target = gradient + rng.normal(0, 0.2, 50)
-    asked = ["elastic_net", "svm_clr", "svm_unifrac", "knn_unifrac"]
+    asked = ["elastic_net", "kernel_clr", "kernel_unifrac", "knn_unifrac"]
     if kind == "classification":
         names = np.where(target > 0.5, "y", "x")
         return problem_of(names, reads, distances, np.arange(50) % 5, "xy", asked=asked)
@@ -256,8 +256,8 @@ def study(kind: str) -> Problem:
 
 def fitted(task: Problem) -> dict[str, Learner]:
     """Return the learners of a study, fitted with and without pairs of folds."""
-    predictions = predict_baselines(task, threads=1)
-    nested = predict_nested(task, threads=1)
+    tables = cross_validate(task, threads=1)
+    predictions, nested = tables.predictions, tables.nested
     for table in (predictions, nested):
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
     return learners_by_target(predictions, nested)[""]
@@ -292,7 +292,7 @@ def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
     predictions = super_learner(fitted(task), groups_of(task)).predictions
     for fold in range(5):
         inner = replace(task, fold=np.where(task.fold == fold, -1, task.fold))
-        table = predict_baselines(inner, threads=1)
+        table = cross_validate(inner, threads=1).predictions
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
         parts = by_baseline(table)
         learners = {

@@ -30,7 +30,7 @@ from aam.report.figures import bars, distances, importance, rarefaction, task
 from aam.report.figures import history as training
 from aam.report.labels import taxon_name
 
-BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "svm_unifrac")
+BASELINES = ("majority", "random_forest", "gradient_boosting", "elastic_net", "kernel_unifrac")
 LONG = "a_rather_long_name_of_a_body_site_that_nobody_would_type"
 
 

@@ -179,9 +179,9 @@ def test_a_task_says_whose_importances_it_shows_or_why_it_shows_none(report, is_
 
 
 def test_an_answer_without_networks_names_none():
-    mixing = {"weights": {"svm_clr": 0.16, "random_forest": 0.84}, "without_networks": None}
+    mixing = {"weights": {"kernel_clr": 0.16, "random_forest": 0.84}, "without_networks": None}
     text = text_of(regression(answer=FIRST, super_learner={}, mixing=mixing))
-    assert "random forest 84 %, SVM" in text
+    assert "random forest 84 %, kernel" in text
     network_words = "AAM alone", "Without", "Transductive", "encoder", "recipes", "Importances"
     assert [word for word in network_words if word in text] == []
     single = classes(answer=FIRST)

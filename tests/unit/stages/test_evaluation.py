@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from stage_calls import as_outputs
 from task_reports import GUESSING, changed, comparison, method_of, target_of, task_of
 
+from aam.config.baselines import BASELINES
 from aam.config.figures import PLOTS
 from aam.config.settings.page import PageSettings
 from aam.config.settings.plot import PlotSettings
@@ -83,8 +84,8 @@ def inputs(tmp_path: Path, few_trees: None) -> dict[str, Any]:
 
 
 def run_baselines(path: Path, inputs: dict[str, Any]) -> Path:
-    settings = {"kind": "regression", "classes": None, "bounds": [0, 215], "baselines": None}
-    settings |= {"seed": 0}
+    settings = {"kind": "regression", "classes": None, "bounds": [0, 215], "seed": 0}
+    settings["baselines"] = [*BASELINES]
     nested = path.with_suffix(".nested")
     fit_baselines(**inputs, **settings, threads=2, predictions_out=path, nested_out=nested)
     return path

@@ -411,7 +411,7 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
         )
         return pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
 
-    table = predicted([files["distances"]])
+    table = predicted([files["distances"]], baselines="all")
     head = ["sample-id", "target", "fold", "baseline", "observed", "predicted"]
     assert table.columns.tolist() == head
     for (target, _), part in table.groupby(["target", "baseline"]):
@@ -419,13 +419,13 @@ def test_baselines_read_what_the_folds_say(files, divide, tmp_path, monkeypatch)
         assert part["fold"].tolist() == made["fold"].tolist()
         numbers = made[f"observed:{target}"].astype(float).tolist()
         assert part["observed"].tolist() == pytest.approx(numbers, rel=1e-5)
-    without = predicted([], baselines=["random_forest"])
-    known = table["baseline"].isin(["median", "random_forest"])
+    without = predicted([], baselines=["extra_trees"])
+    known = table["baseline"].isin(["median", "extra_trees"])
     pd.testing.assert_frame_equal(without, table[known].reset_index(drop=True))
     monkeypatch.setattr(problem, "MOST_SAMPLES", 10)
     monkeypatch.setattr(problem, "LANDMARKS", 12)
-    few = predicted([files["distances"]])
+    few = predicted([files["distances"]], baselines="all")
     differs = (few["predicted"] != table["predicted"]).groupby(few["baseline"]).any()
-    forests = {"random_forest", "random_forest_median", "extra_trees"}
-    of_all = {"median", "gradient_boosting", *forests}
+    # A random forest sees all samples, too, but has fewer parts.
+    of_all = {"median", "gradient_boosting", "extra_trees"}
     assert {name for name, other in differs.items() if not other} == of_all

@@ -198,3 +198,29 @@ def test_a_taxonomy_gives_numbers_their_ranks(of_genera, tmp_path):
     assert (found.tokens[:, :-16] == ranks).all()
     # Behind its ranks each number has a word of its own.
     assert len(np.unique(found.tokens[:, -16:], axis=0)) == len(numbers)
+
+
+def test_a_start_keeps_its_words_and_learns_those_of_the_new_study(of_genera, pretrained, tmp_path):
+    start = [pretrained["model"] / name for name in ("config.json", "model.safetensors")]
+    table = of_genera.tiny.table
+    # Half of the genera have other names.
+    names = [f"{name}x" if j % 2 else name for j, name in enumerate(table.feature_ids)]
+    files = {**of_genera.files, "tokens": tmp_path / "tokens.arrow"}
+    write_biom(tmp_path / "t.biom", as_genera(table, names), {}, find_lineages(names))
+    tokenize_asvs(
+        table=tmp_path / "t.biom",
+        sequences=files["sequences.fasta"],
+        max_length_bp=20,
+        tokens_out=files["tokens"],
+    )
+    other = replace(of_genera, files=files)
+    words = {}
+    for epochs in (0, 2):
+        settings = {"epochs": epochs}
+        inputs = {**other.pretraining_inputs, "start": start}
+        written = other.pretrain(tmp_path / str(epochs), settings, inputs)
+        codes = load_file(written["model"] / "model.safetensors")["encoder.asv.code_R"]
+        words[epochs] = {*codes.tolist()}
+    before = load_file(start[1])["encoder.asv.code_R"]
+    assert words[0] == {*before.tolist()}
+    assert words[0] < words[2]

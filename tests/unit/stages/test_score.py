@@ -158,14 +158,14 @@ def test_networks_are_compared_with_every_baseline_and_mixed_with_them(folds, sc
 def test_baselines_alone_are_mixed_where_there_are_several(folds, scored, tmp_path):
     median, forest, machine = (
         predicted(folds, error).assign(baseline=name)
-        for name, error in (("median", 90.0), ("random_forest", 9.0), ("svm_clr", 4.0))
+        for name, error in (("median", 90.0), ("random_forest", 9.0), ("kernel_clr", 4.0))
     )
     target = only(scored(None, pd.concat([median, forest, machine])))
     assert target.networks is None
     assert target.best is target.super_learner
-    assert target.best.mixing.weights.keys() == {"random_forest", "svm_clr"}
+    assert target.best.mixing.weights.keys() == {"random_forest", "kernel_clr"}
     assert target.best.mixing.without_networks is None
-    assert target.best.comparisons.keys() == {"random_forest", "svm_clr"}
+    assert target.best.comparisons.keys() == {"random_forest", "kernel_clr"}
     for method in target.baselines:
         assert method.interval[0] < method.scores["mae_fold_mean"] < method.interval[1]
     assert only(scored(None, pd.concat([median, forest]))).leading == "random_forest"
