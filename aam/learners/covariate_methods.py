@@ -24,17 +24,17 @@ import pandas as pd
 from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from aam.data.covariates import Covariates
-from aam.data.folds import units_of
 from aam.data.nested_folds import inner_fits
 from aam.data.predictions import PROBABILITY, class_codes, class_order
-from aam.learners.baselines.decision_trees import leaf_medians
-from aam.learners.baselines.log_ratios_and_pairs import centred_log_ratios
+from aam.learners.baselines.decision_trees import ForestPart, median_of_leaves
+from aam.learners.baselines.linear_and_nearest import centred_log_ratios
 from aam.learners.baselines.problem import (
     NOWHERE,
     Problem,
@@ -127,14 +127,14 @@ def fit_with_covariates(
     Returns
     -------
     predictions : pandas.DataFrame
-        As `aam.learners.baselines.registry.predict_baselines` returns it.
+        `row` (of `task`), `fold`, `baseline` (the method), `observed`, `predicted` and
+        probabilities, as `aam.learners.baselines.registry.cross_validate` returns them.
     nested : pandas.DataFrame
-        As `aam.learners.baselines.registry.predict_nested` returns it.
+        `row`, `without` (a block of folds), `baseline`, `predicted` and probabilities, by fits
+        without the block and without the row.
     """
     encoded = task.encode()
-    names = pd.RangeIndex(len(task.group)).astype(str)
-    unit_N = units_of(pd.Series(task.group, names)).to_numpy(np.str_)
-    fits = inner_fits(task.fold, unit_N, ring=task.landmarks is not None)
+    fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
     folds = np.unique(task.fold).tolist()
     parts = [dataclasses.replace(encoded, held_out=fold) for fold in folds]
     last = int(task.fold.max())
@@ -143,7 +143,7 @@ def fit_with_covariates(
         fold_N = np.where(fit.is_training_N, task.fold, NOWHERE)
         fold_N[fit.rows] = last + number
         parts.append(dataclasses.replace(encoded, fold=fold_N, held_out=last + number))
-    processes = min(threads, len(parts)) if task.landmarks is None else 1
+    processes = 1 if task.has_few_landmarks else min(threads, len(parts))
     at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
     tables = at_a_time(delayed(_fit_part)(part, covariates) for part in parts)
     if processes > 1:
@@ -314,8 +314,12 @@ def _predict_forest(part: Problem, column_NP: Floats) -> Floats:
     train_TP = column_NP[part.train]
     target_T = part.target[part.train]
     if part.regression:
-        forest = RandomForestRegressor(**settings).fit(train_TP, target_T)
-        return leaf_medians(forest, train_TP, target_T, column_NP[part.test])[:, None]
+        # Medians are taken of a forest on the counts of a task.
+        columns = dataclasses.replace(part, counts=csr_array(column_NP))
+        every = np.arange(column_NP.shape[1])
+        forest = ForestPart(RandomForestRegressor(**settings), part.train, every)
+        forest.forest.fit(forest.reads(columns, part.train), target_T)
+        return median_of_leaves(columns, [forest], part.test)[0][:, None]
     votes = RandomForestClassifier(**settings).fit(train_TP, target_T, sample_weight=_balance(part))
     return predict(part, votes, column_NP[part.test])[1]
 

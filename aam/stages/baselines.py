@@ -97,20 +97,13 @@ def fit_baselines(
             is_counted=is_counted,
             landmarks=landmarks,
         )
-<<<<<<< HEAD
-        predictions[name] = predict_baselines(task, threads)
-        nested[name] = predict_nested(task, threads)
-    write_predictions(predictions_out, join_targets(predictions, sample_ids))
-    write_table(nested_out, join_targets(nested, sample_ids), provenance)
-=======
         methods = [method for method in suitable_baselines(task) if method not in CONSTANTS]
         tell = FirstScore(kind, task.group, classes or (), methods=len(methods))
         tables = cross_validate(task, threads, tell)
         predictions[name] = tables.predictions
         nested[name] = tables.nested
-    write_predictions(predictions_out, _join_targets(predictions, sample_ids))
-    write_table(nested_out, _join_targets(nested, sample_ids), provenance)
->>>>>>> main
+    write_predictions(predictions_out, join_targets(predictions, sample_ids))
+    write_table(nested_out, join_targets(nested, sample_ids), provenance)
 
 
 def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:

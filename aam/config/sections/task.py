@@ -165,14 +165,9 @@ class Task(Section):
         low, high = self.bounds
         if low is not None and high is not None and low >= high:
             raise ValueError(f"got bounds {low}, {high}; expected the least first")
-<<<<<<< HEAD
         for key in ("columns", "classes", "condition", "covariates", "baselines"):
-            names = getattr(self, key) or []
-=======
-        for key in ("columns", "classes", "condition", "baselines"):
             given = getattr(self, key) or []
             names = [given] if isinstance(given, str) else given
->>>>>>> main
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
         pairs = (

@@ -9,7 +9,7 @@ from problems import problem_of
 
 from aam.data.covariates import Covariates
 from aam.learners import covariate_methods as module
-from aam.learners.baselines.log_ratios_and_pairs import centred_log_ratios
+from aam.learners.baselines.linear_and_nearest import centred_log_ratios
 from aam.learners.baselines.problem import leave_parts_out, prevalent_reads
 from aam.learners.covariate_methods import ALONE, JOINT, fit_with_covariates, make_columns
 
