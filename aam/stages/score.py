@@ -28,7 +28,7 @@ def score_task(
     rarefied: Path,
     settings: ScoreSettings,
     scores_out: Path,
-    intervals_out: Path,
+    predictions_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Score all methods of a task, and mix them: see `aam.evaluate.task_scores`.
@@ -55,7 +55,7 @@ def score_task(
         What is predicted, what the answer is called, and by what scores are reported.
     scores_out
         JSON file to write: an `aam.evaluate.task_report.TaskReport`.
-    intervals_out
+    predictions_out
         TSV file to write: predictions of the leading method, with intervals or probabilities.
     provenance
         Where the scores come from, which is written with them (`aam.util.digests`).
@@ -76,7 +76,7 @@ def score_task(
             predictions=read_predictions(covariates), nested=pd.read_parquet(nested_covariates)
         )
     imported = read_biom(table)
-    report, intervals = report_task(
+    report, answer = report_task(
         settings,
         networks=networks,
         baselines=read_predictions(baselines),
@@ -92,4 +92,4 @@ def score_task(
         provenance=provenance,
     )
     report.write(scores_out)
-    write_predictions(intervals_out, intervals)
+    write_predictions(predictions_out, answer)

@@ -145,7 +145,7 @@ rule score:
         rarefied=result("rarefied/view0.biom"),
     output:
         scores=result("answers/{task}/{answer}/scores.json"),
-        intervals=result("answers/{task}/{answer}/predictions.tsv"),
+        predictions=result("answers/{task}/{answer}/predictions.tsv"),
     log:
         result("logs/score/{task}/{answer}.log"),
     benchmark:

@@ -22,6 +22,6 @@ if __name__ == "__main__":
             rarefied=job.inputs["rarefied"],
             settings=job.settings,
             scores_out=job.outputs["scores"],
-            intervals_out=job.outputs["intervals"],
+            predictions_out=job.outputs["predictions"],
             provenance=provenance(job.settings.plain(), job.inputs),
         )

@@ -92,8 +92,8 @@ class Results:
     encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
     """Lights of the whole dataset: encoders, rarefaction, and predictions for other tables."""
-    networks: Sequence[str] = ()
-    """What a page without networks says about them: what they add, and how long they take."""
+    networks: str = ""
+    """What a page without networks says about them at its end."""
     decisions: Sequence[str] = ()
     """What was decided for the user while the files were read."""
     rarefied: str = OF_ASVS.many
@@ -158,8 +158,6 @@ def render_summary(results: Results, page: str) -> str:
             parts += _list_items(caution.text for caution in section.cautions)
     if results.decisions:
         parts += ["## Decided for you", *_list_items(results.decisions)]
-    if results.networks:
-        parts += ["## Without networks", *_list_items(results.networks)]
     if results.encoders:
         parts.append("## Encoders")
     elif results.cautions:
@@ -168,6 +166,8 @@ def render_summary(results: Results, page: str) -> str:
     parts += [f"**{encoder.name}**: {encoder.text}" for encoder in results.encoders]
     if results.left_out:
         parts += ["## Left out", *_list_items(results.left_out)]
+    if results.networks:
+        parts += ["## Networks", results.networks]
     return "\n\n".join(parts) + "\n"
 
 

@@ -39,7 +39,7 @@ class AnswerFiles:
     """What was written of one answer to a task."""
 
     report: TaskReport
-    intervals: pd.DataFrame
+    cross_validated: pd.DataFrame
     importance: pd.DataFrame | None = None
     """None: the configuration does not ask for it, or there are no networks."""
     figures: Sequence[PageFigure] = ()
@@ -115,9 +115,9 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
         yield rival_table(answer)
     if answer.target.other_groups:
         yield other_groups_table(answer)
-    intervals = by_target(files.intervals)[answer.key.column]
+    cross_validated = by_target(files.cross_validated)[answer.key.column]
     title = f"Cross-validated predictions of {answer.owner}"
-    yield from_frame(title, intervals, "predictions.tsv")
+    yield from_frame(title, cross_validated, "predictions.tsv")
     if files.importance is not None and not is_stopped(answer.kind, answer.target):
         most = files.importance.head(MOST_ASVS)
         title = (
