@@ -45,7 +45,7 @@ def answered(study, tmp_path, monkeypatch) -> Callable[..., TaskReport]:
                 nested_out=files["nested_covariates"],
             )
         several = [name for name in study.folds if name.startswith("observed:")]
-        outputs = {name: tmp_path / name for name in ("scores", "intervals")}
+        outputs = {name: tmp_path / name for name in ("scores", "predictions")}
         score_task(
             **files,
             table=study.paths["table"],
