@@ -278,7 +278,7 @@ def _files(folder: Path) -> dict[str, Path]:
         "view_dropped": "view0.dropped.tsv", "folds": "folds.tsv", "members": "members.tsv",
         "baselines": "baselines.tsv", "nested": "nested.parquet", "other": "other.tsv",
         "scores": "results/answers/t/first/scores.json",
-        "intervals": "results/answers/t/first/predictions.tsv",
+        "answer": "results/answers/t/first/predictions.tsv",
         "figure": "results/figures/answers/t/first/predictions.svg",
         "kept": "results/answers/t/first/super_learner",
         "digest": "results/answers/t/first/super_learner.json",
@@ -328,7 +328,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     _fit_and_predict(config, files)
     figures = []
     if study.figures:
-        records = {"intervals": files["intervals"], "report": files["scores"]}
+        records = {"predictions": files["answer"], "report": files["scores"]}
         figures = [_of_task(files["figure"], figure="answers/{task}/{answer}/predictions")]
         draw_figures(
             settings=PlotSettings(draw={"predictions": "task.draw"}),
@@ -339,7 +339,7 @@ def _answer(study: Study, folder: Path) -> tuple[Config, dict[str, Path]]:
     write_summary(
         files=PageFiles(
             scores=[_of_task(files["scores"])],
-            intervals=[_of_task(files["intervals"])],
+            cross_validated=[_of_task(files["answer"])],
             predictions=[_of_task(files["predicted"], table="new")],
             figures=figures,
             dropped=[files["dropped"], files["view_dropped"]],
@@ -454,7 +454,7 @@ def _fit_and_predict(config: Config, files: Mapping[str, Path]) -> None:
         rarefied=files["view"],
         settings=slices.score(config, "t", FIRST),
         scores_out=files["scores"],
-        intervals_out=files["intervals"],
+        predictions_out=files["answer"],
     )
     keep_super_learner(
         **fitted,
@@ -525,19 +525,19 @@ def _changed_names(study: Study, files: Mapping[str, Path], config: Config) -> I
     is_number = config.tasks["t"].kind == "regression"
     classes = [] if is_number else list(config.tasks["t"].classes or class_order(folds["observed"]))
     ids = set(folds.index)
-    table = read_results(files["intervals"])
+    table = read_results(files["answer"])
     if set(table["sample-id"]) != ids:
-        yield "intervals: other samples"
+        yield "answer: other samples"
     if class_names(table) != classes:
-        yield f"intervals: classes {class_names(table)} in place of {classes}"
+        yield f"answer: classes {class_names(table)} in place of {classes}"
     if classes:
         if table.set_index("sample-id")["observed"].to_dict() != folds["observed"].to_dict():
-            yield "intervals: other observed classes"
+            yield "answer: other observed classes"
         if not set(table["predicted"]) <= set(classes):
-            yield "intervals: other predicted classes"
+            yield "answer: other predicted classes"
         sets = table["prediction_set"].map(split_classes)
         if not all(one and set(one) <= set(classes) for one in sets):
-            yield "intervals: sets of other classes"
+            yield "answer: sets of other classes"
     if not (read_folds(files["kept"] / "folds.tsv") == folds).all(axis=None):
         yield "other folds are kept"
     if json.loads((files["kept"] / "super_learner.json").read_text())["classes"] != classes:
@@ -560,11 +560,11 @@ def _changed_names(study: Study, files: Mapping[str, Path], config: Config) -> I
 
 def _changed_exports(files: Mapping[str, Path], classes: Sequence[str]) -> Iterator[str]:
     """Yield exports for QIIME 2 that hold other names than the predictions."""
-    predictions = read_predictions(files["intervals"])
+    predictions = read_predictions(files["answer"])
     kind = "Classifier" if classes else "Regressor"
     types = [f"SampleData[{kind}Predictions]", *(["SampleData[Probabilities]"] if classes else [])]
     for name in types:
-        text = "".join(WRITERS[name](files["intervals"]))
+        text = "".join(WRITERS[name](files["answer"]))
         header, *rows = csv.reader(io.StringIO(text, newline=""), dialect="excel-tab")
         if [row[0] for row in rows] != [*predictions["sample-id"]]:
             yield f"{name}: other samples"
@@ -683,7 +683,7 @@ def _other_numbers(
 ) -> Iterator[str]:
     """Yield files whose content depends on what samples and classes are called."""
     renamed = _plain_names(study, files, config)
-    for name in ("baselines", "intervals", "predicted"):
+    for name in ("baselines", "answer", "predicted"):
         expected = _read_text(plain[name])
         table = _read_text(files[name])
         table["sample-id"] = [renamed.ids[one] for one in table["sample-id"]]

@@ -115,7 +115,7 @@ PLOTS: dict[str, Plot] = {
     ),
     "answer": Plot(
         "Tasks",
-        {"intervals": f"{ANSWER}/predictions.tsv", "report": f"{ANSWER}/scores.json"},
+        {"predictions": f"{ANSWER}/predictions.tsv", "report": f"{ANSWER}/scores.json"},
         [Figure("task.draw", f"{ANSWER}/predictions", "predictions", "predictions")],
         shown="answers",
     ),

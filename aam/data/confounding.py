@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.cell_values import read_numbers
-from aam.data.roles import circumstance, is_of_archive, is_technical
-from aam.data.study.columns import MOST_GROUPS, column_of
+from aam.data.roles import circumstance, is_of_archive
+from aam.data.study.columns import MOST_GROUPS, column_of, columns_of, technical_columns
 from aam.util.seeds import generator
 
 LEAST_SKILL = 0.8
@@ -160,11 +160,12 @@ def list_rivals(
         Numbers of the samples by sample ID.
     """
     kinds = {circumstance(target) for target in targets}
+    technical = {one.name for one in technical_columns(columns_of(metadata))}
     rivals = []
     for name in map(str, metadata.columns.difference([*targets], sort=False)):
         kind = circumstance(name)
         role: Role = "technical"
-        if not is_technical(name):
+        if name not in technical:
             role = "circumstance"
             if kind is None or kind in kinds:
                 continue
@@ -187,11 +188,12 @@ def list_others(metadata: pd.DataFrame, *, targets: Collection[str]) -> list[Lev
         See `list_rivals`.
     """
     rivals = {one.name for one in list_rivals(metadata, targets=targets)}
+    technical = {one.name for one in technical_columns(columns_of(metadata))}
     names = map(str, metadata.columns.difference([*targets, *rivals], sort=False))
     others = [
         Levels(name, "other", levels_of_column(metadata[name]))
         for name in names
-        if not is_technical(name)
+        if name not in technical
     ]
     return [one for one in others if _can_predict(one)]
 

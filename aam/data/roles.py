@@ -136,10 +136,14 @@ def words_of(name: str) -> tuple[str, ...]:
 def is_technical(name: str) -> bool:
     """Return whether a column is on how, where or in which study samples were processed."""
     words = words_of(name)
-    core = {word for word in words if word not in _ID}
-    names_a_study = core <= _STUDY and any(word.startswith(("study", "project")) for word in core)
     has_stem = any(word.startswith(_TECHNICAL_STEMS) for word in words)
-    return names_a_study or has_stem or not _TECHNICAL.isdisjoint(words)
+    return names_study(name) or has_stem or not _TECHNICAL.isdisjoint(words)
+
+
+def names_study(name: str) -> bool:
+    """Return whether a column says of which study a sample is, or which number it has in it."""
+    core = {word for word in words_of(name) if word not in _ID}
+    return core <= _STUDY and any(word.startswith(("study", "project")) for word in core)
 
 
 def circumstance(name: str) -> str | None:

@@ -10,7 +10,7 @@ from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
 from aam.data.table import read_biom, reads_of_samples
-from aam.evaluate.task_scores import Networks, Samples, report_task
+from aam.evaluate.task_scores import Networks, Samples, WithCovariates, report_task
 
 
 def score_task(
@@ -20,13 +20,15 @@ def score_task(
     nested: Path | None = None,
     baselines: Path,
     nested_baselines: Path,
+    covariates: Path | None = None,
+    nested_covariates: Path | None = None,
     folds: Path,
     metadata: Path,
     table: Path,
     rarefied: Path,
     settings: ScoreSettings,
     scores_out: Path,
-    intervals_out: Path,
+    predictions_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Score all methods of a task, and mix them: see `aam.evaluate.task_scores`.
@@ -38,6 +40,9 @@ def score_task(
         (TSV), and nested ones (Parquet). None: baselines alone answer.
     baselines, nested_baselines
         What `aam.stages.baselines` writes: predictions (TSV) and nested ones (Parquet).
+    covariates, nested_covariates
+        What `aam.stages.covariates` writes: predictions (TSV) and nested ones (Parquet). None: the
+        task has no covariates.
     folds
         TSV file of the folds of the task.
     metadata
@@ -50,7 +55,7 @@ def score_task(
         What is predicted, what the answer is called, and by what scores are reported.
     scores_out
         JSON file to write: an `aam.evaluate.task_report.TaskReport`.
-    intervals_out
+    predictions_out
         TSV file to write: predictions of the leading method, with intervals or probabilities.
     provenance
         Where the scores come from, which is written with them (`aam.util.digests`).
@@ -64,12 +69,19 @@ def score_task(
             nested=pd.read_parquet(nested),
             recipes=read_predictions(recipes),
         )
+    with_covariates = None
+    if covariates is not None:
+        assert nested_covariates is not None, "covariates have nested predictions"
+        with_covariates = WithCovariates(
+            predictions=read_predictions(covariates), nested=pd.read_parquet(nested_covariates)
+        )
     imported = read_biom(table)
-    report, intervals = report_task(
+    report, answer = report_task(
         settings,
         networks=networks,
         baselines=read_predictions(baselines),
         nested_baselines=pd.read_parquet(nested_baselines),
+        covariates=with_covariates,
         samples=Samples(
             group=read_folds(folds)["group"],
             metadata=read_metadata(metadata),
@@ -80,4 +92,4 @@ def score_task(
         provenance=provenance,
     )
     report.write(scores_out)
-    write_predictions(intervals_out, intervals)
+    write_predictions(predictions_out, answer)

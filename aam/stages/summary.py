@@ -45,7 +45,7 @@ from aam.report.page.files import (
     select_figures,
 )
 from aam.report.page.methods import methods_text
-from aam.report.page.networks import network_sentences
+from aam.report.page.networks import describe_networks
 from aam.report.page.render import (
     EncoderSection,
     PageFigure,
@@ -107,7 +107,7 @@ def write_summary(
             *(Caution("caution", note.text) for note in decided if note.is_caution),
         ],
         decisions=[note.text for note in decided if not note.is_caution],
-        networks=list(_network_lines(settings, table, files.sequences, reports)),
+        networks=_describe_networks(settings, table, files.sequences, reports),
         rarefied=Nouns.of_table(table.facts).many if table.facts.is_counted else "",
         left_out=list(
             left_out_sentences(
@@ -249,29 +249,25 @@ def _write_encoder_sections(
         yield EncoderSection(labels[name], text, shown)
 
 
-def _network_lines(
+def _describe_networks(
     settings: PageSettings,
     table: FeatureTable,
     sequences: Path | None,
     reports: Sequence[TaskReport],
-) -> Iterator[str]:
-    """Yield what results without networks say of these; others say nothing."""
+) -> str:
+    """Return what results without networks say of these; others say nothing."""
     if settings.networks.state == "shown":
-        return
+        return ""
     if not table.facts.is_counted:
         what = Nouns.of_table(table.facts).many
-        yield (
-            "AAM itself, a neural network, was not trained: it learns from reads, and these are "
-            f"amounts of {what}."
-        )
-        return
+        return f"Networks were not trained: they learn from reads, and these are amounts of {what}."
     models: list[str] = []
     seconds = None
     plan = settings.networks.plan
     if plan is not None:
         models = list(plan.models)
         seconds = _network_seconds(plan, table, sequences, reports)
-    yield from network_sentences(
+    return describe_networks(
         reports,
         models=models,
         tasks=list(settings.tasks),

@@ -41,8 +41,21 @@ def of_unit(number: int, *values: str) -> Cell:
     return lambda i: random.Random(f"{values}{i % number}").choice(values)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Cells with a number of their own."""
+
+    low: float
+    high: float
+    decimals: int
+
+    def __call__(self, i: int) -> str:
+        number = random.Random(f"{self.low}{self.high}{i}").uniform(self.low, self.high)
+        return f"{number:.{self.decimals}f}"
+
+
 def numbers(low: float, high: float, decimals: int = 0) -> Cell:
-    return lambda i: f"{random.Random(f'{low}{high}{i}').uniform(low, high):.{decimals}f}"
+    return Measured(low, high, decimals)
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,14 @@ class Header:
     """Further columns that are proposed."""
     never: Sequence[str] = ()
     """Columns that are no task."""
+    repeated: Sequence[str] = ()
+    """Columns of numbers that several samples share; those of `numbers` are of numbers, too."""
+
+    @property
+    def of_numbers(self) -> set[str]:
+        """Columns that are predicted as numbers; all others as classes."""
+        measured = (name for name, cell in self.columns.items() if isinstance(cell, Measured))
+        return {*self.repeated, *measured}
 
     def metadata(self) -> pd.DataFrame:
         """Return the metadata, text by sample ID."""
@@ -148,6 +169,7 @@ HEADERS = [
             "host_age": of_unit(20, *map(str, range(20, 70))),
         },
         groups="host_subject_id",
+        repeated=["host_age"],
         first=["host_age", "sex"],
         never=LABORATORY,
     ),
@@ -314,6 +336,7 @@ HEADERS = [
             "Age at diagnosis": of_unit(80, *map(str, range(6, 60))),
         },
         groups="Participant ID",
+        repeated=["Age at diagnosis"],
         first=["diagnosis", "Age at diagnosis"],
         tasks=["biopsy_location"],
         never=["External ID", "reads_filtered"],
@@ -342,6 +365,7 @@ HEADERS = [
             "BMI": numbers(17, 40, 1),
         },
         groups="family",
+        repeated=["age"],
         first=["study_condition", "disease"],
         tasks=["age", "BMI"],
         never=["number_reads", "number_bases", "minimum_read_length", "DNA_extraction_kit"],
@@ -456,6 +480,7 @@ HEADERS = [
             "season": of_unit(36, "spring", "winter"),
         },
         groups="host_subject_id",
+        repeated=["days_since_placement"],
         first=["sample_site", "season"],
         tasks=["add_0", "days_since_placement"],
         never=LABORATORY[:11],
@@ -544,6 +569,7 @@ HEADERS = [
             "depth_cm": any_of("0", "5", "10", "15"),
         },
         groups="cube",
+        repeated=["pH"],
         first=["pH", "depth_cm"],
     ),
     Header(
@@ -557,6 +583,48 @@ HEADERS = [
         groups="PID",
         first=["Case"],
         never=["SEQ"],
+    ),
+    Header(
+        "two columns of ECAM that number the infants",
+        300,
+        {
+            "day_of_life": numbers(0, 700),
+            "delivery": of_unit(42, "Vaginal", "Cesarean"),
+            "diet": of_unit(42, "bd", "fd"),
+            "host_subject_id": unit(42, ""),
+            "qiita_study_id": one("10249.0"),
+            "sex": of_unit(42, "Female", "Male"),
+            "studyid": unit(42, ""),
+        },
+        groups="host_subject_id",
+        first=["delivery"],
+        tasks=["day_of_life"],
+        never=["studyid"],
+    ),
+    Header(
+        "a clinic that calls the number of a patient the study ID",
+        120,
+        {
+            "Study_ID": unit(30, "UC-"),
+            "Sex": of_unit(30, "F", "M"),
+            "Response": of_unit(30, "yes", "no"),
+            "Week": any_of("0", "4", "12"),
+        },
+        groups="Study_ID",
+        first=["Response"],
+        never=["Study_ID"],
+    ),
+    Header(
+        "a meta-analysis: studies with people of both sexes",
+        240,
+        {
+            "study_id": unit(6, "PRJNA"),
+            "disease": any_of("CRC", "healthy"),
+            "gender": any_of("female", "male"),
+        },
+        groups=None,
+        first=["disease"],
+        never=["study_id"],
     ),
     Header(
         "oral samples of many studies",
@@ -607,6 +675,7 @@ HEADERS = [
             "Alter": of_unit(40, *map(str, range(20, 80))),
         },
         groups="Patienten_Nr",
+        repeated=["Alter"],
         first=["Diagnose", "Alter"],
         tasks=["Diagnose", "Alter"],
     ),
@@ -650,6 +719,7 @@ HEADERS = [
             "Layer": any_of("epilimnion", "hypolimnion"),
         },
         groups="Lake",
+        repeated=["Depth_m"],
         first=["Depth_m", "Temperature"],
         tasks=["Layer"],
     ),

@@ -8,7 +8,7 @@ Outputs: `first.html`, `first.md`.
 rule first_page:
     input:
         scores=page_input(first_page_files, "scores"),
-        intervals=page_input(first_page_files, "intervals"),
+        cross_validated=page_input(first_page_files, "cross_validated"),
         figures=page_input(first_page_files, "figures"),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         notes=lambda wildcards: notes_of(wildcards.dataset),

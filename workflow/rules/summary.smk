@@ -9,7 +9,7 @@ rule summary:
     input:
         unpack(accuracy_file),
         scores=page_input(page_files, "scores"),
-        intervals=page_input(page_files, "intervals"),
+        cross_validated=page_input(page_files, "cross_validated"),
         importance=page_input(page_files, "importance"),
         encoders=page_input(page_files, "encoders"),
         predictions=page_input(page_files, "predictions"),

@@ -169,7 +169,9 @@ def page_files(dataset):
     """Return the files that the page of a dataset shows, with what each is of, by their kind."""
     return {
         "scores": answers_of(dataset, ANSWER_SCORES),
-        "intervals": answers_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
+        "cross_validated": answers_of(
+            dataset, "answers/{task}/{answer}/predictions.tsv"
+        ),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -185,7 +187,7 @@ def first_page_files(dataset):
     """Return the files that the page of first answers shows, as `page_files` does."""
     return {
         "scores": first_of(dataset, ANSWER_SCORES),
-        "intervals": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
+        "cross_validated": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
         "figures": first_figures_of(dataset),
     }
 

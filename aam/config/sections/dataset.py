@@ -71,7 +71,10 @@ class Dataset(Section):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the table is taken for reads: amounts that are recognized do not count here."""
+        """Whether the table holds reads, as far as the configuration says.
+
+        Amounts that a run recognizes by the numbers of a table are not known here.
+        """
         return self.values != "amounts"
 
     @model_validator(mode="after")

@@ -20,7 +20,16 @@ from aam.data.cell_values import (
     read_numbers,
 )
 from aam.data.metadata import declared_type
-from aam.data.roles import UnitName, are_states, is_blank, names_units, unit_name
+from aam.data.roles import (
+    UnitName,
+    are_states,
+    circumstance,
+    is_blank,
+    is_technical,
+    names_study,
+    names_units,
+    unit_name,
+)
 from aam.util.errors import first_few, first_names, problem, problems
 
 logger = logging.getLogger(__name__)
@@ -188,14 +197,21 @@ def unit_columns(columns: list[Column]) -> list[Column]:
     Names of persons, animals and homes come before other IDs, and the finer unit before the
     coarser one. A column of numbers with decimals is a measurement, one of which nearly every
     sample has a value of its own (`MOST_GROUPS`) keeps nothing together, and one of states, such
-    as case and control, is a diagnosis whatever its name.
+    as case and control, is a diagnosis whatever its name. A technical name, such as `studyid`, says
+    nothing where the values divide the samples as persons do (`technical_columns`).
 
     Parameters
     ----------
     columns
         Columns of the metadata.
     """
+    technical = technical_columns(columns)
     possible = [(rank, one) for one in columns if (rank := _unit_name(one)) is not None]
+    possible += [
+        (UnitName.ABOUT_UNITS, one)
+        for one in columns
+        if is_technical(one.name) and one not in technical and unit_name(one.name) is None
+    ]
     return [one for _, one in sorted(possible, key=lambda pair: (pair[0], -len(pair[1].counts)))]
 
 
@@ -226,10 +242,48 @@ def lies_within(column: Column, other: Column) -> bool:
     """Return whether every value of a column has one value of another, which has fewer values."""
     if len(other.counts) >= len(column.counts):
         return False
-    pairs = pd.DataFrame({"finer": column.values, "coarser": other.values}).dropna()
-    # A coarser unit that few samples name would leave the others out.
+    return _is_constant_within(column, other)
+
+
+def technical_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns on how, where or in which study samples were processed.
+
+    Their names say so, but values may know better: the study ID of a clinic is often that of a
+    person. So a column of at least `FOLDS` values of several samples is none where a column that
+    names units has the same groups; nor is one of studies where whatever is said of the sex or the
+    birth of a being is the same in all samples of a value, and no unit is finer.
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata.
+    """
+    return [one for one in columns if is_technical(one.name) and not _names_beings(one, columns)]
+
+
+def _names_beings(column: Column, columns: Sequence[Column]) -> bool:
+    """Return whether the values of a technical column are those of persons or animals."""
+    if not FOLDS <= len(column.counts) <= MOST_GROUPS * column.counts.sum():
+        return False
+    units = [one for one in columns if _unit_name(one) == UnitName.UNIT]
+    if any(_is_constant_within(column, one) and _is_constant_within(one, column) for one in units):
+        return True
+    if not names_study(column.name) or any(lies_within(one, column) for one in units):
+        return False
+    of_beings = [
+        one
+        for one in columns
+        if circumstance(one.name) in ("sex", "birth") and one.kind != "one value"
+    ]
+    return bool(of_beings) and all(_is_constant_within(column, one) for one in of_beings)
+
+
+def _is_constant_within(column: Column, other: Column) -> bool:
+    """Return whether all samples with a value of a column have the same value of another."""
+    pairs = pd.DataFrame({"group": column.values, "value": other.values}).dropna()
+    # What few samples say says nothing of the others: a coarser unit would leave them out.
     is_complete = len(pairs) >= MOST_GROUPS * column.counts.sum()
-    return is_complete and bool((pairs.groupby("finer")["coarser"].nunique() == 1).all())
+    return is_complete and bool((pairs.groupby("group")["value"].nunique() == 1).all())
 
 
 def _unit_name(column: Column) -> UnitName | None:

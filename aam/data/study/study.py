@@ -31,8 +31,8 @@ from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
 from aam.data.nouns import Nouns, split_lineage
 from aam.data.rarefaction import too_deep
-from aam.data.roles import is_blank, is_technical, names_units, says_kind_of_sample
-from aam.data.study.columns import columns_of, propose_grouping
+from aam.data.roles import is_blank, names_units, says_kind_of_sample
+from aam.data.study.columns import columns_of, propose_grouping, technical_columns, unit_columns
 from aam.data.study.proposal import depth_sentences, other_units, propose_depth
 from aam.data.table import FeatureTable, TableFacts
 from aam.data.tree_building import outlier_branches, warn_of_long_branches
@@ -287,7 +287,7 @@ def study_sentences(
             f"{len(together.counts)}; scores would be too good otherwise."
         )
         yield from other_units(columns, together)
-    technical = [one.name for one in columns if is_technical(one.name) and one.kind == "classes"]
+    technical = [one.name for one in technical_columns(columns) if one.kind == "classes"]
     if technical:
         yield (
             f"Columns on how samples were processed: {first_few(technical)}. Check whether the "
@@ -377,6 +377,7 @@ def task_sentences(
     numbers: dict[Number, pd.Series] = {} if reads is None else {"reads": reads}
     rivals = list_rivals(rows, targets=task.columns, numbers=numbers)
     others = list_others(rows, targets=task.columns)
+    units = {one.name for one in unit_columns(columns_of(rows))}
     for target in task.columns:
         observed = Observed.from_values(
             scored[target],
@@ -391,7 +392,7 @@ def task_sentences(
         for other in measure_alone(observed, others, seed=settings.seed):
             if other.exactness is None or other.p >= CHANCE_OF_OTHERS:
                 continue
-            if names_units(other.name) and groups is None:
+            if groups is None and (names_units(other.name) or other.name in units):
                 yield (
                     f"Task {name}: samples of one `{other.name}` share {what}. Set "
                     f"`groups: {other.name}`, or the scores will be too good."

@@ -45,12 +45,12 @@ ROC_CLASSES = 7
 """Most classes that have a ROC curve: those of the most samples."""
 
 
-def draw(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
+def draw(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
     """Draw predictions of the leading method by the kind of task.
 
     Parameters
     ----------
-    intervals
+    predictions
         Its cross-validated predictions with intervals or sets; rows of fold -1 are drawn where they
         are numbers.
     report
@@ -59,9 +59,9 @@ def draw(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
         The figure to write.
     """
     if report.kind == "regression":
-        _draw_regression(intervals, report, path)
+        _draw_regression(predictions, report, path)
     else:
-        _draw_classes(intervals[intervals["fold"] >= 0], report, path)
+        _draw_classes(predictions[predictions["fold"] >= 0], report, path)
 
 
 def _draw_comparison(axes: Axes, report: TaskReport, target: TargetReport) -> None:
@@ -70,6 +70,14 @@ def _draw_comparison(axes: Axes, report: TaskReport, target: TargetReport) -> No
     for method in target.methods:
         name = AAM if method.role == "network" else method.name
         rows.append({**method.scores, "role": method.role, "name": name})
+    if target.addition is not None:
+        # The features alone are the leading method, which has a bar of its own.
+        for name, part in (
+            ("covariates alone", target.addition.alone),
+            ("covariates and features", target.addition.both),
+        ):
+            bar = {report.headline: part.score, "mae_fold_sd": np.nan}
+            rows.append({**bar, "role": "baseline", "name": name})
     # Reversing a list would reverse equal scores, too: they stay in their order.
     sign = 1 if report.kind == "regression" else -1
     draw_headlines(axes, report.kind, sorted(rows, key=lambda row: sign * row[report.headline]))
@@ -94,9 +102,9 @@ def _title(report: TaskReport, target: TargetReport) -> str:
     return f"{shorten(to_words(name), 30)}: {target.best.n} samples"
 
 
-def _draw_regression(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
+def _draw_regression(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
     """Draw a row of panels per target."""
-    tables = by_target(intervals)
+    tables = by_target(predictions)
     targets = list(report.by_key())
     grid: dict[str, Any] = {"rows": len(targets), "columns": 2, "width_ratios": (5, 4)}
     with saved_figure(path, 4.2 * len(targets), **grid) as (_, all_axes):
@@ -108,17 +116,17 @@ def _draw_regression(intervals: pd.DataFrame, report: TaskReport, path: Path) ->
 
 
 def _draw_scatter(
-    axes: Axes, intervals: pd.DataFrame, report: TaskReport, target: TargetReport
+    axes: Axes, predictions: pd.DataFrame, report: TaskReport, target: TargetReport
 ) -> None:
     """Draw predicted against observed numbers, coloured by fold, with what the intervals cover."""
-    observed_N = pd.to_numeric(intervals["observed"]).to_numpy()
-    predicted_N = pd.to_numeric(intervals["predicted"]).to_numpy()
+    observed_N = pd.to_numeric(predictions["observed"]).to_numpy()
+    predicted_N = pd.to_numeric(predictions["predicted"]).to_numpy()
     both = np.concatenate([observed_N, predicted_N])
     margin = 0.04 * float(np.ptp(both))
     limits = (float(both.min()) - margin, float(both.max()) + margin)
-    _draw_intervals(axes, intervals, observed_N)
+    _draw_intervals(axes, predictions, observed_N)
     axes.plot(limits, limits, color=BLACK, linewidth=1, linestyle="--", zorder=1)
-    _draw_points(axes, observed_N, predicted_N, intervals)
+    _draw_points(axes, observed_N, predicted_N, predictions)
     axes.set(xlim=limits, ylim=limits, aspect="equal")
     axes.set(xlabel="observed", ylabel="predicted by a method that never saw its label")
     scores = target.best.scores
@@ -197,17 +205,17 @@ def _mix_folds(fold_N: NDArray[np.int64]) -> NDArray[np.intp]:
     return order[fold_N[order] >= 0]
 
 
-def _draw_intervals(axes: Axes, intervals: pd.DataFrame, observed_N: NDArray[np.float64]) -> None:
+def _draw_intervals(axes: Axes, predictions: pd.DataFrame, observed_N: NDArray[np.float64]) -> None:
     """Draw the interval of each sample as a line; there are none of too few samples."""
-    lower_N = intervals["lower"].to_numpy(np.float64)
-    upper_N = intervals["upper"].to_numpy(np.float64)
+    lower_N = predictions["lower"].to_numpy(np.float64)
+    upper_N = predictions["upper"].to_numpy(np.float64)
     if not np.isfinite([lower_N, upper_N]).all():
         return
     line = float(np.clip(300 / len(observed_N), 0.3, 1.2))
     axes.vlines(observed_N, lower_N, upper_N, color=GREY, alpha=0.4, linewidth=line, zorder=0)
 
 
-def _draw_classes(intervals: pd.DataFrame, report: TaskReport, path: Path) -> None:
+def _draw_classes(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
     """Draw confusion, recall, ROC curves and calibration of classes, and the comparison below."""
     (target,) = report.targets
     confusion = target.best.confusion
@@ -218,8 +226,8 @@ def _draw_classes(intervals: pd.DataFrame, report: TaskReport, path: Path) -> No
         matrix, recall, roc, calibration, left, right = all_axes
         _draw_confusion(matrix, report, target, confusion)
         _draw_recall(recall, target, confusion.classes)
-        _draw_roc(roc, intervals, target, confusion.classes)
-        _draw_reliability(calibration, intervals, target, confusion.classes)
+        _draw_roc(roc, predictions, target, confusion.classes)
+        _draw_reliability(calibration, predictions, target, confusion.classes)
         grid = left.get_gridspec()
         assert grid is not None
         left.remove()
@@ -228,13 +236,13 @@ def _draw_classes(intervals: pd.DataFrame, report: TaskReport, path: Path) -> No
 
 
 def _draw_reliability(
-    axes: Axes, intervals: pd.DataFrame, target: TargetReport, classes: Sequence[str]
+    axes: Axes, predictions: pd.DataFrame, target: TargetReport, classes: Sequence[str]
 ) -> None:
     """Draw how often the likeliest class is right against its probability, a point per bin."""
     best = target.best
     assert best.calibrated is not None, "probabilities of classes are calibrated"
-    calibrated_NC = class_probabilities(intervals, list(classes))
-    calibrated = reliability(intervals["observed"], calibrated_NC, classes)
+    calibrated_NC = class_probabilities(predictions, list(classes))
+    calibrated = reliability(predictions["observed"], calibrated_NC, classes)
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     for label, bins, error, color in (
         ("as predicted", target.reliability, best.scores["ece"], BLUE),
@@ -318,7 +326,7 @@ def _scores_by_class(target: TargetReport, classes: Sequence[str]) -> dict[str, 
 
 
 def _draw_roc(
-    axes: Axes, intervals: pd.DataFrame, target: TargetReport, classes: Sequence[str]
+    axes: Axes, predictions: pd.DataFrame, target: TargetReport, classes: Sequence[str]
 ) -> None:
     """Draw the ROC curve of each class against the rest, as far as it has one."""
     table = _scores_by_class(target, classes)
@@ -330,10 +338,10 @@ def _draw_roc(
     axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
     shown = sorted(shown, key=classes.index)
     for name, color in zip(shown, colors(len(shown)), strict=True):
-        is_class = (intervals["observed"].astype(str) == name).to_numpy()
+        is_class = (predictions["observed"].astype(str) == name).to_numpy()
         # The probabilities at hand are calibrated, and those of the table of scores are not: the
         # area of a curve is its own.
-        false, true, _ = roc_curve(is_class, intervals[PROBABILITY + name])
+        false, true, _ = roc_curve(is_class, predictions[PROBABILITY + name])
         area = format_score(auc(false, true))
         # Matplotlib leaves out what begins with an underscore from a legend.
         label = re.sub("^_", " _", shorten(name, 14))

@@ -42,8 +42,8 @@ class PageFiles:
 
     scores: Sequence[PageFile] = ()
     """JSON files of the scores of all answers, in the order of the page."""
-    intervals: Sequence[PageFile] = ()
-    """TSV files of the predictions of all answers with intervals."""
+    cross_validated: Sequence[PageFile] = ()
+    """TSV files of the cross-validated predictions of all answers."""
     importance: Sequence[PageFile] = ()
     """TSV files of the importance of ASVs, of the answers that are explained."""
     encoders: Sequence[PageFile] = ()
@@ -133,7 +133,7 @@ def read_answers(
     predictions: Sequence[tuple[PageFile, pd.DataFrame]],
 ) -> Iterator[AnswerFiles]:
     """Yield what the page shows of each answer."""
-    intervals = {(file.model, file.task): file.path for file in files.intervals}
+    cross_validated = {(file.model, file.task): file.path for file in files.cross_validated}
     importance = {(file.model, file.task): file.path for file in files.importance}
     for file in files.scores:
         of = (file.model, file.task)
@@ -144,7 +144,7 @@ def read_answers(
                 predicted[f"{other.table}{by_method}"] = frame
         yield AnswerFiles(
             TaskReport.read(file.path),
-            intervals=read_results(intervals[of]),
+            cross_validated=read_results(cross_validated[of]),
             importance=read_results(importance[of]) if of in importance else None,
             figures=select_figures(figures, model=file.model, task=file.task),
             predictions=predicted,

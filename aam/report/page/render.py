@@ -56,6 +56,8 @@ class TaskSection:
     answer: str
     cautions: Sequence[Caution]
     """Lights, the red ones first."""
+    addition: str = ""
+    """What the features add to covariates; empty where there are none."""
     sentences: Sequence[str] = ()
     """Details below the answer."""
     figures: Sequence[PageFigure] = ()
@@ -90,8 +92,8 @@ class Results:
     encoders: Sequence[EncoderSection]
     cautions: Sequence[Caution] = ()
     """Lights of the whole dataset: encoders, rarefaction, and predictions for other tables."""
-    networks: Sequence[str] = ()
-    """What a page without networks says about them: what they add, and how long they take."""
+    networks: str = ""
+    """What a page without networks says about them at its end."""
     decisions: Sequence[str] = ()
     """What was decided for the user while the files were read."""
     rarefied: str = OF_ASVS.many
@@ -152,11 +154,10 @@ def render_summary(results: Results, page: str) -> str:
         for section in sections:
             several = f"**{section.model}**: " if section.model else ""
             parts.append(several + section.answer)
+            parts += [section.addition] if section.addition else []
             parts += _list_items(caution.text for caution in section.cautions)
     if results.decisions:
         parts += ["## Decided for you", *_list_items(results.decisions)]
-    if results.networks:
-        parts += ["## Without networks", *_list_items(results.networks)]
     if results.encoders:
         parts.append("## Encoders")
     elif results.cautions:
@@ -165,6 +166,8 @@ def render_summary(results: Results, page: str) -> str:
     parts += [f"**{encoder.name}**: {encoder.text}" for encoder in results.encoders]
     if results.left_out:
         parts += ["## Left out", *_list_items(results.left_out)]
+    if results.networks:
+        parts += ["## Networks", results.networks]
     return "\n\n".join(parts) + "\n"
 
 

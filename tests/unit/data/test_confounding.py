@@ -174,6 +174,37 @@ def test_rivals_are_technical_columns_circumstances_and_reads_but_no_names_of_th
     assert others == {"month_of_birth", "severity", "sample_title"}
 
 
+def roles_of(columns, target="day"):
+    """Return the role of each column that may say a target, or is another name of it."""
+    metadata = pd.DataFrame(columns, index=IDS).astype(object)
+    given = [*list_rivals(metadata, targets=[target]), *list_others(metadata, targets=[target])]
+    return {one.name: one.role for one in given}
+
+
+def test_a_study_id_that_divides_samples_as_people_do_is_no_batch():
+    person = np.array([f"{number % 12}" for number in NUMBER])
+    sex = np.where(NUMBER % 12 < 7, "f", "m")
+    assert roles_of({"studyid": person, "sex": sex})["studyid"] == "other"
+    assert roles_of({"studyid": person, "host_subject_id": person})["studyid"] == "other"
+    # Nothing is known of people, these differ in what people do not, or several are in a study.
+    assert roles_of({"studyid": person})["studyid"] == "technical"
+    mixed = np.where(NUMBER // 12 % 2, "f", "m")
+    assert roles_of({"studyid": person, "sex": mixed})["studyid"] == "technical"
+    hosts = np.array([f"h{number % 12}-{number // 12 % 2}" for number in NUMBER])
+    columns = {"studyid": person, "sex": sex, "host_subject_id": hosts}
+    assert roles_of(columns)["studyid"] == "technical"
+
+
+def test_a_plate_for_each_sex_is_a_batch_and_a_plate_for_each_person_is_the_person():
+    person = np.array([f"p{number % 12}" for number in NUMBER])
+    sex = np.where(NUMBER % 12 < 7, "f", "m")
+    plate = np.array([f"{number % 12 // 2}" for number in NUMBER])
+    assert roles_of({"plate": plate, "host": person})["plate"] == "technical"
+    assert roles_of({"plate": sex, "sex": sex, "host": person})["plate"] == "technical"
+    assert roles_of({"plate": person, "sex": sex})["plate"] == "technical"
+    assert roles_of({"plate": person, "host": person})["plate"] == "other"
+
+
 def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of_their_own():
     number = np.arange(100.0)
     number[:7] = np.nan

@@ -24,6 +24,8 @@ def test_units_and_tasks_of_public_headers(header: Header) -> None:
     assert proposed[0] in header.first if header.first else not proposed
     assert set(header.tasks) <= set(proposed)
     assert not set(header.never) & set(proposed)
+    of_numbers = {task["column"] for task in tasks.values() if task["kind"] == "regression"}
+    assert of_numbers == header.of_numbers & set(proposed)
     load(yaml.safe_load(text))
 
 

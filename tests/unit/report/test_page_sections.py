@@ -41,11 +41,16 @@ IMPORTANCE = pd.DataFrame({"feature-id": ["ACGT"], "importance": [0.5]})
 def files(
     report: TaskReport, importance: pd.DataFrame | None = IMPORTANCE, **changes: Any
 ) -> AnswerFiles:
-    intervals = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
+    predictions = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
     if len(report.columns) > 1:
-        intervals = pd.concat([intervals.assign(target=name) for name in report.columns])
+        predictions = pd.concat([predictions.assign(target=name) for name in report.columns])
     figures = [PageFigure(title, "", SVG) for title in TITLES]
-    given = {"intervals": intervals, "importance": importance, "figures": figures, **changes}
+    given = {
+        "cross_validated": predictions,
+        "importance": importance,
+        "figures": figures,
+        **changes,
+    }
     return AnswerFiles(report, **given)
 
 
@@ -285,9 +290,9 @@ def test_an_answer_without_networks_has_no_importances_and_no_encoders():
     (section,) = task_sections([files(report, importance=None, figures=[])])
     assert [one.title for one in section.tables][1].startswith("Super learner minus each baseline")
     assert not any("matter most" in one.title for one in section.tables)
-    results = Results("d", [section], [], networks=["They follow."], methods=MethodsText("", []))
+    results = Results("d", [section], [], networks="They follow.", methods=MethodsText("", []))
     text = render_page(results)
-    assert "<li>They follow.</li>" in text
+    assert text.index("They follow.") > text.index('id="provenance"')
     assert "AAM" not in text.replace("AAM in 1 fold", "")
     assert 'id="encoders"' not in text
-    assert 'id="networks"' not in render_page(replace(results, networks=()))
+    assert 'id="networks"' not in render_page(replace(results, networks=""))

@@ -259,7 +259,8 @@ def summed_up(
 ) -> tuple[str, str]:
     """Return the page and the summary of some files of results, with changed settings."""
     outputs = {"report": results / f"{page}.html", "summary": results / "summary.md"}
-    files.setdefault("intervals", of_answers(path.with_name("predictions.tsv") for path in scores))
+    predictions = [path.with_name("predictions.tsv") for path in scores]
+    files.setdefault("cross_validated", of_answers(predictions))
     files.setdefault("importance", importance_of(results, scores))
     files |= {"scores": of_answers(scores), "table": results / "inputs" / "table.biom"}
     summary.write_summary(
@@ -489,8 +490,8 @@ def test_without_models_the_answers_are_the_first_ones(results):
     page, text = summed_up(results, settings, scores, page="first", importance=[])
     for part in (page, text):
         assert "Works: a column is off by 1.0 on average" in html.unescape(part)
-        assert "was not trained, because the configuration says models: {}" in part
-        assert "Task site has no baselines" in part
+        assert "were not trained, because the configuration says models: {}" in part
+        assert "site can be answered by networks alone" in part
     assert "[first.html](first.html)" in text
     assert "PyTorch" not in page
     assert re.findall(r"Versions: .*torch", page) == []

@@ -136,7 +136,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     metadata = pd.DataFrame({"sample_id": study.folds["sample-id"], "host": "a"})
     metadata.to_parquet(tmp_path / "metadata")
     names = ("baselines", "nested_baselines", "folds")
-    outputs = {name: tmp_path / name for name in ("scores", "intervals")}
+    outputs = {"scores": tmp_path / "scores", "predictions": tmp_path / "predictions.tsv"}
     several = sorted(set(study.folds) - {"sample-id", "fold", "observed", "group"})
     settings = ScoreSettings(
         **{key: study.settings[key] for key in ("kind", "classes", "bounds")},
@@ -156,7 +156,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     assert mixtures.keys() == scored.keys()
     for target, mixture in mixtures.items():
         assert mixture["weights"] == scored[target].best.mixing.weights
-    told = read_predictions(outputs["intervals"])
+    told = read_predictions(outputs["predictions"])
     own = read_predictions(kept / "cross_validation.tsv")
     assert told["predicted"].tolist() == own["predicted"].tolist()
     # By these groups the page calibrates probabilities.

@@ -61,7 +61,7 @@ def scored(tmp_path: Path, folds: pd.DataFrame) -> Callable[..., TaskReport]:
     ) -> TaskReport:
         names = ("baselines", "folds", "metadata", "nested_baselines")
         files = {name: tmp_path / name for name in names}
-        outputs = {name: tmp_path / name for name in ("scores", "intervals")}
+        outputs = {"scores": tmp_path / "scores", "predictions": tmp_path / "predictions.tsv"}
         write_predictions(files["baselines"], baselines)
         is_constant = baselines["baseline"].isin(["median", "majority"])
         nested_of(baselines[~is_constant]).to_parquet(files["nested_baselines"])
@@ -243,7 +243,7 @@ def test_intervals_have_a_row_per_sample_and_test_samples_are_scored_apart(folds
     assert target.networks.n == len(own) - 4
     assert target.networks.test.n == target.method("median").test.n == 4
     assert target.coverage.test.n == 4
-    table = pd.read_csv(tmp_path / "intervals", sep="\t", dtype={"sample-id": str})
+    table = pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
     assert list(table) == ["sample-id", "fold", "observed", "predicted", "lower", "upper"]
     assert table["sample-id"].tolist() == own["sample-id"].tolist()
     covered = table["observed"].between(table["lower"], table["upper"])
@@ -257,7 +257,7 @@ def test_the_table_of_intervals_is_of_the_super_learner_where_there_is_one(folds
     low, high = own["predicted"] - 20, own["predicted"] + 20
     wide = own.assign(**{"quantile:0.05": low, "quantile:0.95": high})
     target = only(scored(wide, forest.assign(baseline="random_forest")))
-    table = pd.read_csv(tmp_path / "intervals", sep="\t", dtype={"sample-id": str})
+    table = pd.read_csv(tmp_path / "predictions.tsv", sep="\t", dtype={"sample-id": str})
     covered = table["observed"].between(table["lower"], table["upper"])
     assert target.coverage.coverage == pytest.approx(covered.mean())
     size = (table["upper"] - table["lower"]).mean()
@@ -276,7 +276,7 @@ def test_every_target_of_a_task_is_scored(folds, scored, tmp_path):
     assert age.best.scores["mae_pooled"] > 5 * bmi.best.scores["mae_pooled"]
     assert age.coverage.size > 5 * bmi.coverage.size
     assert age.method("median").scores["mae_pooled"] == age.best.scores["mae_pooled"]
-    table = pd.read_csv(tmp_path / "intervals", sep="\t")
+    table = pd.read_csv(tmp_path / "predictions.tsv", sep="\t")
     assert table["target"].tolist() == both["target"].tolist()
 
 
@@ -300,6 +300,6 @@ def test_ordered_classes_keep_their_order_whatever_the_columns(folds, scored, tm
     assert row["balanced_accuracy"] == pytest.approx(guess)
     assert row["accuracy"] == networks.scores["accuracy"]
     shown = ["likeliest", "prediction_set", *(f"probability:{name}" for name in CLASSES)]
-    assert list(pd.read_csv(tmp_path / "intervals", sep="\t"))[-5:] == shown
+    assert list(pd.read_csv(tmp_path / "predictions.tsv", sep="\t"))[-5:] == shown
     assert only(report).coverage.size >= 1
     assert sum(one.n for one in only(report).reliability) == len(folds)
