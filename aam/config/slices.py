@@ -252,6 +252,18 @@ def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
     )
 
 
+def covariates(config: Config, task: str) -> tasks.CovariatesSettings:
+    """Return the covariates of a task, and what is predicted from them."""
+    section = config.tasks[task]
+    return tasks.CovariatesSettings(
+        kind=section.kind,
+        classes=section.classes,
+        bounds=section.bounds,
+        seed=section.folds.seed,
+        covariates=section.covariates,
+    )
+
+
 def compares_samples(config: Config, task: str) -> bool:
     """Return whether any baseline of a task looks at distances between samples."""
     methods = _methods(config, task)
@@ -288,10 +300,15 @@ def baselines_owner(config: Config, task: str) -> str:
     return _first_alike(config, task, baselines, logarithm=None)
 
 
+def covariates_owner(config: Config, task: str) -> str:
+    """Return the first task with the same covariates on the same folds."""
+    return _first_alike(config, task, covariates, logarithm=None)
+
+
 def _first_alike(
     config: Config,
     task: str,
-    *further: Callable[[Config, str], tasks.BaselinesSettings],
+    *further: Callable[[Config, str], tasks.BaselinesSettings | tasks.CovariatesSettings],
     **changes: Any,
 ) -> str:
     """Return the first task with the same dataset, folds and further slices as a task.
@@ -353,6 +370,7 @@ def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
         report_by=section.report_by,
         structure=_structure(section.folds),
         training=None if answer == FIRST else _training(config, section.dataset, answer, task),
+        covariates=section.covariates or None,
     )
 
 
@@ -520,6 +538,7 @@ def _plan(config: Config, dataset: str) -> RunPlan:
                 finetuning=resolved(config, "finetuning", task=name),
                 explained=EXPLAINED["samples"] if section.importance else 0,
                 report_by=section.report_by,
+                covariates=section.covariates or None,
                 encoders_of=_owner_of_encoders(config, name),
             )
             for name, section in config.tasks.items()

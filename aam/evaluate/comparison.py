@@ -21,6 +21,7 @@ Shape suffixes: N samples, U units, F folds, C classes.
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from scipy import stats
 from aam.data.folds import units_of
 from aam.data.predictions import class_codes, numbers
 from aam.evaluate.scores import LEAST_UNITS, LEAST_UNITS_OF_CLASS
-from aam.evaluate.task_report import Comparison, Guessing, RankErrors
+from aam.evaluate.task_report import Comparison, Difference, Guessing, RankErrors
 
 LEVEL = 0.95
 """Level of an interval."""
@@ -107,6 +108,58 @@ def compare(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Ser
         Without the correction for several tests. There is no p-value where
         `compare_with_guessing` has none.
     """
+    paired = _pair(kind, first, second, groups)
+    added_F = _sums_of_folds(paired.added_N, paired.fold)
+    is_won = added_F < 0 if kind == "regression" else added_F > 0
+    return Comparison(
+        folds=len(is_won),
+        difference=paired.difference,
+        folds_won=float(is_won.mean()),
+        p=paired.p,
+    )
+
+
+def measure_difference(
+    kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Series
+) -> Difference:
+    """Return the difference of two methods with the interval of the test of `compare`.
+
+    Parameters
+    ----------
+    kind, first, second, groups
+        See `compare`.
+
+    Returns
+    -------
+    Difference
+        Its interval leaves out 0 just where its p-value is below 0.05. There is neither where
+        `compare_with_guessing` has none.
+    """
+    paired = _pair(kind, first, second, groups)
+    interval = None
+    if paired.step is not None:
+        interval = paired.difference - paired.step, paired.difference + paired.step
+    return Difference(difference=paired.difference, interval=interval, p=paired.p)
+
+
+@dataclass(frozen=True, eq=False)
+class _Paired:
+    """Two methods on the same samples."""
+
+    added_N: Floats
+    """What each sample adds to the difference of the headline scores."""
+    fold: pd.Series
+    p: float | None
+    step: float | None
+    """Half of the width of the interval of the difference."""
+
+    @property
+    def difference(self) -> float:
+        return float(self.added_N.sum())
+
+
+def _pair(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Series) -> _Paired:
+    """Compare two tables of predictions: see `compare`."""
     first = first.set_index("sample-id")
     second = second.set_index("sample-id").reindex(first.index)
     assert (first["fold"] == second["fold"]).all(), "predictions of other samples or folds"
@@ -119,8 +172,7 @@ def compare(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Ser
         second_error_N = np.abs(observed_N - numbers(second["predicted"]))
         added_N = weight_N * (first_error_N - second_error_N)
         mean = float(weight_N @ (first_error_N + second_error_N)) / 2
-        p = _test_errors(added_N, weight_N, unit_N, units, scale=mean)
-        is_won = _sums_of_folds(added_N, first["fold"]) < 0
+        test = _test_errors(added_N, weight_N, unit_N, units, scale=mean)
     else:
         truth_N = first["observed"].to_numpy(np.str_)
         _, class_N, size_C = np.unique(truth_N, return_inverse=True, return_counts=True)
@@ -128,14 +180,9 @@ def compare(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Ser
         is_second_right_N = truth_N == second["predicted"].to_numpy(np.str_)
         gain_N = is_first_right_N.astype(np.float64) - is_second_right_N
         added_N = gain_N / (len(size_C) * size_C[class_N])
-        p = _test_gains(gain_N, class_N, unit_N, units)
-        is_won = _sums_of_folds(added_N, first["fold"]) > 0
-    return Comparison(
-        folds=len(is_won),
-        difference=float(added_N.sum()),
-        folds_won=float(is_won.mean()),
-        p=p,
-    )
+        test = _test_gains(gain_N, class_N, unit_N, units)
+    p, step = (None, None) if test is None else test
+    return _Paired(added_N, first["fold"], p, step)
 
 
 def _sums_of_folds(added_N: Floats, fold: pd.Series) -> Floats:
@@ -151,25 +198,28 @@ def _weights_of_equal_folds(fold: pd.Series) -> Floats:
 
 def _test_errors(
     added_N: Floats, weight_N: Floats, unit_N: Codes, units: float | None, *, scale: float
-) -> float | None:
-    """Return the p-value of a difference of mean errors; `scale` is their size."""
+) -> tuple[float, float] | None:
+    """Return p-value and step of a difference of mean errors; `scale` is their size."""
     if units is None or scale == 0:
         return None
     difference = float(added_N.sum())
     error = _standard_error((added_N - weight_N * difference) / scale, unit_N, units)
-    return _p_value(difference / scale, error, units)
+    return _p_value(difference / scale, error, units), _t_quantile(units) * error * scale
 
 
-def _test_gains(gain_N: Floats, class_N: Codes, unit_N: Codes, units: float | None) -> float | None:
-    """Return the p-value of a difference of balanced accuracies; a gain is 1, 0 or -1."""
+def _test_gains(
+    gain_N: Floats, class_N: Codes, unit_N: Codes, units: float | None
+) -> tuple[float, float] | None:
+    """Return p-value and step of a difference of balanced accuracies; a gain is 1, 0 or -1."""
     if units is None:
         return None
 
-    def test(gain_N: Floats) -> float:
+    def test(gain_N: Floats) -> tuple[float, float]:
         size_C = np.bincount(class_N)
         gain_C = np.bincount(class_N, weights=gain_N) / size_C
         added_N = (gain_N - gain_C[class_N]) / (len(size_C) * size_C[class_N])
-        return _p_value(float(gain_C.mean()), _standard_error(added_N, unit_N, units), units)
+        error = _standard_error(added_N, unit_N, units)
+        return _p_value(float(gain_C.mean()), error, units), _t_quantile(units) * error
 
     has_spread = any(np.ptp(gain_N[class_N == code]) > 0 for code in np.unique(class_N))
     if has_spread or not gain_N.any():

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aam.data.predictions import TARGET
 from aam.evaluate.scores import HEADLINE, MAIN, ORDINAL, REGRESSION, SUPER_LEARNER
@@ -161,6 +161,42 @@ class Guessing(ReportPart):
         if kind == "regression":
             return -self.difference / self.score if self.score > 0 else 0.0
         return self.difference / (1 - self.score) if self.score < 1 else 0.0
+
+
+class Difference(ReportPart):
+    """A difference of two headline scores: `aam.evaluate.comparison.measure_difference`."""
+
+    difference: float
+    """Score of the first less that of the second."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the difference, from the same test as p."""
+    p: float | None = None
+    """Two-sided p-value, by a t-test over units; None: no test is possible."""
+
+
+class Answered(ReportPart):
+    """A headline score against guessing."""
+
+    score: float
+    guessing: Guessing
+
+
+class Addition(ReportPart):
+    """A target predicted from covariates, from features, and from both: `additions`."""
+
+    covariates: tuple[str, ...]
+    """Metadata columns that are known of a sample without its features."""
+    alone: Answered
+    """Covariates alone."""
+    features: Answered
+    """Features alone: the leading method."""
+    both: Answered
+    of_features: Difference
+    """Both less covariates alone: what the features add."""
+    of_covariates: Difference
+    """Both less features alone: what the covariates add."""
+    weights: dict[str, float]
+    """Weights, for new samples, of what is mixed to predict from both."""
 
 
 class SubsetScore(ReportPart):
@@ -368,6 +404,8 @@ class TargetReport(ReportPart):
     """What else may say the target, the best at it first."""
     other_groups: tuple[OtherGroups, ...] = ()
     """Columns that could say which samples belong together, and do not."""
+    addition: Addition | None = Field(None, exclude_if=lambda addition: addition is None)
+    """What the features add to covariates; None, and absent from the file: the task has none."""
     methods: tuple[MethodReport, ...]
     """Networks, the super learner, then the baselines in the order of their stage."""
     leading: str

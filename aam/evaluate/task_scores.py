@@ -22,6 +22,7 @@ from aam.data.predictions import (
     by_target,
 )
 from aam.data.table import FeatureTable
+from aam.evaluate.additions import measure_addition
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.far_values import find_far_values
 from aam.evaluate.method_scores import (
@@ -35,6 +36,7 @@ from aam.evaluate.other_groups import try_other_groups
 from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
 from aam.evaluate.task_report import (
+    Addition,
     Chosen,
     Comparison,
     Draws,
@@ -97,12 +99,22 @@ class Networks:
     """Predictions and weights of each recipe."""
 
 
+@dataclass(frozen=True, eq=False)
+class WithCovariates:
+    """What is predicted from the covariates of a task: the tables of `aam.stages.covariates`."""
+
+    predictions: pd.DataFrame
+    """Cross-validated predictions."""
+    nested: pd.DataFrame
+
+
 def report_task(
     settings: ScoreSettings,
     *,
     networks: Networks | None,
     baselines: pd.DataFrame,
     nested_baselines: pd.DataFrame,
+    covariates: WithCovariates | None = None,
     samples: Samples,
     provenance: Mapping[str, str] = {},
 ) -> tuple[TaskReport, pd.DataFrame]:
@@ -116,6 +128,8 @@ def report_task(
         None: baselines alone answer.
     baselines, nested_baselines
         What `aam.stages.baselines` writes: predictions and nested ones.
+    covariates
+        None: the task has no covariates.
     samples
         Groups, metadata and reads.
     provenance
@@ -131,6 +145,12 @@ def report_task(
     baselines = _order_classes(baselines, settings.classes)
     tables = by_baseline(baselines)
     learners = learners_by_target(baselines, _order_classes(nested_baselines, settings.classes))
+    known: Mapping[str, Mapping[str, Learner]] = {}
+    if covariates is not None:
+        known = learners_by_target(
+            _order_classes(covariates.predictions, settings.classes),
+            _order_classes(covariates.nested, settings.classes),
+        )
     columns = settings.columns
     network_of = {} if networks is None else _split_networks(settings, networks)
     targets = []
@@ -144,6 +164,7 @@ def report_task(
             network=network_of.get(target),
             baselines={name: part[target] for name, part in tables.items()},
             learners=learners.get(target, {}),
+            covariates=known.get(target, {}),
             samples=samples,
         )
         targets.append(target_report)
@@ -219,6 +240,7 @@ def _report_target(
     network: _Network | None,
     baselines: Mapping[str, pd.DataFrame],
     learners: Mapping[str, Learner],
+    covariates: Mapping[str, Learner],
     samples: Samples,
 ) -> tuple[TargetReport, pd.DataFrame]:
     """Score all methods on one target.
@@ -235,6 +257,8 @@ def _report_target(
         Predictions of every baseline by its name.
     learners
         Those that a super learner mixes, with their nested predictions.
+    covariates
+        What is predicted from covariates, by method; empty where there are none.
     samples
         See `report_task`.
 
@@ -267,6 +291,7 @@ def _report_target(
     report = TargetReport(
         column=column,
         structure=scoring.structure,
+        addition=_measure_addition(task, scoring, leading, network, learners, covariates),
         far_values=far_values,
         rivals=rivals,
         other_groups=other_groups,
@@ -276,6 +301,33 @@ def _report_target(
         reliability=bin_probabilities(_scored(leading.predictions)),
     )
     return report, intervals
+
+
+def _measure_addition(
+    task: ScoreSettings,
+    scoring: "_Scoring",
+    leading: _Method,
+    network: _Network | None,
+    learners: Mapping[str, Learner],
+    covariates: Mapping[str, Learner],
+) -> Addition | None:
+    """Return what features add to covariates; None where nested predictions are missing."""
+    features = dict(learners)
+    if leading.report.role == "network":
+        features = {}
+    if network is not None:
+        features = {network.name: network.learner, **features}
+    if not covariates or not all(len(one.nested) for one in features.values()):
+        return None
+    assert task.covariates is not None, "what is predicted from covariates has their names"
+    return measure_addition(
+        task.kind,
+        covariates=task.covariates,
+        learners=covariates,
+        features=features,
+        group=scoring.group,
+        classes=scoring.classes,
+    )
 
 
 def _score_methods(

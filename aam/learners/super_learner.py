@@ -139,6 +139,35 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
     )
 
 
+def mix_to_one(learners: Mapping[str, Learner], groups: pd.Series) -> Learner:
+    """Return the mixture of several learners as one that can be mixed with others.
+
+    Parameters
+    ----------
+    learners, groups
+        See `super_learner`. A learner that is alone is returned as it is.
+
+    Returns
+    -------
+    Learner
+        Its nested predictions for a block have the weights that are fitted to the nested
+        predictions for this block: neither has seen the block.
+    """
+    first = next(iter(learners.values()))
+    if len(learners) == 1:
+        return first
+    samples = _Samples.read(first.predictions, groups)
+    parts = []
+    for block in sorted(set(blocks_of_folds(samples.fold_N).values())):
+        values, is_nested_N = _nested_values(learners, block, samples)
+        mixture = samples.fit(values, is_nested_N)
+        mixed_NC = mixture.apply(_select_rows(values, is_nested_N))
+        part = pd.DataFrame({"sample-id": samples.sample_ids[is_nested_N], WITHOUT: block})
+        parts.append(_replace_values(part, mixed_NC, samples.classes))
+    predictions = super_learner(learners, groups).predictions
+    return Learner(predictions, pd.concat(parts, ignore_index=True))
+
+
 @dataclass(frozen=True, eq=False)
 class _Choice:
     """The mixture and the best single learner, fitted to some predictions."""

@@ -73,14 +73,14 @@ def fit_baselines(
     """
     fold_table = read_folds(folds)
     sample_ids = fold_table.index
-    counts, feature_ids, is_counted = _mean_counts(views, sample_ids)
+    counts, feature_ids, is_counted = mean_counts(views, sample_ids)
     above, lengths = branches_of(tree, feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
     mean_distances = _mean_distances(distances, sample_ids, landmarks)
     is_regression = kind == "regression"
     predictions: dict[str, pd.DataFrame] = {}
     nested: dict[str, pd.DataFrame] = {}
-    for name, observed in _targets(fold_table).items():
+    for name, observed in targets_of(fold_table).items():
         task = Problem(
             kind=kind,
             target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
@@ -102,18 +102,18 @@ def fit_baselines(
         tables = cross_validate(task, threads, tell)
         predictions[name] = tables.predictions
         nested[name] = tables.nested
-    write_predictions(predictions_out, _join_targets(predictions, sample_ids))
-    write_table(nested_out, _join_targets(nested, sample_ids), provenance)
+    write_predictions(predictions_out, join_targets(predictions, sample_ids))
+    write_table(nested_out, join_targets(nested, sample_ids), provenance)
 
 
-def _mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:
+def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:
     """Return the mean of some samples over all views, the features, and whether it is of reads."""
     tables = align_features(map(read_biom, views), [*sample_ids])
     counts = sum(table.counts / len(tables) for table in tables)
     return csr_array(counts), tables[0].feature_ids, tables[0].facts.is_counted
 
 
-def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
+def targets_of(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
     """Return the observed values of each target by its name, which is empty where there is one."""
     several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
     if not several:
@@ -121,7 +121,7 @@ def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
     return {column.removeprefix(OBSERVED): fold_table[column] for column in several}
 
 
-def _join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:
+def join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:
     """Return the predictions of all targets, by their names, in one table."""
     parts = [_named(table, sample_ids, name) for name, table in predictions.items()]
     return pd.concat(parts, ignore_index=True)

@@ -13,6 +13,7 @@ from aam.config.configuration import Config
 from aam.config.sections.model import LINEAGE
 from aam.config.settings.describe import DescribeSettings
 from aam.config.user_files import user_files
+from aam.data.covariates import read_covariates
 from aam.data.folds import TEST
 from aam.data.importing.metadata import metadata_of
 from aam.data.lineages import SPELLED_BP, match_lineages, spell_lineages
@@ -175,6 +176,8 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
             )
             for column in [*task.categories, *task.report_by]:
                 metadata_column(wanted, column)
+            if task.covariates:
+                read_covariates(wanted.loc[values.index], task.covariates)
             samples, folds = _count_labelled(fold)
             labels[name] = (samples, folds)
             lines.append(f"Task {name}: {samples} labelled samples in {folds} folds.")

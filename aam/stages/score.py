@@ -10,7 +10,7 @@ from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_predictions, write_predictions
 from aam.data.table import read_biom, reads_of_samples
-from aam.evaluate.task_scores import Networks, Samples, report_task
+from aam.evaluate.task_scores import Networks, Samples, WithCovariates, report_task
 
 
 def score_task(
@@ -20,6 +20,8 @@ def score_task(
     nested: Path | None = None,
     baselines: Path,
     nested_baselines: Path,
+    covariates: Path | None = None,
+    nested_covariates: Path | None = None,
     folds: Path,
     metadata: Path,
     table: Path,
@@ -38,6 +40,9 @@ def score_task(
         (TSV), and nested ones (Parquet). None: baselines alone answer.
     baselines, nested_baselines
         What `aam.stages.baselines` writes: predictions (TSV) and nested ones (Parquet).
+    covariates, nested_covariates
+        What `aam.stages.covariates` writes: predictions (TSV) and nested ones (Parquet). None: the
+        task has no covariates.
     folds
         TSV file of the folds of the task.
     metadata
@@ -64,12 +69,19 @@ def score_task(
             nested=pd.read_parquet(nested),
             recipes=read_predictions(recipes),
         )
+    with_covariates = None
+    if covariates is not None:
+        assert nested_covariates is not None, "covariates have nested predictions"
+        with_covariates = WithCovariates(
+            predictions=read_predictions(covariates), nested=pd.read_parquet(nested_covariates)
+        )
     imported = read_biom(table)
     report, answer = report_task(
         settings,
         networks=networks,
         baselines=read_predictions(baselines),
         nested_baselines=pd.read_parquet(nested_baselines),
+        covariates=with_covariates,
         samples=Samples(
             group=read_folds(folds)["group"],
             metadata=read_metadata(metadata),

@@ -50,6 +50,20 @@ def rename_the_task(study: Study, folder: Path) -> None:
         path.write_text(yaml.safe_dump(content))
 
 
+def with_covariates(study: Study, folder: Path) -> None:
+    """Add what was asked of some people beside their reads, with gaps and a rare answer."""
+    samples = len(study.rows)
+    study.columns["sex"] = ["fm"[i // 2 % 2] for i in range(samples)]
+    study.columns["sex"][3] = ""
+    study.columns["sex"][4] = "not asked"
+    study.columns["crp"] = [f"{0.1 + i * 7 % 11:.1f}" for i in range(samples)]
+    study.columns["crp"][5] = ""
+
+
+def words_among_ages(study: Study, folder: Path) -> None:
+    study.columns["age"][:2] = ["old", "very old"]
+
+
 def only_the_new_task(ran: Ran) -> None:
     closing = ran.said["step 0"].rpartition("[")[2]
     assert "diagnosis" in closing
@@ -178,7 +192,39 @@ CASES = (
         ),
     ),
     late("a column to report by that is not there", "clinic", report_by=["clinic"]),
-    late("a covariate that is not there", "clinic", condition=["clinic"]),
+    late("a category for networks that is not there", "clinic", condition=["clinic"]),
+    late("a covariate that is not there", "clinic", covariates=["clinic"]),
+    Case(
+        name="age, sex and a marker of the blood beside the reads",
+        report="siamcat#46",
+        twist=with_covariates,
+        settings={"tasks": {"group": {"covariates": ["age", "sex", "crp"]}}},
+        runs=True,
+        first=Outcome(
+            passes=(
+                r"age, sex and crp alone: [3-6]\d\.\d %",
+                "the reads alone: [89]|100",
+                r"the reads add \d\d\.\d points \(95 % interval \d",
+            )
+        ),
+    ),
+    Case(
+        name="a number beside the reads that says nothing of another number",
+        report="microeco#456",
+        twist=with_covariates,
+        columns="age",
+        settings={"tasks": {"age": {"covariates": ["crp"]}}},
+        runs=True,
+        first=Outcome(passes=("crp alone: off by", r"the reads take \d.* off the error")),
+    ),
+    Case(
+        name="words among the numbers of a covariate",
+        report="siamcat#16",
+        twist=words_among_ages,
+        settings={"tasks": {"group": {"covariates": ["age"]}}},
+        may_be_late=True,
+        reading=refused("covariate 'age'", "'old'", "categorical"),
+    ),
     late("a column of folds that is not there", "clinic", folds={"groups": "clinic"}),
     after(
         "a target that is misspelt",

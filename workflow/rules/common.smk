@@ -77,6 +77,7 @@ TIMING_PRIORITY = -10
 # Tasks that differ in their training alone share folds and baselines: those of the first of them.
 folds_owner = cache(partial(slices.folds_owner, CONFIG))
 baselines_owner = cache(partial(slices.baselines_owner, CONFIG))
+covariates_owner = cache(partial(slices.covariates_owner, CONFIG))
 inductive_owner = cache(partial(slices.inductive_owner, CONFIG))
 # What messages call a model, with the wildcard of its name where there are several.
 MODEL = AAM if len(CONFIG.models) < 2 else f"{AAM} ({{wildcards.model}})"

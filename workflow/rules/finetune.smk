@@ -3,7 +3,7 @@
 Inputs: `inputs/metadata.parquet`, `inputs/table.biom`, `rarefied/view<v>.biom`, `views/samples.arrow`, `tokens/asvs.arrow`;
 of the encoder `pretrain/<model>/`: `model/`, `embeddings.parquet` and, where it stays as it is, `asvs.safetensors`, or, for an inductive task, `inductive/<task>/`: `encoders/`, `digests.json`;
 of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`, without a tree `unifrac/bray_curtis/view<v>.parquet`.
-Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, `finetune/<model>/<task>/`: `model/`, `networks.tsv`,
+Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, of covariates `covariates/<task>/`, `finetune/<model>/<task>/`: `model/`, `networks.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `predictions.tsv`,
 where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
 """
@@ -68,6 +68,34 @@ rule baselines:
         "../scripts/baselines.py"
 
 
+rule covariates:
+    input:
+        folds=folds_file,
+        views=view_files,
+        metadata=result("inputs/metadata.parquet"),
+    output:
+        predictions=result("covariates/{task}/by_method.tsv"),
+        nested=result("covariates/{task}/nested.parquet"),
+    log:
+        result("logs/covariates/{task}.log"),
+    benchmark:
+        result("benchmarks/covariates/{task}.tsv")
+    priority: FIRST_ANSWER_PRIORITY
+    conda:
+        ENVIRONMENT
+    threads: CONFIG.runtime.threads
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        settings=lambda wildcards: slices.covariates(CONFIG, wildcards.task).plain(),
+        code=script_digest("covariates"),
+    message:
+        "Fitting the covariates of {wildcards.task}"
+    script:
+        "../scripts/covariates.py"
+
+
 rule finetune:
     input:
         unpack(starting_model),
@@ -108,6 +136,7 @@ rule finetune:
 rule score:
     input:
         unpack(network_predictions),
+        unpack(covariate_predictions),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,

@@ -203,6 +203,20 @@ def nested_baselines_file(wildcards):
     )
 
 
+def covariate_predictions(wildcards):
+    """Return what covariates of a task predict, alone and with features, where it has some."""
+    task = wildcards.task
+    if not CONFIG.tasks[task].covariates:
+        return {}
+    folder = result(
+        "covariates/{task}", dataset=wildcards.dataset, task=covariates_owner(task)
+    )
+    return {
+        "covariates": f"{folder}/by_method.tsv",
+        "nested_covariates": f"{folder}/nested.parquet",
+    }
+
+
 def starting_files(wildcards):
     """Return the weights that a pretraining starts from, where they are a directory's."""
     start = slices.start(CONFIG, wildcards.dataset, wildcards.model)

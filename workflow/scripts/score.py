@@ -14,6 +14,8 @@ if __name__ == "__main__":
             nested=job.inputs.get("nested"),
             baselines=job.inputs["baselines"],
             nested_baselines=job.inputs["nested_baselines"],
+            covariates=job.inputs.get("covariates"),
+            nested_covariates=job.inputs.get("nested_covariates"),
             folds=job.inputs["folds"],
             metadata=job.inputs["metadata"],
             table=job.inputs["table"],

@@ -105,7 +105,9 @@ class Task(Section):
     bounds: tuple[float | None, float | None] = (None, None)
     """Least and largest possible prediction; null: no bound."""
     condition: list[str] = []
-    """Covariates: metadata columns of categories that the model also gets."""
+    """Metadata columns of categories that networks also get."""
+    covariates: list[str] = []
+    """Metadata columns, numbers or categories, beside which the page says what the features add."""
     folds: Folds
     """Cross-validation."""
     baselines: list[BaselineName] | Literal["all"] | None = None
@@ -124,7 +126,14 @@ class Task(Section):
         return [self.column] if isinstance(self.column, str) else list(self.column)
 
     @field_validator(
-        "column", "where", "classes", "transform_by", "condition", "report_by", mode="before"
+        "column",
+        "where",
+        "classes",
+        "transform_by",
+        "condition",
+        "covariates",
+        "report_by",
+        mode="before",
     )
     @classmethod
     def _names_and_values(cls, given: Any, info: ValidationInfo) -> Any:
@@ -156,12 +165,16 @@ class Task(Section):
         low, high = self.bounds
         if low is not None and high is not None and low >= high:
             raise ValueError(f"got bounds {low}, {high}; expected the least first")
-        for key in ("columns", "classes", "condition", "baselines"):
+        for key in ("columns", "classes", "condition", "covariates", "baselines"):
             given = getattr(self, key) or []
             names = [given] if isinstance(given, str) else given
             if len(set(names)) < len(names):
                 raise ValueError(f"got a name twice in {names}")
-        pairs = ("condition", (*self.condition,)), ("transform_by", (self.transform_by,))
+        pairs = (
+            ("condition", (*self.condition,)),
+            ("covariates", (*self.covariates,)),
+            ("transform_by", (self.transform_by,)),
+        )
         for key, inputs in pairs:
             shown = [column for column in self.columns if column in inputs]
             if shown:
@@ -169,7 +182,24 @@ class Task(Section):
                     f"got the target '{shown[0]}' in `{key}`; expected other columns: the model "
                     "would see what it is to predict"
                 )
+        self._require_features_alone()
         return self
+
+    def _require_features_alone(self) -> None:
+        """Check that with `covariates` some method answers from the features alone."""
+        if not self.covariates:
+            return
+        for key in ("condition", "transform_by"):
+            if getattr(self, key):
+                raise ValueError(
+                    f"got `covariates` with `{key}`; expected one of them: networks that get "
+                    f"`{key}` do not answer from the features alone"
+                )
+        if self.baselines == []:
+            raise ValueError(
+                "got `covariates` with `baselines: []`; expected a baseline, or null: what "
+                "features add is compared on the folds of the baselines"
+            )
 
 
 class Prediction(Section):

@@ -25,6 +25,8 @@ class PlannedTask(FoldsSettings):
     """Held-out samples of a fold that are explained; 0: none are."""
     report_by: list[str]
     """Metadata columns by whose values scores are reported, too."""
+    covariates: list[str] | None = None
+    """Metadata columns beside which the features are measured; None: there are none."""
     encoders_of: str | None = None
     """The task whose encoders, one per fold, this one shares; None: it has the common one."""
 

@@ -43,6 +43,21 @@ class BaselinesSettings(StageSettings):
     """Seed of the methods that draw."""
 
 
+class CovariatesSettings(StageSettings):
+    """What is predicted from covariates, alone and with the features."""
+
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    bounds: Bounds
+    """Least and largest number that can be predicted; None: no bound."""
+    seed: int
+    """Seed of the methods that draw."""
+    covariates: list[str]
+    """Metadata columns that are known of a sample without its features."""
+
+
 class ExplainSettings(StageSettings):
     """How many samples and ASVs are looked at to explain predictions."""
 
@@ -102,6 +117,8 @@ class ScoreSettings(StageSettings):
     """What is known of samples that belong together."""
     training: TrainingFacts | None = None
     """None: baselines alone answer."""
+    covariates: list[str] | None = None
+    """Metadata columns beside which the features are measured; None: there are none."""
 
 
 class SuperLearnerSettings(BaselinesSettings):

@@ -70,6 +70,14 @@ def _draw_comparison(axes: Axes, report: TaskReport, target: TargetReport) -> No
     for method in target.methods:
         name = AAM if method.role == "network" else method.name
         rows.append({**method.scores, "role": method.role, "name": name})
+    if target.addition is not None:
+        # The features alone are the leading method, which has a bar of its own.
+        for name, part in (
+            ("covariates alone", target.addition.alone),
+            ("covariates and features", target.addition.both),
+        ):
+            bar = {report.headline: part.score, "mae_fold_sd": np.nan}
+            rows.append({**bar, "role": "baseline", "name": name})
     # Reversing a list would reverse equal scores, too: they stay in their order.
     sign = 1 if report.kind == "regression" else -1
     draw_headlines(axes, report.kind, sorted(rows, key=lambda row: sign * row[report.headline]))

@@ -50,6 +50,17 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class AdditionTest:
+    """The test of what features add to covariates, among all of these of the page."""
+
+    corrected_p: float
+    """Its p-value, corrected (Holm) for those of all answers with covariates: a family of its own,
+    since it is another question than whether a target can be predicted."""
+    tests: int
+    """Such tests of the page."""
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a report says of one target, with the verdict on it and the names of its methods."""
 
@@ -59,6 +70,8 @@ class Answer:
     networks: str
     """What people read instead of the model's name: `AAM`, `AAM (NAME)`; empty: there is none."""
     verdict: Verdict
+    addition: AdditionTest | None = None
+    """None: there are no covariates, or no test is possible."""
 
     @property
     def name(self) -> str:
@@ -144,12 +157,22 @@ def list_answers(reports: Sequence[TaskReport]) -> list[Answer]:
     guesses = [target.best.guessing for _, _, target in targets]
     corrected = correct_p_values([guess.p for guess in guesses])
     tests = sum(p is not None for p in corrected)
+    additions = correct_p_values(
+        [
+            None if target.addition is None else target.addition.of_features.p
+            for _, _, target in targets
+        ]
+    )
+    added = sum(p is not None for p in additions)
     answers = []
-    for (report, key, target), guess, corrected_p in zip(targets, guesses, corrected, strict=True):
+    for (report, key, target), guess, corrected_p, added_p in zip(
+        targets, guesses, corrected, additions, strict=True
+    ):
         outcome = judge(report.kind, guess, corrected_p)
         verdict = Verdict(outcome, p=guess.p, corrected_p=corrected_p, tests=tests)
         networks = labels[report.answer] if _has_networks(report) else ""
-        answers.append(Answer(report, target, key, networks, verdict))
+        addition = None if added_p is None else AdditionTest(added_p, tests=added)
+        answers.append(Answer(report, target, key, networks, verdict, addition))
     return answers
 
 
@@ -216,9 +239,9 @@ def name_difference(kind: str, difference: float, p: float | None) -> str | None
     return "better" if is_better(kind, difference) else "worse"
 
 
-def mention_correction(tests: int) -> str:
+def mention_correction(tests: int, which: str = "of this page") -> str:
     """Return what follows a p-value or a verdict that takes all tests of the page into account."""
-    return f"when corrected for the {tests} tests of this page"
+    return f"when corrected for the {tests} tests {which}"
 
 
 def write_short_answer(answer: Answer) -> str:

@@ -17,6 +17,7 @@ from aam.data.outlier_branches import LARGEST_OUTLIER, LONG_BRANCH
 from aam.data.table import ASV_READS, TableFacts
 from aam.evaluate.task_report import NetworkTraining
 from aam.report.labels import to_words
+from aam.report.page.additions import name_covariates
 from aam.report.page.answers import Answer, is_stopped
 from aam.report.page.encoders import EncoderReport
 
@@ -226,12 +227,31 @@ def _describe_learners(answers: Sequence[Answer]) -> Iterator[str]:
         )
     if any(answer.best.comparisons for answer in answers):
         yield "Baselines on the same folds were tuned within the training folds [sklearn]."
+    yield from _describe_additions(answers)
     if any(answer.target.super_learner is not None for answer in answers):
         mixed = "AAM and all baselines" if trainings else "all methods"
         yield (
             f"A super learner mixes {mixed} but the constant [super_learner]; the weights for a "
             "fold rest on no model that saw the fold."
         )
+
+
+def _describe_additions(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield how covariates were taken into account, where there are some."""
+    named = {}
+    for answer in answers:
+        if answer.target.addition is not None:
+            named[answer.key.task] = name_covariates(answer.target.addition)
+    if not named:
+        return
+    shown = "; ".join(f"{task}: {names}" for task, names in named.items())
+    yield (
+        f"What the features add was measured beside covariates ({shown}): these alone, by "
+        "restricted cubic splines and a forest, the features alone, and both, by a mixture of "
+        "these with a ridge and a forest on the features that learn what the splines leave, all "
+        "with nested weights. Both and the covariates alone were compared by the test below, "
+        "corrected [holm] for the number of such questions."
+    )
 
 
 def _describe_recipes(trainings: Sequence[NetworkTraining]) -> str:

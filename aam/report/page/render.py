@@ -56,6 +56,8 @@ class TaskSection:
     answer: str
     cautions: Sequence[Caution]
     """Lights, the red ones first."""
+    addition: str = ""
+    """What the features add to covariates; empty where there are none."""
     sentences: Sequence[str] = ()
     """Details below the answer."""
     figures: Sequence[PageFigure] = ()
@@ -152,6 +154,7 @@ def render_summary(results: Results, page: str) -> str:
         for section in sections:
             several = f"**{section.model}**: " if section.model else ""
             parts.append(several + section.answer)
+            parts += [section.addition] if section.addition else []
             parts += _list_items(caution.text for caution in section.cautions)
     if results.decisions:
         parts += ["## Decided for you", *_list_items(results.decisions)]

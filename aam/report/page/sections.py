@@ -10,6 +10,7 @@ from aam.data.nouns import OF_ASVS, Nouns
 from aam.data.predictions import by_target
 from aam.evaluate.importance import TAXON, TOP_ASVS
 from aam.evaluate.task_report import TargetKey, TaskReport
+from aam.report.page.additions import addition_sentences, addition_table, write_addition
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
@@ -56,7 +57,7 @@ def task_sections(
     all_files
         What was written of each answer of the page, in the order of tasks.
     nouns
-        What features are called.
+        What the features and the values of the table are called.
     """
     files = {(one.report.task, one.report.answer): one for one in all_files}
     answers = list_answers([one.report for one in files.values()])
@@ -73,8 +74,12 @@ def task_sections(
                 name=answer.name,
                 model=answer.networks if len(members) > 1 else "",
                 answer=write_answer(answer),
+                addition=write_addition(answer, nouns),
                 cautions=list_cautions(answer),
-                sentences=list(map(nouns.rename_asvs, sentences)),
+                sentences=[
+                    *map(nouns.rename_asvs, sentences),
+                    *addition_sentences(answer, nouns),
+                ],
                 figures=[one for one in written.figures if _is_shown(one, answer, nouns)],
                 training=_training_curves(answer, written.figures),
                 tables=[*shared, *_make_tables(answer, written, nouns)],
@@ -100,7 +105,9 @@ def _is_shown(figure: PageFigure, answer: Answer, nouns: Nouns) -> bool:
 
 
 def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[Table]:
-    """Yield the tables of one answer: comparisons, predictions, important ASVs."""
+    """Yield the tables of one answer: covariates, comparisons, predictions, important ASVs."""
+    if answer.target.addition is not None:
+        yield addition_table(answer, nouns)
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)

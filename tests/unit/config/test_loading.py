@@ -219,6 +219,16 @@ FROZEN = {"recipe": "frozen"}
                 ({"column": ["a", "a"]}, "a name twice"),
                 ({"baselines": ["kernel_clr", "kernel_clr"]}, "a name twice"),
                 ({"condition": ["sex", "age"]}, "got the target 'age' in `condition`"),
+                ({"covariates": ["sex", "age"]}, "got the target 'age' in `covariates`"),
+                ({"covariates": ["sex", "sex"]}, "a name twice"),
+                *(
+                    ({"covariates": ["sex"], key: value}, f"`covariates` with `{key}")
+                    for key, value in (
+                        ("condition", ["host"]),
+                        ("transform_by", "host"),
+                        ("baselines", []),
+                    )
+                ),
                 (
                     {"kind": "ordinal", "classes": [True]},
                     "got True, as YAML reads yes, on and true",

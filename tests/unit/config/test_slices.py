@@ -79,6 +79,8 @@ def all_slices(config: Config) -> dict[str, Any]:
         (age(kind="ordinal", classes=["young", "old"]), FOLDED | TUNED | SCORED),
         (age(column=["age", "bmi"]), {"folds:age"} | TUNED | SCORED),
         (age(condition=["host"]), {"folds:age"} | TUNED),
+        # Folds, baselines and networks are those of a task without covariates.
+        (age(covariates=["sex"]), SCORED),
         # The folds are asked for numbers above -1.
         (age(transform="log"), {"folds:age"} | TUNED),
         (age(transform="quantile"), TUNED),
