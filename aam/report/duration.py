@@ -32,16 +32,20 @@ OPERATION = 2.5e-11
 """Core-seconds of an operation of the blocks, from the same runs."""
 START = 5.0
 """Seconds before the first step of a training run."""
-BASELINES = 0.17
-"""Seconds of all baselines per labelled sample, with `BASELINE_FOLDS` folds."""
+BASELINES = 0.004
+"""Seconds of the default baselines per labelled sample, with `BASELINE_FOLDS` folds; these and the
+following figures are from first answers of 33 to 2537 samples (docs/results.md)."""
+BASELINE_PAIRS = 5e-6
+"""Seconds of the same per pair of labelled samples."""
+MOST_SAMPLES = 10_000
+"""Labelled samples beyond which pairs are those with landmarks."""
 BASELINE_FOLDS = 5
 EXPLAINED = 1.0
 """Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
 samples, half of it where the recipe is `kernel`."""
-OTHERS = 15.0
-"""Seconds of reading, rarefaction, distances, scores and figures, mostly starts of programs: with
-one task about 25 in a study of 202 samples."""
-OTHERS_PER_TASK = 10.0
+OTHERS = 5.0
+"""Seconds of reading, rarefaction, distances, scores and figures: with one task 8 to 12."""
+OTHERS_PER_TASK = 5.0
 """Seconds of the same that each task adds."""
 FEW_PASSES = Pretraining().passes(steps_per_epoch=Pretraining.least_steps)
 """Passes of a pretraining where the samples are many."""
@@ -93,7 +97,10 @@ def expected_parts(
     """
     parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
     for task, (labelled, folds) in labels.items():
-        seconds = START + BASELINES * labelled * folds / BASELINE_FOLDS
+        # Of many samples, pairs are those with landmarks.
+        pairs = labelled * min(labelled, MOST_SAMPLES)
+        fits_s = BASELINES * labelled + BASELINE_PAIRS * pairs
+        seconds = START + fits_s * folds / BASELINE_FOLDS
         parts.append(Part("baselines", f"baselines of {task}", seconds))
     labels_of_models = name_models(plan.models)
     for name, model in plan.models.items():
