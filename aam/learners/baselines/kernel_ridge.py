@@ -115,8 +115,10 @@ def _laplacian(task: Problem) -> Kernel:
 
     def median(distances_TT: Floats) -> float:
         pairs = distances_TT[np.triu_indices(len(distances_TT), 1)]
+        if not len(pairs):
+            return 1.0
         # The median is 0 where most samples are copies, and the mean where all are.
-        return float(np.median(pairs) or pairs.mean()) or 1.0 if len(pairs) else 1.0
+        return float(np.median(pairs) or pairs.mean() or 1.0)
 
     def value(distances_RT: Floats, rows: Rows, train: Rows, scale: float) -> Floats:
         return np.exp(distances_RT / -scale)
