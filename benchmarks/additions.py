@@ -158,7 +158,8 @@ def measure_draw(design: Design, draw: int) -> dict[str, Any]:
 
 def _learners(task: Problem, covariates: Covariates) -> dict[str, Learner]:
     """Return what all methods that look at covariates predict."""
-    predictions, nested = fit_with_covariates(task, covariates, threads=1)
+    fitted = fit_with_covariates(task, covariates, threads=1)
+    predictions, nested = fitted.predictions, fitted.nested
     for table in (predictions, nested):
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))
     found = learners_by_target(predictions, nested)[""]

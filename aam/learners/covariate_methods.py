@@ -31,12 +31,11 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from aam.data.covariates import Covariates
-from aam.data.nested_folds import inner_fits
-from aam.data.predictions import PROBABILITY, class_codes, class_order
+from aam.data.predictions import class_codes, class_order
 from aam.learners.baselines.decision_trees import ForestPart, median_of_leaves
 from aam.learners.baselines.linear_and_nearest import centred_log_ratios
 from aam.learners.baselines.problem import (
-    NOWHERE,
+    Prediction,
     Problem,
     Split,
     frequent_reads,
@@ -44,6 +43,7 @@ from aam.learners.baselines.problem import (
     predict,
     prevalent_reads,
 )
+from aam.learners.nested_predictions import CrossValidated, NestedCrossValidation, table_of
 from aam.util.machine import end_with
 
 ALONE = ("covariate_spline", "covariate_forest")
@@ -110,9 +110,7 @@ class MedianRidge(RegressorMixin, BaseEstimator):
         return result
 
 
-def fit_with_covariates(
-    task: Problem, covariates: Covariates, threads: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def fit_with_covariates(task: Problem, covariates: Covariates, threads: int) -> CrossValidated:
     """Predict the samples of a task by all methods that look at covariates.
 
     Parameters
@@ -126,53 +124,18 @@ def fit_with_covariates(
 
     Returns
     -------
-    predictions : pandas.DataFrame
-        `row` (of `task`), `fold`, `baseline` (the method), `observed`, `predicted` and
-        probabilities, as `aam.learners.baselines.registry.cross_validate` returns them.
-    nested : pandas.DataFrame
-        `row`, `without` (a block of folds), `baseline`, `predicted` and probabilities, by fits
-        without the block and without the row.
+    CrossValidated
+        The tables; methods stand in the column `baseline`.
     """
-    encoded = task.encode()
-    fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
-    folds = np.unique(task.fold).tolist()
-    parts = [dataclasses.replace(encoded, held_out=fold) for fold in folds]
-    last = int(task.fold.max())
-    for number, fit in enumerate(fits, start=1):
-        # The number is that of no other fold, because draws depend on it.
-        fold_N = np.where(fit.is_training_N, task.fold, NOWHERE)
-        fold_N[fit.rows] = last + number
-        parts.append(dataclasses.replace(encoded, fold=fold_N, held_out=last + number))
+    nested = NestedCrossValidation(task)
+    parts = nested.hold_out(task.encode())
     processes = 1 if task.has_few_landmarks else min(threads, len(parts))
     at_a_time = Parallel(processes, initializer=end_with, initargs=(os.getpid(),))
     tables = at_a_time(delayed(_fit_part)(part, covariates) for part in parts)
     if processes > 1:
         # The work of a process is counted when it has ended.
         get_reusable_executor().shutdown()
-    predictions = []
-    nested = []
-    for name in (*ALONE, *JOINT):
-        whole = pd.concat([table[name] for table in tables[: len(folds)]]).sort_index()
-        whole = whole.reset_index(names="row")
-        whole.insert(1, "fold", task.fold[whole["row"]])
-        whole.insert(2, "baseline", name)
-        whole.insert(3, "observed", task.target[whole["row"]])
-        predictions.append(whole)
-        for fit, table in zip(fits, tables[len(folds) :], strict=True):
-            for block, rows in fit.predicted.items():
-                part = table[name].loc[rows].reset_index(names="row")
-                part.insert(1, "without", block)
-                part.insert(2, "baseline", name)
-                nested.append(part)
-    columns = ["row", "without", "baseline", "predicted", *_probability_columns(task)]
-    empty = pd.DataFrame(columns=columns)
-    return pd.concat(predictions, ignore_index=True), (
-        pd.concat(nested, ignore_index=True) if nested else empty
-    )
-
-
-def _probability_columns(task: Problem) -> list[str]:
-    return [PROBABILITY + name for name in task.classes]
+    return nested.tables({name: [table[name] for table in tables] for name in (*ALONE, *JOINT)})
 
 
 def _fit_part(part: Problem, covariates: Covariates) -> dict[str, pd.DataFrame]:
@@ -181,16 +144,17 @@ def _fit_part(part: Problem, covariates: Covariates) -> dict[str, pd.DataFrame]:
     # On several threads BLAS adds up in another order.
     with threadpool_limits(1):
         values = _predict_part(part, covariates)
-    tables = {}
-    for name, value_RK in values.items():
-        if part.regression:
-            table = pd.DataFrame(index=part.test)
-            table["predicted"] = np.clip(value_RK[:, 0] * part.unit, *part.bounds)
-        else:
-            table = pd.DataFrame(value_RK, index=part.test, columns=_probability_columns(part))
-            table.insert(0, "predicted", np.asarray(part.classes)[value_RK.argmax(axis=1)])
-        tables[name] = table
-    return tables
+    return {
+        name: table_of(part, part.test, _prediction(part, value_RK))
+        for name, value_RK in values.items()
+    }
+
+
+def _prediction(part: Problem, value_RK: Floats) -> Prediction:
+    """Return numbers, or the likeliest classes and their probabilities."""
+    if part.regression:
+        return value_RK[:, 0], np.zeros((len(value_RK), 0))
+    return np.asarray(part.classes)[value_RK.argmax(axis=1)], value_RK
 
 
 def _predict_part(part: Problem, covariates: Covariates) -> dict[str, Floats]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from aam.data.trees import branches_of
 from aam.distances.store import distance_rows, read_ids
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import cross_validate, suitable_baselines
+from aam.learners.nested_predictions import CrossValidated
 from aam.stages.first_score import FirstScore
 from aam.util.parquet import write_table
 
@@ -76,34 +77,88 @@ def fit_baselines(
     counts, feature_ids, is_counted = mean_counts(views, sample_ids)
     above, lengths = branches_of(tree, feature_ids)
     landmarks = draw_landmarks(len(fold_table), seed)
-    mean_distances = _mean_distances(distances, sample_ids, landmarks)
+    tables: dict[str, CrossValidated] = {}
+    problems = problems_of_targets(
+        fold_table,
+        kind=kind,
+        classes=classes,
+        counts=counts,
+        distances=_mean_distances(distances, sample_ids, landmarks),
+        above=above,
+        lengths=lengths,
+        seed=seed,
+        bounds=bounds,
+        asked=baselines,
+        is_counted=is_counted,
+        landmarks=landmarks,
+    )
+    for name, task in problems.items():
+        methods = [method for method in suitable_baselines(task) if method not in CONSTANTS]
+        tell = FirstScore(kind, task.group, classes or (), methods=len(methods))
+        tables[name] = cross_validate(task, threads, tell)
+    write_tables(tables, sample_ids, predictions_out, nested_out, provenance)
+
+
+def problems_of_targets(
+    fold_table: pd.DataFrame,
+    *,
+    kind: Literal["regression", "classification", "ordinal"],
+    classes: Sequence[str] | None,
+    **fields: Any,
+) -> dict[str, Problem]:
+    """Return what methods are asked for each target, by its name, empty where there is one.
+
+    Parameters
+    ----------
+    fold_table
+        What `aam.data.folds.read_folds` returns.
+    kind
+        Whether numbers or classes are predicted.
+    classes
+        Classes in their order. None: those that were observed.
+    **fields
+        All other fields of `Problem`.
+    """
     is_regression = kind == "regression"
-    predictions: dict[str, pd.DataFrame] = {}
-    nested: dict[str, pd.DataFrame] = {}
-    for name, observed in targets_of(fold_table).items():
-        task = Problem(
+    return {
+        name: Problem(
             kind=kind,
             target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
             classes=[] if is_regression else classes or class_order(observed),
             fold=fold_table["fold"].to_numpy(),
             group=fold_table["group"].to_numpy(dtype=np.str_),
-            counts=counts,
-            distances=mean_distances,
-            above=above,
-            lengths=lengths,
-            seed=seed,
-            bounds=bounds,
-            asked=baselines,
-            is_counted=is_counted,
-            landmarks=landmarks,
+            **fields,
         )
-        methods = [method for method in suitable_baselines(task) if method not in CONSTANTS]
-        tell = FirstScore(kind, task.group, classes or (), methods=len(methods))
-        tables = cross_validate(task, threads, tell)
-        predictions[name] = tables.predictions
-        nested[name] = tables.nested
-    write_predictions(predictions_out, join_targets(predictions, sample_ids))
-    write_table(nested_out, join_targets(nested, sample_ids), provenance)
+        for name, observed in _targets(fold_table).items()
+    }
+
+
+def write_tables(
+    tables: Mapping[str, CrossValidated],
+    sample_ids: pd.Index,
+    predictions_out: Path,
+    nested_out: Path,
+    provenance: Mapping[str, str],
+) -> None:
+    """Write what methods predict, with the IDs of the samples.
+
+    Parameters
+    ----------
+    tables
+        By name of the target, empty where there is one.
+    sample_ids
+        Samples in the order of the rows.
+    predictions_out
+        TSV file to write.
+    nested_out
+        Parquet file to write, with nested predictions.
+    provenance
+        Metadata of the Parquet file (`aam.util.digests`).
+    """
+    predictions = {name: table.predictions for name, table in tables.items()}
+    nested = {name: table.nested for name, table in tables.items()}
+    write_predictions(predictions_out, _join_targets(predictions, sample_ids))
+    write_table(nested_out, _join_targets(nested, sample_ids), provenance)
 
 
 def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array, list[str], bool]:
@@ -113,7 +168,7 @@ def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array,
     return csr_array(counts), tables[0].feature_ids, tables[0].facts.is_counted
 
 
-def targets_of(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
+def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
     """Return the observed values of each target by its name, which is empty where there is one."""
     several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
     if not several:
@@ -121,7 +176,7 @@ def targets_of(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
     return {column.removeprefix(OBSERVED): fold_table[column] for column in several}
 
 
-def join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:
+def _join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:
     """Return the predictions of all targets, by their names, in one table."""
     parts = [_named(table, sample_ids, name) for name, table in predictions.items()]
     return pd.concat(parts, ignore_index=True)

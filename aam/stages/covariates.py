@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import csr_array
 
 from aam.data.covariates import read_covariates
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.data.predictions import class_order, write_predictions
-from aam.learners.baselines.problem import Problem, draw_landmarks
+from aam.learners.baselines.problem import draw_landmarks
 from aam.learners.covariate_methods import fit_with_covariates
-from aam.stages.baselines import join_targets, mean_counts, targets_of
-from aam.util.parquet import write_table
+from aam.stages.baselines import mean_counts, problems_of_targets, write_tables
 
 
 def fit_covariates(
@@ -76,26 +73,19 @@ def fit_covariates(
     labelled.attrs = dict(imported.attrs)
     known = read_covariates(labelled, covariates)
     counts, _, is_counted = mean_counts(views, sample_ids)
-    is_regression = kind == "regression"
-    predictions: dict[str, pd.DataFrame] = {}
-    nested: dict[str, pd.DataFrame] = {}
-    for name, observed in targets_of(fold_table).items():
-        task = Problem(
-            kind=kind,
-            target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
-            classes=[] if is_regression else classes or class_order(observed),
-            fold=fold_table["fold"].to_numpy(),
-            group=fold_table["group"].to_numpy(dtype=np.str_),
-            counts=counts,
-            # Methods that look at covariates compare no samples, and no clades.
-            distances=np.zeros((0, 0), np.float32),
-            above=csr_array((counts.shape[1], 0)),
-            lengths=np.zeros(0),
-            seed=seed,
-            bounds=bounds,
-            is_counted=is_counted,
-            landmarks=draw_landmarks(len(fold_table), seed),
-        )
-        predictions[name], nested[name] = fit_with_covariates(task, known, threads)
-    write_predictions(predictions_out, join_targets(predictions, sample_ids))
-    write_table(nested_out, join_targets(nested, sample_ids), provenance)
+    problems = problems_of_targets(
+        fold_table,
+        kind=kind,
+        classes=classes,
+        counts=counts,
+        # Methods that look at covariates compare no samples, and no clades.
+        distances=np.zeros((0, 0), np.float32),
+        above=csr_array((counts.shape[1], 0)),
+        lengths=np.zeros(0),
+        seed=seed,
+        bounds=bounds,
+        is_counted=is_counted,
+        landmarks=draw_landmarks(len(fold_table), seed),
+    )
+    tables = {name: fit_with_covariates(task, known, threads) for name, task in problems.items()}
+    write_tables(tables, sample_ids, predictions_out, nested_out, provenance)

@@ -52,17 +52,18 @@ def losses(predictions: pd.DataFrame) -> pd.Series:
 def test_what_features_say_beyond_covariates_is_found_and_nothing_is_made_up(kind):
     constant = {"regression": 1.0, "classification": 0.5}[kind]
     task, covariates = study(kind, adds=1.5)
-    loss = losses(fit_with_covariates(task, covariates, threads=1)[0])
+    loss = losses(fit_with_covariates(task, covariates, threads=1).predictions)
     assert loss["joint_ridge"] < 0.75 * loss["covariate_spline"] < 0.75 * 1.6 * constant
     task, covariates = study(kind)
-    loss = losses(fit_with_covariates(task, covariates, threads=1)[0])
+    loss = losses(fit_with_covariates(task, covariates, threads=1).predictions)
     assert loss["covariate_spline"] < 0.5 * constant
     assert loss["joint_ridge"] < 1.2 * loss["covariate_spline"] + 0.02
 
 
 def test_nested_predictions_have_seen_neither_the_block_nor_the_sample():
     task, covariates = study("regression", adds=1.0)
-    predictions, nested = fit_with_covariates(task, covariates, threads=1)
+    fitted = fit_with_covariates(task, covariates, threads=1)
+    predictions, nested = fitted.predictions, fitted.nested
     assert [*predictions["baseline"].unique()] == [*ALONE, *JOINT]
     assert predictions.groupby("baseline")["row"].apply(list).tolist() == [[*range(SAMPLES)]] * 4
     # All samples but those of the block, once per block and method.
@@ -72,10 +73,12 @@ def test_nested_predictions_have_seen_neither_the_block_nor_the_sample():
     target_N = np.where(task.fold == 0, 100.0, task.target)
     others = fit_with_covariates(replace(task, target=target_N), covariates, threads=1)
     kept = nested[nested["without"] == 0]
-    again = others[1][others[1]["without"] == 0]
+    again = others.nested[others.nested["without"] == 0]
     pd.testing.assert_frame_equal(kept, again)
     fold = predictions[predictions["fold"] == 0]["predicted"]
-    pd.testing.assert_series_equal(fold, others[0][others[0]["fold"] == 0]["predicted"])
+    pd.testing.assert_series_equal(
+        fold, others.predictions[others.predictions["fold"] == 0]["predicted"]
+    )
 
 
 def test_processes_change_nothing(monkeypatch):
@@ -83,12 +86,9 @@ def test_processes_change_nothing(monkeypatch):
     monkeypatch.undo()
     task, covariates = study("classification", adds=1.0)
     task = replace(task, fold=task.fold % 2)
-    for one, other in zip(
-        fit_with_covariates(task, covariates, threads=1),
-        fit_with_covariates(task, covariates, threads=2),
-        strict=True,
-    ):
-        pd.testing.assert_frame_equal(one, other)
+    one, two = (fit_with_covariates(task, covariates, threads) for threads in (1, 2))
+    pd.testing.assert_frame_equal(one.predictions, two.predictions)
+    pd.testing.assert_frame_equal(one.nested, two.nested)
 
 
 def test_the_ridge_is_that_of_plain_refits(monkeypatch):
@@ -162,7 +162,8 @@ ODD = {
 @pytest.mark.parametrize("covariates", ODD.values(), ids=list(ODD))
 def test_columns_that_say_nothing_are_no_better_than_a_constant(kind, covariates):
     task, _ = study(kind)
-    predictions, nested = fit_with_covariates(task, covariates, threads=1)
+    fitted = fit_with_covariates(task, covariates, threads=1)
+    predictions, nested = fitted.predictions, fitted.nested
     tables = [predictions, nested]
     for table in tables:
         assert np.isfinite(table.select_dtypes(float).to_numpy()).all()
@@ -178,7 +179,7 @@ def test_a_covariate_that_is_the_target_says_all(kind):
         same = Covariates({"age again": task.target.astype(float)}, {})
     else:
         same = Covariates({}, {"class again": task.target.astype(object)})
-    loss = losses(fit_with_covariates(task, same, threads=1)[0])
+    loss = losses(fit_with_covariates(task, same, threads=1).predictions)
     assert loss["covariate_spline"] < 0.05
     assert loss["joint_ridge"] < 0.05
 
@@ -186,8 +187,10 @@ def test_a_covariate_that_is_the_target_says_all(kind):
 @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
 def test_numbers_have_the_unit_of_the_target(unit):
     task, covariates = study("regression", adds=1.0)
-    first = fit_with_covariates(task, covariates, threads=1)[0]["predicted"]
-    other = fit_with_covariates(replace(task, target=task.target * unit), covariates, threads=1)[0]
+    first = fit_with_covariates(task, covariates, threads=1).predictions["predicted"]
+    other = fit_with_covariates(
+        replace(task, target=task.target * unit), covariates, threads=1
+    ).predictions
     np.testing.assert_allclose(other["predicted"] / unit, first, rtol=1e-3, atol=1e-3)
 
 
@@ -195,21 +198,22 @@ def test_samples_set_aside_are_predicted_and_teach_nothing():
     task, covariates = study("classification")
     fold_N = np.where(np.arange(SAMPLES) < 10, -1, task.fold)
     held_out = replace(task, fold=fold_N)
-    predictions, nested = fit_with_covariates(held_out, covariates, threads=1)
+    fitted = fit_with_covariates(held_out, covariates, threads=1)
+    predictions, nested = fitted.predictions, fitted.nested
     assert set(predictions.loc[predictions["fold"] == -1, "row"]) == set(range(10))
     assert nested["row"].min() == 10
     target = np.where(fold_N == -1, "a", task.target)
     again = fit_with_covariates(replace(held_out, target=target), covariates, threads=1)
     columns = ["predicted", "probability:a", "probability:b"]
-    pd.testing.assert_frame_equal(predictions[columns], again[0][columns])
+    pd.testing.assert_frame_equal(predictions[columns], again.predictions[columns])
 
 
 def test_many_samples_are_learned_from_landmarks_alone():
     task, covariates = study("regression", adds=1.0)
     landmarks = np.arange(0, SAMPLES, 2)
     few = replace(task, landmarks=landmarks)
-    predictions, _ = fit_with_covariates(few, covariates, threads=1)
+    predictions = fit_with_covariates(few, covariates, threads=1).predictions
     assert predictions.groupby("baseline").size().tolist() == [SAMPLES] * 4
     target = np.where(np.isin(np.arange(SAMPLES), landmarks), task.target, 100.0)
-    again, _ = fit_with_covariates(replace(few, target=target), covariates, threads=1)
+    again = fit_with_covariates(replace(few, target=target), covariates, threads=1).predictions
     pd.testing.assert_series_equal(predictions["predicted"], again["predicted"])
