@@ -240,7 +240,7 @@ def on_greengenes(
     takes_first
         Whether the first of the nearest is taken, or the one among most of them.
     """
-    count_Q = hits["query"].value_counts().reindex(names).to_numpy()
+    count_Q = hits["query"].value_counts().reindex(list(names)).to_numpy()
     assert hits["query"].drop_duplicates().tolist() == list(names)
     offset_Q = np.cumsum([0, *count_Q])
     row_H = hits["row"].to_numpy()
