@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from aam.config.references import REFERENCES, TREE
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.rarefaction import rarefy
+from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
 from aam.data.tree_building import build_tree
 from aam.data.trees import find_branches, parse_newick
@@ -53,10 +54,11 @@ VSEARCH = (
 
 @dataclass(frozen=True, eq=False)
 class Greengenes:
-    """Names and tree of the reference, and its FASTA file."""
+    """Names, lineages and tree of the reference, and its FASTA file."""
 
     fasta: Path
     row_of: dict[str, int]
+    lineages: list[str]
     paths: Paths
 
     @property
@@ -98,12 +100,10 @@ def read_greengenes(archive: Path, folder: Path) -> Greengenes:
     """
     fasta = folder / "greengenes.fasta"
     with tarfile.open(archive) as package:
-        packed = package.extractfile(f"{ROOT}/rep_set/97_otus.fasta.gz")
-        assert packed is not None
-        fasta.write_bytes(gzip.decompress(packed.read()))
-        packed = package.extractfile(f"{ROOT}/trees/97_otus.tree.gz")
-        assert packed is not None
-        tree = parse_newick(gzip.decompress(packed.read()).decode("ascii"))
+        fasta.write_bytes(unpack(package, "rep_set/97_otus.fasta.gz"))
+        tree = parse_newick(unpack(package, "trees/97_otus.tree.gz").decode("ascii"))
+        lines = unpack(package, "taxonomy/97_otu_taxonomy.txt.gz").decode("ascii").splitlines()
+    lineage_of = dict(line.split("\t") for line in lines)
     number = {id(tree): 0}
     parents = [-1]
     lengths = [0.0]
@@ -120,7 +120,15 @@ def read_greengenes(archive: Path, folder: Path) -> Greengenes:
         parent_B=np.array(parents, np.int32),
         length_B=np.array(lengths, np.float32),
     )
-    return Greengenes(fasta, {name: row for row, name in enumerate(tips)}, Paths(arrays))
+    lineages = [lineage_of[name] for name in tips]
+    return Greengenes(fasta, {name: row for row, name in enumerate(tips)}, lineages, Paths(arrays))
+
+
+def unpack(package: tarfile.TarFile, name: str) -> bytes:
+    """Return a file of the package."""
+    packed = package.extractfile(f"{ROOT}/{name}")
+    assert packed is not None
+    return gzip.decompress(packed.read())
 
 
 def study_rows(
@@ -192,7 +200,12 @@ def draw_samples(table: FeatureTable, study: str, most: int) -> FeatureTable:
     return table.select_samples(np.sort(chosen))
 
 
-def find_hits(sequences: Sequence[str], greengenes: Greengenes, folder: Path) -> pd.DataFrame:
+def find_hits(
+    sequences: Sequence[str],
+    greengenes: Greengenes,
+    folder: Path,
+    left_out: Collection[str] = frozenset(),
+) -> pd.DataFrame:
     """Return what is near some sequences, in their order.
 
     Parameters
@@ -203,6 +216,8 @@ def find_hits(sequences: Sequence[str], greengenes: Greengenes, folder: Path) ->
         The reference.
     folder
         Folder for scratch files.
+    left_out
+        Names of sequences of the reference that are passed over.
 
     Returns
     -------
@@ -212,7 +227,15 @@ def find_hits(sequences: Sequence[str], greengenes: Greengenes, folder: Path) ->
     queries = folder / "queries.fasta"
     queries.write_text("".join(f">{number}\n{text}\n" for number, text in enumerate(sequences)))
     found = folder / "hits.tsv"
-    command = [*VSEARCH.split(), "--db", str(greengenes.fasta)]
+    known = folder / "known.fasta"
+    known.write_text(
+        "".join(
+            f">{name}\n{text}\n"
+            for name, text in read_fasta(greengenes.fasta).items()
+            if name not in left_out
+        )
+    )
+    command = [*VSEARCH.split(), "--db", str(known)]
     command += ["--usearch_global", str(queries), "--userout", str(found)]
     subprocess.run(command, check=True)
     columns = ["query", "target", "mismatches", "gaps", "length"]
