@@ -4,8 +4,8 @@
 
 ARCHIVE is qiime-default-reference-0.1.3.tar.gz of PyPI: Greengenes 13_8 at 97 %. It takes the two
 development studies, mackerels (body site; day, by host) and houses (town; its rank, by house),
-three draws of five folds each, and prints the mean absolute error of numbers and the balanced accuracy of
-classes. v4 holds the ASVs of both studies; "left out" is v4 without them.
+three draws of five folds each, and prints the mean absolute error of numbers and the balanced
+accuracy of classes. v4 holds the ASVs of both studies; "left out" is v4 without them.
 """
 
 import sys
