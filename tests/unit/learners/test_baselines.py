@@ -452,8 +452,8 @@ def test_trees_learn_from_none_of_what_they_predict_and_together_from_all_else(
         assert rows == expected or folds == 8
 
 
-def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch):
-    monkeypatch.setattr(decision_trees, "LANDMARKS", 12)
+def test_trees_of_a_study_with_landmarks_draw_a_few_samples_of_all(monkeypatch):
+    monkeypatch.setattr(decision_trees, "TREE_SAMPLES", 12)
     parts = []
     median = decision_trees.median_of_leaves
 
@@ -473,6 +473,22 @@ def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch
     cross_validate(task, threads=1)
     # Without landmarks every tree sees all samples of its part once.
     assert parts[0].forest.estimators_[0].tree_.n_node_samples[0] == len(parts[0].train)
+
+
+def test_leaves_without_a_landmark_say_nothing():
+    task = problem("regression").encode()
+    train = np.flatnonzero(task.fold == 0)
+    rows = np.flatnonzero(task.fold == 1)
+    few = dataclasses.replace(task, landmarks=train[:1])
+    forest = decision_trees.ExtraTreesRegressor(min_samples_leaf=2)
+    part = decision_trees._grow(few, train, forest, 1, 0)
+    values, _ = decision_trees.median_of_leaves(few, [part], rows)
+    leaf_T = part.forest.apply(part.reads(few, train))[:, 0]
+    leaf_R = part.forest.apply(part.reads(few, rows))[:, 0]
+    middle = np.sort(task.target[train])[len(train) // 2]
+    expected = np.where(leaf_R == leaf_T[0], task.target[train[0]], middle)
+    np.testing.assert_array_equal(values, expected)
+    assert 0 < (leaf_R == leaf_T[0]).mean() < 1
 
 
 def test_baselines_are_told_as_they_are_fitted():
