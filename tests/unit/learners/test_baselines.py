@@ -407,6 +407,20 @@ def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
 
 
+def test_weights_of_a_study_with_landmarks_rest_on_their_nested_predictions():
+    methods = ["kernel_clades", "random_forest"]
+    task = dataclasses.replace(problem("classification"), asked=methods)
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    result = cross_validate(dataclasses.replace(task, landmarks=landmarks), threads=2)
+    for method in methods:
+        nested = select(result.nested, method)
+        assert np.isin(nested["row"], landmarks).all()
+        assert set(nested["without"]) == {*range(task.fold.max() + 1)}
+        assert len(select(result.predictions, method)) == SAMPLES
+        # Neither the block nor the rows are learned from.
+        assert (task.fold[nested["row"]] != nested["without"]).all()
+
+
 @pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
 def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
     monkeypatch.setattr(kernel_ridge, "ROWS_AT_ONCE", 5)
