@@ -190,20 +190,22 @@ def _landmark_products(
     features_LP = np.concatenate([narrow(rows) for rows in _blocks(landmarks)])
     center_P = features_LP.mean(axis=0, dtype=np.float64).astype(np.float32)
     features_LP -= center_P
+    # Every fit and every setting looks at pairs of landmarks.
+    product_LL = features_LP @ features_LP.T
     square_N = np.empty(reads_NF.shape[0])
     for rows in _blocks(np.arange(reads_NF.shape[0])):
         square_N[rows] = np.square(narrow(rows) - center_P).sum(axis=1, dtype=np.float64)
 
     def products(rows: Rows, others: Rows) -> Floats:
-        others_TP = features_LP[np.searchsorted(landmarks, others)]
+        columns = np.searchsorted(landmarks, others)
         product_RT = np.empty((len(rows), len(others)))
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[first : first + ROWS_AT_ONCE]
-            known = np.isin(part, landmarks).all()
-            rows_RP = (
-                features_LP[np.searchsorted(landmarks, part)] if known else narrow(part) - center_P
-            )
-            product_RT[first : first + ROWS_AT_ONCE] = rows_RP @ others_TP.T
+        is_known_R = np.isin(rows, landmarks)
+        known = np.searchsorted(landmarks, rows[is_known_R])
+        product_RT[is_known_R] = product_LL[np.ix_(known, columns)]
+        others_TP = features_LP[columns] if not is_known_R.all() else features_LP[:0]
+        unknown = np.flatnonzero(~is_known_R)
+        for part in _blocks(unknown):
+            product_RT[part] = (narrow(rows[part]) - center_P) @ others_TP.T
         return product_RT
 
     return products, square_N
