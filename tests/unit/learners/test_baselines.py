@@ -25,6 +25,8 @@ ON_READS = [
 ]
 ON_DISTANCES = ["knn_unifrac", "kernel_unifrac"]
 SAMPLES, FEATURES = 48, 20
+AXES = 12
+"""Axes of projected features."""
 KINDS = ["regression", "classification"]
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -422,10 +424,15 @@ def test_weights_of_a_study_with_landmarks_rest_on_their_nested_predictions():
 
 
 @pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
-def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
+@pytest.mark.parametrize("are_projected", [False, True])
+def test_kernels_with_landmarks_are_those_of_all_pairs(name, are_projected, monkeypatch):
     monkeypatch.setattr(kernel_ridge, "ROWS_AT_ONCE", 5)
     task = problem("regression").encode()
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    if are_projected:
+        # As many axes as landmarks span all of their products.
+        landmarks = landmarks[:AXES]
+        monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
     rows, train = np.arange(SAMPLES), landmarks[::2]
     few = dataclasses.replace(task, landmarks=landmarks)
     for given, expected in zip(kernels_of(few, name), kernels_of(task, name), strict=True):
@@ -434,6 +441,18 @@ def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
         results = [result - result.mean(axis=0) for result in results]
         results = [result - result.mean(axis=1, keepdims=True) for result in results]
         np.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_fewer_axes_than_landmarks_give_nearly_the_same_kernel(monkeypatch):
+    monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
+    task = problem("regression").encode()
+    few = dataclasses.replace(task, landmarks=np.arange(0, SAMPLES))
+    rows = np.arange(SAMPLES)
+    for given, expected in zip(
+        kernels_of(few, "kernel_clades"), kernels_of(task, "kernel_clades"), strict=True
+    ):
+        near, exact = (kernel_of(kernel, rows, rows).ravel() for kernel in (given, expected))
+        assert 0.9 < np.corrcoef(near, exact)[0, 1] < 1
 
 
 def seen_by_trees(task: Problem, name: str, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
