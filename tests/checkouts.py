@@ -149,7 +149,8 @@ class Checkout:
 
     @property
     def _variables(self) -> dict[str, str]:
-        return {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **self.environment}
+        # Python compiles the copy once, not at each of its starts.
+        return {"PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1", **self.environment}
 
 
 def copy_of_the_workflow(root: Path, **attributes: Any) -> Checkout:
