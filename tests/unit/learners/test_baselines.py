@@ -28,6 +28,8 @@ ON_READS = [
 ON_DISTANCES = ["knn_unifrac", "kernel_unifrac"]
 SAMPLES, FEATURES = 48, 20
 ITERATIONS = decision_trees.ITERATIONS
+AXES = 12
+"""Axes of projected features."""
 KINDS = ["regression", "classification"]
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -417,11 +419,30 @@ def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
 
 
+def test_weights_of_a_study_with_landmarks_rest_on_their_nested_predictions():
+    methods = ["kernel_clades", "random_forest"]
+    task = dataclasses.replace(problem("classification"), asked=methods)
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    result = cross_validate(dataclasses.replace(task, landmarks=landmarks), threads=2)
+    for method in methods:
+        nested = select(result.nested, method)
+        assert np.isin(nested["row"], landmarks).all()
+        assert set(nested["without"]) == {*range(task.fold.max() + 1)}
+        assert len(select(result.predictions, method)) == SAMPLES
+        # Neither the block nor the rows are learned from.
+        assert (task.fold[nested["row"]] != nested["without"]).all()
+
+
 @pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
-def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
+@pytest.mark.parametrize("are_projected", [False, True])
+def test_kernels_with_landmarks_are_those_of_all_pairs(name, are_projected, monkeypatch):
     monkeypatch.setattr(kernel_ridge, "ROWS_AT_ONCE", 5)
     task = problem("regression").encode()
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    if are_projected:
+        # As many axes as landmarks span all of their products.
+        landmarks = landmarks[:AXES]
+        monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
     rows, train = np.arange(SAMPLES), landmarks[::2]
     few = dataclasses.replace(task, landmarks=landmarks)
     for given, expected in zip(kernels_of(few, name), kernels_of(task, name), strict=True):
@@ -430,6 +451,18 @@ def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
         results = [result - result.mean(axis=0) for result in results]
         results = [result - result.mean(axis=1, keepdims=True) for result in results]
         np.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_fewer_axes_than_landmarks_give_nearly_the_same_kernel(monkeypatch):
+    monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
+    task = problem("regression").encode()
+    few = dataclasses.replace(task, landmarks=np.arange(0, SAMPLES))
+    rows = np.arange(SAMPLES)
+    for given, expected in zip(
+        kernels_of(few, "kernel_clades"), kernels_of(task, "kernel_clades"), strict=True
+    ):
+        near, exact = (kernel_of(kernel, rows, rows).ravel() for kernel in (given, expected))
+        assert 0.9 < np.corrcoef(near, exact)[0, 1] < 1
 
 
 def seen_by_trees(task: Problem, name: str, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
@@ -462,8 +495,8 @@ def test_trees_learn_from_none_of_what_they_predict_and_together_from_all_else(
         assert rows == expected or folds == 8
 
 
-def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch):
-    monkeypatch.setattr(decision_trees, "LANDMARKS", 12)
+def test_trees_of_a_study_with_landmarks_draw_a_few_samples_of_all(monkeypatch):
+    monkeypatch.setattr(decision_trees, "TREE_SAMPLES", 12)
     parts = []
     median = decision_trees.median_of_leaves
 
@@ -483,6 +516,22 @@ def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch
     cross_validate(task, threads=1)
     # Without landmarks every tree sees all samples of its part once.
     assert parts[0].forest.estimators_[0].tree_.n_node_samples[0] == len(parts[0].train)
+
+
+def test_leaves_without_a_landmark_say_nothing():
+    task = problem("regression").encode()
+    train = np.flatnonzero(task.fold == 0)
+    rows = np.flatnonzero(task.fold == 1)
+    few = dataclasses.replace(task, landmarks=train[:1])
+    forest = decision_trees.ExtraTreesRegressor(min_samples_leaf=2)
+    part = decision_trees._grow(few, train, forest, 1, 0)
+    values, _ = decision_trees.median_of_leaves(few, [part], rows)
+    leaf_T = part.forest.apply(part.reads(few, train))[:, 0]
+    leaf_R = part.forest.apply(part.reads(few, rows))[:, 0]
+    middle = np.sort(task.target[train])[len(train) // 2]
+    expected = np.where(leaf_R == leaf_T[0], task.target[train[0]], middle)
+    np.testing.assert_array_equal(values, expected)
+    assert 0 < (leaf_R == leaf_T[0]).mean() < 1
 
 
 def test_baselines_are_told_as_they_are_fitted():
