@@ -1,8 +1,8 @@
 """A SLURM of one node, and a tiny study that its jobs carry out while training is disturbed twice.
 
-In the copy of the package that the jobs run, the first training stays at its second step, and the
-margin before a time limit can be all of it, so that the machine does not matter: the first attempt
-at pretraining is cancelled at a checkpoint, the second at its time limit, the third ends.
+In the copy of the package that the jobs run, training waits at its second step while a file exists,
+and the margin before a time limit can be all of it, so that the machine does not matter: the first
+attempt at pretraining is cancelled at a checkpoint, the second at its time limit, the third ends.
 """
 
 import os
@@ -30,12 +30,11 @@ MINUTES = 4
 STEP = "        self.monitor.step(samples)\n"
 """The first line of what is noted of a step."""
 WAIT = """\
-        import os
+        import pathlib
         import time
 
-        if done == 2 and os.path.exists("hold"):
-            os.remove("hold")
-            time.sleep(3600)
+        while done == 2 and pathlib.Path("hold").exists():
+            time.sleep(0.1)
 """
 MARGIN = "MARGIN_S = 180.0"
 WHOLE_LIMIT = f"MARGIN_S = {60 * MINUTES}.0"
@@ -218,6 +217,9 @@ def _disturb(study: SlurmStudy, cluster: Cluster, run: Future[Any]) -> None:
     if _wait_until(lambda: any(work.rglob("step-*.pt")), run):
         study.edit("stages/job.py", MARGIN, WHOLE_LIMIT)
         cluster.cancel(cluster.jobs("pretrain")[0])
+        # On a busy machine it would go on before the signal comes.
+        _wait_until(lambda: cluster.jobs("pretrain")[0].state == "CANCELLED", run)
+        (study.root / "hold").unlink()
     # The third may have been submitted before the second is looked at.
     _wait_until(lambda: [job.state for job in cluster.jobs("pretrain")[1:2]] == ["FAILED"], run)
     study.edit("stages/job.py", WHOLE_LIMIT, MARGIN)
