@@ -96,8 +96,8 @@ def expected_parts(
     """
     parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
     for task, (labelled, folds) in labels.items():
-        # Of many samples, pairs are those with landmarks.
-        pairs = labelled * min(labelled, MOST_COMPARED)
+        # Of many samples, pairs are those of landmarks.
+        pairs = min(labelled, MOST_COMPARED) ** 2
         fits_s = BASELINES * labelled + BASELINE_PAIRS * pairs
         seconds = START + fits_s * folds / BASELINE_FOLDS
         parts.append(Part("baselines", f"baselines of {task}", seconds))

@@ -1,6 +1,7 @@
 """Baselines, and the parts of the training samples that their settings are chosen on."""
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from aam.learners.baselines.registry import (
     predict_others,
     suitable_baselines,
 )
+from aam.learners.nested_predictions import CrossValidated
 
 ON_READS = [
     *("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"),
@@ -25,6 +27,7 @@ ON_READS = [
 ]
 ON_DISTANCES = ["knn_unifrac", "kernel_unifrac"]
 SAMPLES, FEATURES = 48, 20
+ITERATIONS = decision_trees.ITERATIONS
 AXES = 12
 """Axes of projected features."""
 KINDS = ["regression", "classification"]
@@ -115,11 +118,11 @@ def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
         assert others == (fold == -1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_processes_change_nothing(kind, monkeypatch):
+def test_processes_change_nothing(monkeypatch):
+    """Numbers: see the test of the stage."""
     # In other processes boosting has all its trees.
-    monkeypatch.undo()
-    one, two = (cross_validate(problem(kind), threads) for threads in (1, 2))
+    monkeypatch.setattr(decision_trees, "ITERATIONS", ITERATIONS)
+    one, two = (cross_validate(problem("classification"), threads) for threads in (1, 2))
     pd.testing.assert_frame_equal(one.predictions, two.predictions, check_exact=True)
     pd.testing.assert_frame_equal(one.nested, two.nested, check_exact=True)
 
@@ -174,11 +177,17 @@ WORDS = {
 }
 
 
+@cache
+def predictions_of_letters() -> tuple[Problem, CrossValidated]:
+    """Return a task by methods that weight classes by their names and one that does not."""
+    asked = ["extra_trees", "kernel_unifrac", "knn_unifrac"]
+    task = dataclasses.replace(problem("ordinal"), asked=asked)
+    return task, cross_validate(task, threads=1)
+
+
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 def test_what_classes_are_called_changes_no_prediction(words):
-    # The methods that weight classes by their names, and one that does not.
-    asked = ["extra_trees", "kernel_unifrac", "knn_unifrac"]
-    plain = dataclasses.replace(problem("ordinal"), asked=asked)
+    plain, of_letters = predictions_of_letters()
     last = "1e5" if words[0].isdigit() or words[0] == "1.0" else "~"
     word_of = dict(zip("abc", words, strict=True)) | {"never": last}
     named = dataclasses.replace(
@@ -186,14 +195,15 @@ def test_what_classes_are_called_changes_no_prediction(words):
         target=np.array([word_of[name] for name in plain.target]),
         classes=[word_of[name] for name in plain.classes],
     )
+    of_words = cross_validate(named, threads=1)
     for table in "predictions", "nested":
-        expected = getattr(cross_validate(plain, threads=1), table).rename(
+        expected = getattr(of_letters, table).rename(
             columns={f"probability:{name}": f"probability:{word_of[name]}" for name in word_of}
         )
         for column in ("observed", "predicted"):
             if column in expected:
                 expected[column] = expected[column].map(word_of)
-        result = getattr(cross_validate(named, threads=1), table)
+        result = getattr(of_words, table)
         pd.testing.assert_frame_equal(result, expected, check_dtype=False)
 
 
