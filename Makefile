@@ -56,10 +56,11 @@ quick: tools ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff format --check .
 	$(PYTEST) tests/contract $(QUICK)
 
-# The longest files come first: SLURM's, which mostly wait while linters and whole studies run.
+# The longest files come first: SLURM's, which mostly wait, then whole studies. Linters take what
+# tests leave of the cores.
 test: tools ## run the linters and all tests
-	$(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/workflow tests/real tests/gallery tests/unit tests/contract tests/fuzz tests/gpu
+	nice -n 19 $(MAKE) --no-print-directory lint &
+	$(PYTEST) tests/slurm tests/gallery tests/real/test_tutorial.py tests/workflow tests/real tests/unit tests/contract tests/fuzz tests/gpu
 	wait $$!
 
 fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,000 studies with odd names

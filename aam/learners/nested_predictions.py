@@ -58,8 +58,21 @@ class NestedCrossValidation:
     @cached_property
     def inner(self) -> list[InnerFit]:
         """Fits for the weights."""
-        # With landmarks a fit takes minutes, and a fifth of the samples is enough for weights.
-        return inner_fits(self.task.fold, self.task.units, ring=self.task.has_few_landmarks)
+        task = self.task
+        fits = inner_fits(task.fold, task.units, ring=task.has_few_landmarks)
+        if task.landmarks is None or not task.has_few_landmarks:
+            return fits
+        # With landmarks a fit takes minutes, and thousands of samples are enough for weights.
+        landmarks = task.landmarks
+        return [
+            dataclasses.replace(
+                fit,
+                predicted={
+                    block: np.intersect1d(rows, landmarks) for block, rows in fit.predicted.items()
+                },
+            )
+            for fit in fits
+        ]
 
     @property
     def splits(self) -> list[RowSplit]:

@@ -61,13 +61,11 @@ PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class ReferenceTree:
-    """Known sequences at the tips of a rooted tree.
+class KnownTips:
+    """The branches of a rooted tree, and where in it known sequences stand.
 
     Attributes
     ----------
-    bases_US
-        The sequences, as `aam.reference_tree.nearest` encodes them.
     tip_U
         Node of each sequence.
     parent_B
@@ -76,10 +74,140 @@ class ReferenceTree:
         Length of the branch above each node, in substitutions per site; 0 for the root.
     """
 
-    bases_US: NDArray[np.uint8]
     tip_U: NDArray[np.int32]
     parent_B: NDArray[np.int32]
     length_B: NDArray[np.float32]
+
+    def tree_of(
+        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
+    ) -> TreeNode:
+        """Return the tree of some sequences alone.
+
+        A sequence lies below a known one, at the end of a branch of its own; with a branch of
+        length 0 it stands for the known one. Nodes with a single child are left out and their
+        lengths summed, except for the root: distances are those on the whole tree.
+
+        Parameters
+        ----------
+        names
+            Names of the sequences, which become those of the tips.
+        row_Q
+            The known sequence that each lies below.
+        length_Q
+            Length of the branch between both.
+
+        Returns
+        -------
+        skbio.TreeNode
+            Its tips are in the order of the reference, below one known sequence in that of `names`.
+        """
+        tips_at = self._tips_by_node(names, row_Q, length_Q)
+        # The root is the first of these nodes, and no branch lies above it.
+        node_M = self._with_ancestors(self.tip_U[np.unique(row_Q)])[1:]
+        children_of: dict[int, list[TreeNode]] = {}
+        # Nodes stand behind their parents: in reverse order, a node comes after all of its
+        # children.
+        for node in reversed(node_M.tolist()):
+            # The children were collected in reverse order, too.
+            inner = children_of.pop(node, [])[::-1]
+            subtree = _join_nodes([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
+            parent = int(self.parent_B[node])
+            children_of.setdefault(parent, []).append(subtree)
+        return TreeNode(children=children_of[ROOT][::-1])
+
+    def _tips_by_node(
+        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
+    ) -> dict[int, list[TreeNode]]:
+        """Return a tip for each sequence, by the node of the known one that it lies below."""
+        tips_at: dict[int, list[TreeNode]] = {}
+        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
+            tips_at.setdefault(int(self.tip_U[row]), []).append(TreeNode(name, length=length))
+        return tips_at
+
+    def branch_matrix(self, row_Q: NDArray[np.int64]) -> csr_array:
+        """Return which branches lie above the known sequences that some sequences lie below.
+
+        Parameters
+        ----------
+        row_Q
+            The known sequence that each lies below.
+
+        Returns
+        -------
+        scipy.sparse.csr_array
+            [Q, B], 1 where a branch lies above. Branches have the numbers of the nodes at their
+            lower ends.
+        """
+        rows = []
+        columns = []
+        # All sequences climb one branch at a time; those that have arrived at the root drop out.
+        row = np.arange(len(row_Q))
+        node = self.tip_U[row_Q].astype(np.int64)
+        while len(row):
+            rows.append(row)
+            columns.append(node)
+            is_below_root = self.parent_B[node] > ROOT
+            row = row[is_below_root]
+            node = self.parent_B[node[is_below_root]].astype(np.int64)
+        shape = (len(row_Q), len(self.parent_B))
+        # The empty list serves a call without sequences.
+        all_rows = np.concatenate([*rows, []]).astype(np.int64)
+        all_columns = np.concatenate([*columns, []]).astype(np.int64)
+        return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=shape)
+
+    def _with_ancestors(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return some nodes and all that lie above them, ascending."""
+        is_needed_B = np.zeros(len(self.parent_B), bool)
+        front = np.unique(node_Q)
+        while len(front):
+            is_needed_B[front] = True
+            parents = self.parent_B[front]
+            front = np.unique(parents[parents >= 0])
+            front = front[~is_needed_B[front]]
+        return np.flatnonzero(is_needed_B)
+
+
+def number_nodes(tree: TreeNode) -> tuple[list[str], KnownTips]:
+    """Return the names of the tips of a tree, and its branches; nodes are numbered in preorder.
+
+    Parameters
+    ----------
+    tree
+        Rooted, with branch lengths.
+    """
+    number = {id(tree): ROOT}
+    parents = [-1]
+    lengths = [0.0]
+    names = []
+    tips = []
+    for node in tree.preorder(include_self=False):
+        number[id(node)] = len(parents)
+        if node.is_tip():
+            names.append(node.name)
+            tips.append(len(parents))
+        parents.append(number[id(node.parent)])
+        lengths.append(node.length or 0.0)
+    known_tips = KnownTips(
+        tip_U=np.array(tips, np.int32),
+        parent_B=np.array(parents, np.int32),
+        length_B=np.array(lengths, np.float32),
+    )
+    return names, known_tips
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceTree(KnownTips):
+    """Known sequences at the tips of a rooted tree.
+
+    Attributes
+    ----------
+    bases_US
+        The sequences, as `aam.reference_tree.nearest` encodes them.
+    tip_U, parent_B, length_B
+        As for `KnownTips`.
+    """
+
+    bases_US: NDArray[np.uint8]
 
     @classmethod
     def from_tree(cls, tree: TreeNode, length: int) -> Self:
@@ -102,17 +230,8 @@ class ReferenceTree:
         ValueError
             Two tips have the same bases, or one has a base that is not A, C, G or T.
         """
-        number = {id(tree): ROOT}
-        parents = [-1]
-        lengths = [0.0]
-        tips = []
-        for node in tree.preorder(include_self=False):
-            number[id(node)] = len(parents)
-            parents.append(number[id(node.parent)])
-            lengths.append(node.length or 0.0)
-            if node.is_tip():
-                tips.append(node)
-        bases_US = encode([tip.name for tip in tips], length)
+        names, known_tips = number_nodes(tree)
+        bases_US = encode(names, length)
         ends_U = (bases_US != UNKNOWN).sum(axis=1)
         if (bases_US[np.arange(length) < ends_U[:, None]] == UNKNOWN).any():
             raise ValueError("a tip has a base that is not A, C, G or T")
@@ -120,9 +239,9 @@ class ReferenceTree:
             raise ValueError(f"two tips have the same first {length} bases")
         return cls(
             bases_US=bases_US,
-            tip_U=np.array([number[id(tip)] for tip in tips], np.int32),
-            parent_B=np.array(parents, np.int32),
-            length_B=np.array(lengths, np.float32),
+            tip_U=known_tips.tip_U,
+            parent_B=known_tips.parent_B,
+            length_B=known_tips.length_B,
         )
 
     @classmethod
@@ -215,94 +334,6 @@ class ReferenceTree:
     def known_sequences(self) -> KnownSequences:
         """What finds the known sequence that another one is most like."""
         return KnownSequences(self.bases_US)
-
-    def tree_of(
-        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
-    ) -> TreeNode:
-        """Return the tree of some sequences alone.
-
-        A sequence lies below a known one, at the end of a branch of its own; with a branch of
-        length 0 it stands for the known one. Nodes with a single child are left out and their
-        lengths summed, except for the root: distances are those on the whole tree.
-
-        Parameters
-        ----------
-        names
-            Names of the sequences, which become those of the tips.
-        row_Q
-            The known sequence that each lies below.
-        length_Q
-            Length of the branch between both.
-
-        Returns
-        -------
-        skbio.TreeNode
-            Its tips are in the order of the reference, below one known sequence in that of `names`.
-        """
-        tips_at = self._tips_by_node(names, row_Q, length_Q)
-        # The root is the first of these nodes, and no branch lies above it.
-        node_M = self._with_ancestors(self.tip_U[np.unique(row_Q)])[1:]
-        children_of: dict[int, list[TreeNode]] = {}
-        # Nodes stand behind their parents: in reverse order, a node comes after all of its
-        # children.
-        for node in reversed(node_M.tolist()):
-            # The children were collected in reverse order, too.
-            inner = children_of.pop(node, [])[::-1]
-            subtree = _join_nodes([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
-            parent = int(self.parent_B[node])
-            children_of.setdefault(parent, []).append(subtree)
-        return TreeNode(children=children_of[ROOT][::-1])
-
-    def _tips_by_node(
-        self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
-    ) -> dict[int, list[TreeNode]]:
-        """Return a tip for each sequence, by the node of the known one that it lies below."""
-        tips_at: dict[int, list[TreeNode]] = {}
-        for name, row, length in zip(names, row_Q.tolist(), length_Q.tolist(), strict=True):
-            tips_at.setdefault(int(self.tip_U[row]), []).append(TreeNode(name, length=length))
-        return tips_at
-
-    def branch_matrix(self, row_Q: NDArray[np.int64]) -> csr_array:
-        """Return which branches lie above the known sequences that some sequences lie below.
-
-        Parameters
-        ----------
-        row_Q
-            The known sequence that each lies below.
-
-        Returns
-        -------
-        scipy.sparse.csr_array
-            [Q, B], 1 where a branch lies above. Branches have the numbers of the nodes at their
-            lower ends.
-        """
-        rows = []
-        columns = []
-        # All sequences climb one branch at a time; those that have arrived at the root drop out.
-        row = np.arange(len(row_Q))
-        node = self.tip_U[row_Q].astype(np.int64)
-        while len(row):
-            rows.append(row)
-            columns.append(node)
-            is_below_root = self.parent_B[node] > ROOT
-            row = row[is_below_root]
-            node = self.parent_B[node[is_below_root]].astype(np.int64)
-        shape = (len(row_Q), len(self.parent_B))
-        # The empty list serves a call without sequences.
-        all_rows = np.concatenate([*rows, []]).astype(np.int64)
-        all_columns = np.concatenate([*columns, []]).astype(np.int64)
-        return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=shape)
-
-    def _with_ancestors(self, node_Q: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return some nodes and all that lie above them, ascending."""
-        is_needed_B = np.zeros(len(self.parent_B), bool)
-        front = np.unique(node_Q)
-        while len(front):
-            is_needed_B[front] = True
-            parents = self.parent_B[front]
-            front = np.unique(parents[parents >= 0])
-            front = front[~is_needed_B[front]]
-        return np.flatnonzero(is_needed_B)
 
 
 def _join_nodes(children: list[TreeNode], length: float) -> TreeNode:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
+from aam.config.baselines import MOST_COMPARED
 from aam.config.names import name_models
 from aam.config.sections.finetuning import BUDGET_CORES, Finetuning
 from aam.config.sections.model import EncoderShape
@@ -37,8 +38,6 @@ BASELINES = 0.004
 following figures are from first answers of 33 to 2537 samples (docs/results.md)."""
 BASELINE_PAIRS = 5e-6
 """Seconds of the same per pair of labelled samples."""
-MOST_SAMPLES = 10_000
-"""Labelled samples beyond which pairs are those with landmarks."""
 BASELINE_FOLDS = 5
 EXPLAINED = 1.0
 """Core-seconds, idle cores counted, that explain a sample: 0.5 to 2.3 in studies of 87, 202 and 441
@@ -97,8 +96,8 @@ def expected_parts(
     """
     parts = [Part("others", "reading, distances, scores and figures", _others_s(labels))]
     for task, (labelled, folds) in labels.items():
-        # Of many samples, pairs are those with landmarks.
-        pairs = labelled * min(labelled, MOST_SAMPLES)
+        # Of many samples, pairs are those of landmarks.
+        pairs = min(labelled, MOST_COMPARED) ** 2
         fits_s = BASELINES * labelled + BASELINE_PAIRS * pairs
         seconds = START + fits_s * folds / BASELINE_FOLDS
         parts.append(Part("baselines", f"baselines of {task}", seconds))

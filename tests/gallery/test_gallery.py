@@ -5,7 +5,7 @@
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from gallery import (
     trees,
 )
 from gallery.case import Case, Outcome, Ran
-from gallery.forks import Forks
 from gallery.study import healthy
+
+from tests.warm import Warm
 
 pytestmark = pytest.mark.workflow
 
@@ -57,13 +58,6 @@ FEW_FOLDS = 3
 TARGET = "results/mine/predict/first/group/new.tsv"
 
 
-@pytest.fixture(scope="module")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
-    process = Forks(tmp_path_factory.mktemp("forks"))
-    yield process
-    process.close()
-
-
 def test_every_case_has_a_name_of_its_own_and_a_report() -> None:
     assert len(CASES) == sum(len(module.CASES) for module in MODULES)
     reports = {case.report for case in CASES.values()}
@@ -72,16 +66,16 @@ def test_every_case_has_a_name_of_its_own_and_a_report() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_study_as_people_have_it(name: str, forks: Forks, tmp_path: Path) -> None:
-    _Walk(CASES[name], forks, tmp_path).to_the_end()
+def test_a_study_as_people_have_it(name: str, warm: Warm, tmp_path: Path) -> None:
+    _Walk(CASES[name], warm, tmp_path).to_the_end()
 
 
 class _Walk:
     """The steps of a case, one after the other, as far as they pass."""
 
-    def __init__(self, case: Case, forks: Forks, folder: Path) -> None:
+    def __init__(self, case: Case, warm: Warm, folder: Path) -> None:
         self.case = case
-        self.forks = forks
+        self.warm = warm
         self.logs = folder / "logs"
         self.folder = folder / "study"
         self.said: dict[str, str] = {}
@@ -185,7 +179,7 @@ class _Walk:
     def _aam(self, step: str, *command: str) -> bool:
         """Run a command; return whether it passed."""
         log = self.logs / f"{step}.txt"
-        status = self.forks.run(self.folder, *command, log=log)
+        status = self.warm.run(self.folder, "aam", *command, log=log)
         self.said[step] = log.read_text(encoding="utf-8")
         assert status in (0, 1), f"{step} ended with {status}:\n{self.said[step]}"
         assert "Traceback" not in self.said[step], self.said[step]

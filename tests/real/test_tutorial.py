@@ -31,6 +31,8 @@ NOT_RUN = {
     **{line: "files are made below" for line in PAGE.splitlines() if line.startswith("wget ")},
 }
 """Lines of the page that are not run, and why."""
+SHORTENED = "pretraining: {epochs: 120}", "pretraining: {epochs: 6}"
+"""No line that is compared depends on how long the network of the page is pretrained."""
 COLUMNS = (
     "sample-id barcode-sequence body-site year month day subject reported-antibiotic-usage "
     "days-since-experiment-start"
@@ -74,11 +76,13 @@ def test_every_command_runs_and_says_what_the_page_quotes(tmp_path: Path) -> Non
     program.chmod(0o755)
     path = f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = {"PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    assert SHORTENED[0] in PAGE
     left_out, printed = set(PROGRAM.findall(PAGE)), [""]
     for kind, block in BLOCK.findall(PAGE):
         lines = block.splitlines()
         if kind == "yaml":
-            (root / lines[0].removeprefix("# ")).write_text(block, encoding="utf-8")
+            text = block.replace(*SHORTENED)
+            (root / lines[0].removeprefix("# ")).write_text(text, encoding="utf-8")
         elif kind == "text":
             assert [line for line in lines if line not in "".join(printed).splitlines()] == []
         else:

@@ -12,13 +12,15 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from checkouts import TINY, Checkout, copy_of_the_workflow
+
+from tests.warm import IMPORTED, NETWORKS, Warm
 
 START = Path(__file__).resolve().parent / "start.sh"
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun")
@@ -38,6 +40,7 @@ MARGIN = "MARGIN_S = 180.0"
 WHOLE_LIMIT = f"MARGIN_S = {60 * MINUTES}.0"
 STUDY = {
     **TINY,
+    "rarefaction": {**TINY["rarefaction"], "views": 1},
     "models": {"base": TINY["models"]["base"]},
     "tasks": {"environment": TINY["tasks"]["environment"]},
     # Four steps.
@@ -177,10 +180,14 @@ class ThroughSlurm:
 
 
 @pytest.fixture(scope="session")
-def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ThroughSlurm:
+def through_slurm(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ThroughSlurm]:
     """Carry out the study here and by SLURM jobs, two attempts at pretraining being cut off."""
     folder = tmp_path_factory.mktemp("studies")
     undisturbed = SlurmStudy(copy_of_the_workflow(folder / "here").root)
+    warm = Warm(*IMPORTED, *NETWORKS, root=undisturbed.root, is_edited=True)
+    undisturbed = replace(undisturbed, warm=warm)
     study = SlurmStudy(
         shutil.copytree(undisturbed.root, folder / "slurm"),
         how=("--workflow-profile", SITE),
@@ -196,7 +203,12 @@ def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         _disturb(study, cluster, run)
         for done in (run.result(), here.result()):
             assert done.returncode == 0, done.stdout[-6000:]
-    return ThroughSlurm(study, undisturbed, cluster, cluster.jobs())
+    # For dry runs alone: this one asks SLURM no more often than by default.
+    planning = Warm("aam.cli", "snakemake.cli", root=study.root, is_edited=True)
+    planned = replace(study, warm=planning)
+    yield ThroughSlurm(planned, undisturbed, cluster, cluster.jobs())
+    warm.close()
+    planning.close()
 
 
 def _disturb(study: SlurmStudy, cluster: Cluster, run: Future[Any]) -> None:

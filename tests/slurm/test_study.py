@@ -51,7 +51,7 @@ def test_a_training_goes_on_after_a_cancellation_and_a_time_limit(through_slurm:
 
 
 def test_two_devices_of_one_job_pretrain_together(through_slurm: Any, tmp_path: Path) -> None:
-    study = replace(through_slurm.study, root=tmp_path / "study")
+    study = replace(through_slurm.study, root=tmp_path / "study", warm=None)
     shutil.copytree(through_slurm.study.root, study.root)
     folder = study.root / "results" / "demo"
     (folder / "pretrain" / "base" / "scores.json").unlink()

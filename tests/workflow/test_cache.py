@@ -1,5 +1,6 @@
 """Sharing between workflows: what one user computed, another one links to."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_a_second_checkout_takes_what_the_first_one_made(
     first = made(fresh)
     assert all(ran and place.startswith(f"{cache}/") for _, ran, place in first.values())
 
-    other = type(fresh)(tmp_path / "other")
+    other = replace(fresh, root=tmp_path / "other")
     other.root.mkdir()
     for part in fresh.root.iterdir():
         if part.name not in ("results", ".snakemake"):

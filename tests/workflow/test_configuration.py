@@ -39,9 +39,9 @@ def test_the_demo_is_the_default_and_takes_single_keys(fresh: Any) -> None:
     assert output.partition("Job stats:")[2].partition("\n\n")[0] == jobs
 
 
-def test_another_workflow_may_have_this_one_as_a_module(fresh: Any) -> None:
+def test_another_workflow_may_have_this_one_as_a_module(cold: Any) -> None:
     """Its rules may get other names, and the package need not be installed."""
-    (fresh.root / "other.smk").write_text(
+    (cold.root / "other.smk").write_text(
         'configfile: "config/config.yaml"\n'
         "module aam:\n"
         '    snakefile: "workflow/Snakefile"\n'
@@ -49,7 +49,7 @@ def test_another_workflow_may_have_this_one_as_a_module(fresh: Any) -> None:
         "use rule * from aam as aam_*\n"
     )
     target = "results/demo/inputs/table.biom"
-    done = fresh.snakemake("--snakefile", "other.smk", "--cores", "1", "--", target)
+    done = cold.snakemake("--snakefile", "other.smk", "--cores", "1", "--", target)
     assert done.returncode == 0, done.stdout
     assert "aam_import_table" in done.stdout
 

@@ -35,12 +35,14 @@ def test_the_default_run_begins_with_what_the_first_answers_need(fresh: Any) -> 
     assert {"Putting the first answers to demo on a page"} < fresh.messages()
 
 
-def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any) -> None:
+def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(
+    cold: Any, fresh: Any
+) -> None:
     # A package of this name that cannot be imported, before the real one.
-    (fresh.root / "before" / "torch").mkdir(parents=True)
-    (fresh.root / "before" / "torch" / "__init__.py").write_text("raise ImportError('torch')\n")
-    environment = {"PYTHONPATH": str(fresh.root / "before")}
-    checkout: Checkout = replace(fresh, study=WITHOUT, environment=environment)
+    (cold.root / "before" / "torch").mkdir(parents=True)
+    (cold.root / "before" / "torch" / "__init__.py").write_text("raise ImportError('torch')\n")
+    environment = {"PYTHONPATH": str(cold.root / "before")}
+    checkout: Checkout = replace(cold, study=WITHOUT, environment=environment)
     done = checkout.run()
     assert done.returncode == 0, done.stdout[-4000:]
     results = checkout.root / "results" / "demo"
@@ -66,9 +68,10 @@ def test_a_study_without_models_ends_with_its_page_and_needs_no_torch(fresh: Any
         subprocess.run(program, check=True, cwd=checkout.root, env=os.environ | environment)
         assert files[-1].read_bytes() == predictions.read_bytes()
     assert "Predictions for newcomers by the super learner" in page
-    assert checkout.planned() == {}
+    planning = replace(fresh, study=WITHOUT)
+    assert planning.planned() == {}
     # A model that is added later finds the baselines fitted and scored.
-    later = replace(fresh, study={**WITHOUT, "models": TINY["models"]}).planned()
+    later = replace(planning, study={**WITHOUT, "models": TINY["models"]}).planned()
     made = ("import_table", "rarefy", "unifrac", "folds", "baselines")
     assert [rule for rule in made if rule in later] == []
     assert (later["pretrain"], later["finetune"], later["first_page"]) == (2, 4, 1)

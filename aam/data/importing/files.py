@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import yaml
@@ -129,6 +129,8 @@ class ArtifactKind:
     """What to do instead, by the beginning of other semantic types."""
     further_types: tuple[str, ...] = ()
     """Semantic types that are accepted as well."""
+    further_members: Mapping[str, str] = field(default_factory=dict)
+    """Further semantic types that are accepted, and their files below `data/`."""
 
 
 def is_archive(content: bytes) -> bool:
@@ -204,12 +206,20 @@ def read_typed_artifact(
                 raise problem(path, actual, expected, _EXPORT_AGAIN)
             # Properties say more about an artifact, and change nothing of what it holds.
             given_type = re.sub(r" % Properties\([^)]*\)", "", described["type"])
-            if kind is None or given_type not in (kind.type, *kind.further_types):
+            accepted = (
+                {}
+                if kind is None
+                else {
+                    **dict.fromkeys((kind.type, *kind.further_types), kind.member),
+                    **kind.further_members,
+                }
+            )
+            if kind is None or given_type not in accepted:
                 hints = [*(kind.hints if kind else {}).items(), *_HINTS.items()]
                 hint = next(text for start, text in hints if given_type.startswith(start))
                 actual = f"an artifact of type {given_type}"
                 raise problem(path, actual, expected if kind is None else kind.type, hint)
-            member = f"{root}/data/{kind.member}"
+            member = f"{root}/data/{accepted[given_type]}"
             _refuse_large(path, archive, member, largest_content(len(content)))
             return archive.read(member), given_type
     except InputError:

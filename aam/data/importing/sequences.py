@@ -33,6 +33,17 @@ _ARTIFACT = ArtifactKind(
         "FeatureData[Taxonomy]": "give the sequences of the features (rep-seqs.qza)",
     },
 )
+_REFERENCE = ArtifactKind(
+    type="FeatureData[Sequence]",
+    member="dna-sequences.fasta",
+    hints={"FeatureData[Taxonomy]": "give the sequences of the reference"},
+    further_members={
+        "FeatureData[RNASequence]": "rna-sequences.fasta",
+        "FeatureData[AlignedSequence]": "aligned-dna-sequences.fasta",
+        "FeatureData[AlignedRNASequence]": "aligned-rna-sequences.fasta",
+    },
+)
+_GAPS = str.maketrans("", "", "-.")
 _KEY = "configuration key datasets.<name>.sequences; `--sequences` of `init`"
 OTU_NUMBERS = "feature IDs that look like OTU numbers"
 _LETTERS = "".join(sorted(IUPAC_NUCLEOTIDES))
@@ -130,6 +141,32 @@ def load_sequences(path: Path) -> dict[str, str]:
         The file holds no nucleotide sequences; all its problems are named at once.
     """
     return read_sequence_file(path).sequences
+
+
+def load_reference_sequences(path: Path) -> dict[str, str]:
+    """Read the sequences of a reference, which may be aligned or RNA: gaps are removed.
+
+    Parameters
+    ----------
+    path
+        FASTA, or a .qza of type FeatureData[Sequence], [RNASequence], [AlignedSequence] or
+        [AlignedRNASequence].
+
+    Returns
+    -------
+    dict
+        Upper-case sequences, U as T, by ID, which is the header up to the first space.
+
+    Raises
+    ------
+    InputError
+        The file holds no nucleotide sequences; all its problems are named at once.
+    """
+    titles, texts = _records(path, lines_of(read_text(path, EXPECTED, _REFERENCE, key="sequences")))
+    names = [(title.split(maxsplit=1) or [""])[0] for title in titles]
+    records = list(zip(names, (text.translate(_GAPS) for text in texts), strict=True))
+    refuse(_problems(path, records))
+    return dict(records)
 
 
 def _without_annotation(name: str) -> str:

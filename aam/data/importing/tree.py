@@ -40,7 +40,7 @@ _NEGATIVE = (
 )
 
 
-def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
+def load_tree(path: Path, *, is_rooted: bool = True, is_reference: bool = False) -> TreeNode:
     """Read a tree of the user and check it.
 
     A tree whose root has more than two children is taken for unrooted, unless it says otherwise:
@@ -54,6 +54,9 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
         Newick, or a .qza of type Phylogeny[Rooted] or Phylogeny[Unrooted].
     is_rooted
         Whether an unrooted tree is refused.
+    is_reference
+        Whether branches at the root may lack their length, as in the trees of Greengenes: it is 0
+        then, and distances between what lies below one of them are as they were.
 
     Raises
     ------
@@ -66,6 +69,9 @@ def load_tree(path: Path, *, is_rooted: bool = True) -> TreeNode:
     except (NewickFormatError, ValueError, IndexError, AttributeError) as error:
         actual = f"text that is not Newick ({error})"
         raise problem(path, actual, EXPECTED, _syntax_hint(text, str(error))) from error
+    if is_reference:
+        for node in tree.children:
+            node.length = node.length or 0.0
     with path.open("rb") as handle:
         # An artifact says so by its type, which `read_text` has checked.
         is_declared = is_archive(handle.read(4)) or _DECLARED_ROOTED.match(text) is not None

@@ -12,6 +12,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
+from aam.config.baselines import BASELINES, MOST_COMPARED, NEED_DISTANCES
 from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.cell_values import read_numbers
@@ -523,7 +524,20 @@ def _task(name: str, dataset: str, draft: _Draft) -> str:
     if draft.where:
         shown = ", ".join(f"{_quoted(one)}: {_quoted(names)}" for one, names in draft.where.items())
         lines.append(f"    where: {{{shown}}}")
-    return "\n".join([*lines, f"    folds: {{{folds}}}"])
+    lines.append(f"    folds: {{{folds}}}")
+    labelled = int(draft.column.counts.sum())
+    if labelled > MOST_COMPARED:
+        suited = ("both", "numbers" if draft.kind == "regression" else "classes")
+        names = [
+            name
+            for name, facts in BASELINES.items()
+            if facts.default in suited and name not in NEED_DISTANCES
+        ]
+        lines += [
+            f"    # The distances of all pairs of {labelled} samples would take hours.",
+            f"    baselines: [{', '.join(names)}]",
+        ]
+    return "\n".join(lines)
 
 
 def _is_text(name: str) -> bool:

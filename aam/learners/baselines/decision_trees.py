@@ -30,7 +30,6 @@ from sklearn.preprocessing import OneHotEncoder
 from aam.data.folds import TEST
 from aam.data.nested_folds import blocks_of_folds, inner_fits
 from aam.learners.baselines.problem import (
-    LANDMARKS,
     Prediction,
     Problem,
     RowSplit,
@@ -46,7 +45,9 @@ TREES = 200
 """Trees of the parts that predict a block of folds."""
 WHOLE_TREES = 100
 """Trees of a forest that learns from all samples outside of a fold."""
-ROWS_AT_ONCE = 1024
+TREE_SAMPLES = 2500
+"""Samples that each tree draws in a study with landmarks."""
+ROWS_AT_ONCE = 4096
 """Rows whose medians are computed at a time."""
 
 Rows = NDArray[np.intp]
@@ -113,7 +114,7 @@ def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     """Predict with trees that are split at random: the median of their leaves, or their votes.
 
     For numbers every fold has a forest that learns from all samples outside of it: medians gain by
-    it, votes do not.
+    it, votes do not. In a study with landmarks, where trees draw their samples, neither does.
 
     Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning
     63:3-42. Parameters and results are those of `random_forest`.
@@ -123,7 +124,8 @@ def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     )
     forest.set_params(max_features=0.33, min_samples_leaf=2)
     if task.regression:
-        return _predict_by_parts(task, splits, forest, median_of_leaves, shared=False)
+        shared = task.landmarks is not None
+        return _predict_by_parts(task, splits, forest, median_of_leaves, shared=shared)
     return _predict_by_parts(task, splits, forest, mean_of_trees)
 
 
@@ -210,16 +212,17 @@ def _training_rows_of_parts(task: Problem) -> tuple[list[Rows], int]:
 def _grow(task: Problem, train: Rows, forest: Forest, trees: int, number: int | None) -> ForestPart:
     """Fit the trees of a part with a number, or of a forest that has no parts.
 
-    The time of a tree grows with its samples. So in a study with landmarks every tree draws as many
-    samples as there are landmarks, with replacement and from all training samples.
+    The time of a tree grows with its samples, and many trees of few samples predict as well as few
+    trees of many. So in a study with landmarks every tree draws `TREE_SAMPLES`, with replacement
+    and from all training samples.
     """
     features = frequent_features(task.learn_from(train))
     settings: dict[str, Any] = {
         "n_estimators": trees,
         "random_state": seed_of("forest", task.seed, number) % 2**32,
     }
-    if task.landmarks is not None and len(train) > LANDMARKS:
-        settings |= {"bootstrap": True, "max_samples": LANDMARKS}
+    if task.landmarks is not None and len(train) > TREE_SAMPLES:
+        settings |= {"bootstrap": True, "max_samples": TREE_SAMPLES}
     part = ForestPart(clone(forest).set_params(**settings), train, features)
     part.forest.fit(part.reads(task, train), task.target[train])
     return part
@@ -250,7 +253,8 @@ def mean_of_trees(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> Pre
 def median_of_leaves(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> Prediction:
     """Return the median of the training targets that share leaves with each row.
 
-    A tree gives each of the training samples in the row's leaf the same part of a weight of one.
+    A tree gives each of the training samples in the row's leaf the same part of a weight of one. In
+    a study with landmarks these alone count, because leaves hold dozens of all samples.
     Meinshausen, N. (2006). Quantile regression forests. JMLR 7:983-999. Parameters and results are
     those of `mean_of_trees`.
     """
@@ -259,22 +263,31 @@ def median_of_leaves(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> 
     position_N = np.argsort(order)
     encoders = []
     for part in parts:
-        leaves = OneHotEncoder(dtype=np.float64)
-        train_TL = leaves.fit_transform(part.forest.apply(part.reads(task, part.train)))
+        train = part.train
+        if task.landmarks is not None:
+            train = np.intersect1d(train, task.landmarks)
+        # A leaf without a landmark is unknown and says nothing.
+        leaves = OneHotEncoder(dtype=np.float64, handle_unknown="ignore")
+        train_TL = leaves.fit_transform(part.forest.apply(part.reads(task, train)))
         size_L = np.asarray(train_TL.sum(axis=0)).ravel()
         weight_LT = csr_array((train_TL / size_L).T)
         weight_LT = csr_array(
-            (weight_LT.data, position_N[part.train][weight_LT.indices], weight_LT.indptr),
+            (weight_LT.data, position_N[train][weight_LT.indices], weight_LT.indptr),
             shape=(weight_LT.shape[0], len(order)),
         )
         encoders.append((part, leaves, weight_LT))
     medians = []
+    # A row whose leaves are all unknown gets the median of the training samples.
+    middle = np.sort(position_N[parts[0].train])[len(parts[0].train) // 2]
     for first in range(0, len(rows), ROWS_AT_ONCE):
         some = rows[first : first + ROWS_AT_ONCE]
         weight_RN = sum(
             csr_array(leaves.transform(part.forest.apply(part.reads(task, some)))) @ weight_LN
             for part, leaves, weight_LN in encoders
         )
+        unknown = np.flatnonzero(np.diff(weight_RN.indptr) == 0)
+        at = np.full(len(unknown), middle)
+        weight_RN += csr_array((np.ones(len(unknown)), (unknown, at)), shape=weight_RN.shape)
         medians.append(task.target[order][_half_positions(csr_array(weight_RN))])
     return np.concatenate(medians), np.zeros((len(rows), 0))
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, softmax
+from sklearn.utils.extmath import randomized_svd
 
 from aam.learners.baselines.linear_and_nearest import centred_log_ratios, clade_logs
 from aam.learners.baselines.problem import (
@@ -47,6 +48,10 @@ NUGGET = 1e-5
 """What is added to the diagonal, since distances are kept in 32 bits."""
 TUNED_SAMPLES = 2500
 """Labelled samples that settings are tried on, at most."""
+MOST_AXES = 2000
+"""Features of landmarks beyond which their leading axes stand for them."""
+SKETCHED_SAMPLES = 4000
+"""Landmarks that decide the axes, at most."""
 ROWS_AT_ONCE = 1024
 """Rows of pairs, and of features of landmarks, that are made at a time."""
 
@@ -181,30 +186,34 @@ def _landmark_products(
     """Return what `_all_products` returns, with products of rows and landmarks, in fp32.
 
     Neither the features nor the pairs of all samples would fit into memory: some rows are made at a
-    time.
+    time. More than `MOST_AXES` features are projected on the leading axes of some landmarks
+    (randomized singular value decomposition: Halko, Martinsson & Tropp 2011,
+    doi:10.1137/090771806), so that products are those within their span; square lengths stay those
+    of all features.
     """
 
     def narrow(rows: Rows) -> NDArray[np.float32]:
         return features(reads_NF[rows]).astype(np.float32)
 
-    features_LP = np.concatenate([narrow(rows) for rows in _blocks(landmarks)])
-    center_P = features_LP.mean(axis=0, dtype=np.float64).astype(np.float32)
-    features_LP -= center_P
+    sketched = landmarks[np.linspace(0, len(landmarks) - 1, SKETCHED_SAMPLES).astype(np.intp)]
+    features_SP = np.concatenate([narrow(rows) for rows in _blocks(np.unique(sketched))])
+    center_P = features_SP.mean(axis=0, dtype=np.float64).astype(np.float32)
+    features_SP -= center_P
+    axes_PD = None
+    if features_SP.shape[1] > MOST_AXES:
+        _, _, axes_DP = randomized_svd(features_SP, MOST_AXES, n_iter=1, random_state=0)
+        axes_PD = axes_DP.T
+    del features_SP
     square_N = np.empty(reads_NF.shape[0])
+    parts = []
     for rows in _blocks(np.arange(reads_NF.shape[0])):
-        square_N[rows] = np.square(narrow(rows) - center_P).sum(axis=1, dtype=np.float64)
+        features_RP = narrow(rows) - center_P
+        square_N[rows] = np.square(features_RP).sum(axis=1, dtype=np.float64)
+        parts.append(features_RP if axes_PD is None else features_RP @ axes_PD)
+    axes_ND = np.concatenate(parts)
 
     def products(rows: Rows, others: Rows) -> Floats:
-        others_TP = features_LP[np.searchsorted(landmarks, others)]
-        product_RT = np.empty((len(rows), len(others)))
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[first : first + ROWS_AT_ONCE]
-            known = np.isin(part, landmarks).all()
-            rows_RP = (
-                features_LP[np.searchsorted(landmarks, part)] if known else narrow(part) - center_P
-            )
-            product_RT[first : first + ROWS_AT_ONCE] = rows_RP @ others_TP.T
-        return product_RT
+        return (axes_ND[rows] @ axes_ND[others].T).astype(np.float64)
 
     return products, square_N
 
@@ -335,6 +344,7 @@ class _KernelRidge:
         pairs_TT = kernel.pairs(train, train)
         scale = kernel.measure(pairs_TT)
         kernel_TT = kernel.value(pairs_TT, train, train, scale)
+        del pairs_TT
         weight_T = np.ones(len(train))
         if not self.task.regression:
             samples_C = np.bincount(self.code_N[train], minlength=self.target_NC.shape[1])
@@ -374,7 +384,9 @@ def solve_ridge(
     tuple
         a [T, C] and b [C].
     """
-    system_TT = kernel_TT + np.diag(penalty / weight_T + NUGGET)
+    system_TT = kernel_TT.copy()
+    # In place, since the matrices of a large study take half a gigabyte each.
+    np.einsum("tt->t", system_TT)[:] += penalty / weight_T + NUGGET
     # Numbers far from 0 are rounded less if they are solved as differences.
     origin_C = target_TC.mean(axis=0)
     right = np.column_stack([target_TC - origin_C, np.ones(len(target_TC))])

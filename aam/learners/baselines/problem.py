@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
+from aam.config.baselines import MOST_COMPARED
 from aam.data.predictions import class_codes, class_order
 from aam.util.seeds import generator, seed_of
 
 logger = logging.getLogger(__name__)
 NOWHERE = -2
 """Fold of a sample that is neither learned from nor predicted."""
-MOST_SAMPLES = 10_000
-"""Labelled samples beyond which some methods learn from landmarks alone."""
 LANDMARKS = 10_000
 """Number of landmarks."""
 PSEUDOCOUNT = 0.5
@@ -213,7 +212,7 @@ def draw_landmarks(samples: int, seed: int) -> NDArray[np.intp] | None:
     seed
         Seed of the draw.
     """
-    if samples <= MOST_SAMPLES:
+    if samples <= MOST_COMPARED:
         return None
     logger.info("linear methods and those on pairs learn from %d samples alone", LANDMARKS)
     return np.sort(generator("landmarks", seed).choice(samples, LANDMARKS, replace=False))

@@ -165,10 +165,15 @@ def _fit_all(
     """
     names = suitable_baselines(task)
     joint = [name for name in names if name in JOINT_PREDICTORS]
-    # The quickest comes first, so that its score is there soon.
-    joint.sort(key=lambda name: name not in NEED_DISTANCES)
-    # With landmarks one at a time is fitted, since its matrices alone take gigabytes.
-    at_a_time = threads if task.landmarks is None else 1
+    if task.landmarks is None:
+        # The quickest comes first, so that its score is there soon.
+        joint.sort(key=lambda name: name not in NEED_DISTANCES)
+        at_a_time = threads
+    else:
+        # The slowest, kernels, come first, so that two threads end together. The matrices of a
+        # kernel take gigabytes, so there are no more of them.
+        joint.reverse()
+        at_a_time = min(threads, 2)
     with threadpool_limits(1):
         # On several threads BLAS adds up in another order.
         in_threads = Parallel(at_a_time, backend="threading", return_as="generator_unordered")

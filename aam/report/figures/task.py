@@ -43,6 +43,8 @@ ANNOTATED_CLASSES = 12
 """Most classes whose confusion matrix has its counts written into it."""
 ROC_CLASSES = 7
 """Most classes that have a ROC curve: those of the most samples."""
+MOST_POINTS = 5000
+"""Most samples that have a point: each adds 350 bytes to the page."""
 
 
 def draw(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
@@ -119,6 +121,8 @@ def _draw_scatter(
     axes: Axes, predictions: pd.DataFrame, report: TaskReport, target: TargetReport
 ) -> None:
     """Draw predicted against observed numbers, coloured by fold, with what the intervals cover."""
+    are_all_drawn = len(predictions) <= MOST_POINTS
+    predictions = predictions.iloc[np.sort(_spread(len(predictions))[:MOST_POINTS])]
     observed_N = pd.to_numeric(predictions["observed"]).to_numpy()
     predicted_N = pd.to_numeric(predictions["predicted"]).to_numpy()
     both = np.concatenate([observed_N, predicted_N])
@@ -137,7 +141,8 @@ def _draw_scatter(
     r2 = format_score(scores["r2_pooled"])
     r = format_score(scores["pearson"])
     axes.set_title(
-        f"{_title(report, target)}, {len(target.best.folds)} folds\n"
+        f"{_title(report, target)}, {len(target.best.folds)} folds"
+        f"{'' if are_all_drawn else f'; {len(predictions)} are drawn'}\n"
         f"MAE {mae}, pooled {pooled}; R² {r2}, r {r}\n"
         f"{level} intervals (grey) contain {coverage} of samples\n"
         f"Predicted by {_owner(target)}"
@@ -200,9 +205,14 @@ def _draw_points(
 
 def _mix_folds(fold_N: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return the rows of fold 0 and above, in an order in which the last fold hides no other."""
-    # Multiples of the golden ratio, less their whole part, are spread evenly.
-    order = np.argsort(np.arange(len(fold_N)) * 0.6180339887 % 1)
+    order = _spread(len(fold_N))
     return order[fold_N[order] >= 0]
+
+
+def _spread(rows: int) -> NDArray[np.intp]:
+    """Return rows in an order of which every beginning is spread over all."""
+    # Multiples of the golden ratio, less their whole part, are spread evenly.
+    return np.argsort(np.arange(rows) * 0.6180339887 % 1)
 
 
 def _draw_intervals(axes: Axes, predictions: pd.DataFrame, observed_N: NDArray[np.float64]) -> None:

@@ -262,6 +262,21 @@ def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():
     assert list(proposed) == ["diagnosis", "age", "score", "sex"]
 
 
+def test_a_large_study_is_not_asked_for_the_distances_of_all_pairs():
+    files = {"table": "/d/t.biom", "metadata": "/d/m.tsv"}
+    for repeats, is_large in ((100, False), (200, True)):
+        columns = columns_of(pd.concat([METADATA] * repeats, ignore_index=True))
+        tasks = load(yaml.safe_load(propose_configuration(files, columns, 9))).tasks
+        assert (tasks["age"].baselines is not None) == is_large
+    assert set(tasks["age"].baselines) == {
+        "random_forest_median",
+        "extra_trees",
+        "kernel_clr",
+        "kernel_clades",
+    }
+    assert "random_forest" in tasks["diagnosis"].baselines
+
+
 def test_every_proposed_task_has_a_name_of_its_own_that_a_configuration_allows():
     columns = ["age (years)", "age_years", "2019", "yes", "x" * 120, "--lost", "Größe", "🙂"]
     metadata = pd.DataFrame(dict.fromkeys(columns, METADATA["age"]), dtype=object)

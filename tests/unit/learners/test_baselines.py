@@ -1,6 +1,7 @@
 """Baselines, and the parts of the training samples that their settings are chosen on."""
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from aam.learners.baselines.registry import (
     predict_others,
     suitable_baselines,
 )
+from aam.learners.nested_predictions import CrossValidated
 
 ON_READS = [
     *("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"),
@@ -25,6 +27,9 @@ ON_READS = [
 ]
 ON_DISTANCES = ["knn_unifrac", "kernel_unifrac"]
 SAMPLES, FEATURES = 48, 20
+ITERATIONS = decision_trees.ITERATIONS
+AXES = 12
+"""Axes of projected features."""
 KINDS = ["regression", "classification"]
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -113,11 +118,11 @@ def test_labels_of_held_out_samples_change_none_of_their_predictions(kind):
         assert others == (fold == -1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_processes_change_nothing(kind, monkeypatch):
+def test_processes_change_nothing(monkeypatch):
+    """Numbers: see the test of the stage."""
     # In other processes boosting has all its trees.
-    monkeypatch.undo()
-    one, two = (cross_validate(problem(kind), threads) for threads in (1, 2))
+    monkeypatch.setattr(decision_trees, "ITERATIONS", ITERATIONS)
+    one, two = (cross_validate(problem("classification"), threads) for threads in (1, 2))
     pd.testing.assert_frame_equal(one.predictions, two.predictions, check_exact=True)
     pd.testing.assert_frame_equal(one.nested, two.nested, check_exact=True)
 
@@ -172,11 +177,17 @@ WORDS = {
 }
 
 
+@cache
+def predictions_of_letters() -> tuple[Problem, CrossValidated]:
+    """Return a task by methods that weight classes by their names and one that does not."""
+    asked = ["extra_trees", "kernel_unifrac", "knn_unifrac"]
+    task = dataclasses.replace(problem("ordinal"), asked=asked)
+    return task, cross_validate(task, threads=1)
+
+
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 def test_what_classes_are_called_changes_no_prediction(words):
-    # The methods that weight classes by their names, and one that does not.
-    asked = ["extra_trees", "kernel_unifrac", "knn_unifrac"]
-    plain = dataclasses.replace(problem("ordinal"), asked=asked)
+    plain, of_letters = predictions_of_letters()
     last = "1e5" if words[0].isdigit() or words[0] == "1.0" else "~"
     word_of = dict(zip("abc", words, strict=True)) | {"never": last}
     named = dataclasses.replace(
@@ -184,14 +195,15 @@ def test_what_classes_are_called_changes_no_prediction(words):
         target=np.array([word_of[name] for name in plain.target]),
         classes=[word_of[name] for name in plain.classes],
     )
+    of_words = cross_validate(named, threads=1)
     for table in "predictions", "nested":
-        expected = getattr(cross_validate(plain, threads=1), table).rename(
+        expected = getattr(of_letters, table).rename(
             columns={f"probability:{name}": f"probability:{word_of[name]}" for name in word_of}
         )
         for column in ("observed", "predicted"):
             if column in expected:
                 expected[column] = expected[column].map(word_of)
-        result = getattr(cross_validate(named, threads=1), table)
+        result = getattr(of_words, table)
         pd.testing.assert_frame_equal(result, expected, check_dtype=False)
 
 
@@ -407,11 +419,30 @@ def test_landmarks_are_learned_from_as_if_they_were_all(kind, monkeypatch):
         pd.testing.assert_frame_equal(given, wanted, rtol=1e-2, atol=1e-3)
 
 
+def test_weights_of_a_study_with_landmarks_rest_on_their_nested_predictions():
+    methods = ["kernel_clades", "random_forest"]
+    task = dataclasses.replace(problem("classification"), asked=methods)
+    landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    result = cross_validate(dataclasses.replace(task, landmarks=landmarks), threads=2)
+    for method in methods:
+        nested = select(result.nested, method)
+        assert np.isin(nested["row"], landmarks).all()
+        assert set(nested["without"]) == {*range(task.fold.max() + 1)}
+        assert len(select(result.predictions, method)) == SAMPLES
+        # Neither the block nor the rows are learned from.
+        assert (task.fold[nested["row"]] != nested["without"]).all()
+
+
 @pytest.mark.parametrize("name", ["kernel_clr", "kernel_clades"])
-def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
+@pytest.mark.parametrize("are_projected", [False, True])
+def test_kernels_with_landmarks_are_those_of_all_pairs(name, are_projected, monkeypatch):
     monkeypatch.setattr(kernel_ridge, "ROWS_AT_ONCE", 5)
     task = problem("regression").encode()
     landmarks = np.flatnonzero(np.arange(SAMPLES) % 3)
+    if are_projected:
+        # As many axes as landmarks span all of their products.
+        landmarks = landmarks[:AXES]
+        monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
     rows, train = np.arange(SAMPLES), landmarks[::2]
     few = dataclasses.replace(task, landmarks=landmarks)
     for given, expected in zip(kernels_of(few, name), kernels_of(task, name), strict=True):
@@ -420,6 +451,18 @@ def test_kernels_with_landmarks_are_those_of_all_pairs(name, monkeypatch):
         results = [result - result.mean(axis=0) for result in results]
         results = [result - result.mean(axis=1, keepdims=True) for result in results]
         np.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_fewer_axes_than_landmarks_give_nearly_the_same_kernel(monkeypatch):
+    monkeypatch.setattr(kernel_ridge, "MOST_AXES", AXES)
+    task = problem("regression").encode()
+    few = dataclasses.replace(task, landmarks=np.arange(0, SAMPLES))
+    rows = np.arange(SAMPLES)
+    for given, expected in zip(
+        kernels_of(few, "kernel_clades"), kernels_of(task, "kernel_clades"), strict=True
+    ):
+        near, exact = (kernel_of(kernel, rows, rows).ravel() for kernel in (given, expected))
+        assert 0.9 < np.corrcoef(near, exact)[0, 1] < 1
 
 
 def seen_by_trees(task: Problem, name: str, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
@@ -452,8 +495,8 @@ def test_trees_learn_from_none_of_what_they_predict_and_together_from_all_else(
         assert rows == expected or folds == 8
 
 
-def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch):
-    monkeypatch.setattr(decision_trees, "LANDMARKS", 12)
+def test_trees_of_a_study_with_landmarks_draw_a_few_samples_of_all(monkeypatch):
+    monkeypatch.setattr(decision_trees, "TREE_SAMPLES", 12)
     parts = []
     median = decision_trees.median_of_leaves
 
@@ -473,6 +516,22 @@ def test_trees_of_a_study_with_landmarks_draw_as_many_samples_of_all(monkeypatch
     cross_validate(task, threads=1)
     # Without landmarks every tree sees all samples of its part once.
     assert parts[0].forest.estimators_[0].tree_.n_node_samples[0] == len(parts[0].train)
+
+
+def test_leaves_without_a_landmark_say_nothing():
+    task = problem("regression").encode()
+    train = np.flatnonzero(task.fold == 0)
+    rows = np.flatnonzero(task.fold == 1)
+    few = dataclasses.replace(task, landmarks=train[:1])
+    forest = decision_trees.ExtraTreesRegressor(min_samples_leaf=2)
+    part = decision_trees._grow(few, train, forest, 1, 0)
+    values, _ = decision_trees.median_of_leaves(few, [part], rows)
+    leaf_T = part.forest.apply(part.reads(few, train))[:, 0]
+    leaf_R = part.forest.apply(part.reads(few, rows))[:, 0]
+    middle = np.sort(task.target[train])[len(train) // 2]
+    expected = np.where(leaf_R == leaf_T[0], task.target[train[0]], middle)
+    np.testing.assert_array_equal(values, expected)
+    assert 0 < (leaf_R == leaf_T[0]).mean() < 1
 
 
 def test_baselines_are_told_as_they_are_fitted():

@@ -286,11 +286,14 @@ def test_no_label_of_a_fold_has_a_part_in_what_is_predicted_for_it(kind):
 
 @pytest.mark.parametrize("kind", ["regression", "classification"])
 def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
-    """The slow reference cross-validates all other folds again, without any part of the fold."""
+    """The slow reference cross-validates all other folds again, without any part of the fold.
+
+    Of the five folds the first and the last are made so.
+    """
     task = study(kind)
     value = "predicted" if kind == "regression" else "probability:y"
     predictions = super_learner(fitted(task), groups_of(task)).predictions
-    for fold in range(5):
+    for fold in (0, 4):
         inner = replace(task, fold=np.where(task.fold == fold, -1, task.fold))
         table = cross_validate(inner, threads=1).predictions
         table.insert(0, "sample-id", table.pop("row").map("s{}".format))

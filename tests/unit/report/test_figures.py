@@ -252,6 +252,17 @@ def test_an_svg_names_every_sample_and_is_the_same_for_everyone(tmp_path):
     assert sum(text.startswith("<") for text in said) == len(table)
 
 
+def test_of_many_samples_some_of_every_fold_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(task, "MOST_POINTS", 20)
+    table, report = regression_report(3)
+    task.draw(table, report, tmp_path / "some.svg")
+    said = {text.split("\n")[0] for text in titles(tmp_path / "some.svg")}
+    drawn = [name for name in table["sample-id"] if name in said]
+    assert len(drawn) == 20
+    assert set(table.set_index("sample-id").loc[drawn, "fold"]) == {0, 1, 2}
+    assert "20 are drawn" in (tmp_path / "some.svg").read_text(encoding="utf-8")
+
+
 def test_an_ordination_says_the_value_of_the_sample_under_the_pointer(tmp_path):
     ordination(tmp_path / "ordination.svg")
     said = titles(tmp_path / "ordination.svg")

@@ -14,7 +14,6 @@ from pathlib import Path
 import torch.distributed as dist
 
 from aam.distributed import launch
-from aam.tasks.finetune.parallel import train_in_processes
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
 
@@ -49,6 +48,9 @@ def start(folder: Path, does: str, **options) -> None:
 
 
 if __name__ == "__main__":
+    # The processes import this file, too, and need no more of the package than they run.
+    from aam.tasks.finetune.parallel import train_in_processes
+
     stage = Path(sys.argv[1])
     threading.Thread(target=start, args=(stage, "sleep")).start()
     train_in_processes(partial(sleep, stage), [[(0, "full", 0)], [(1, "full", 0)]], RunOptions())

@@ -1,6 +1,9 @@
+import multiprocessing
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import torch
 
 from aam.config.sections.finetuning import Finetuning
 from aam.data.predictions import read_predictions
-from aam.tasks.finetune import parallel
+from aam.tasks.finetune import parallel, recipes
 from aam.train.loop import TimeIsUp
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
@@ -34,9 +37,23 @@ def run(study, pretrained):
     return finetuning
 
 
-def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_path):
+@pytest.fixture
+def forking(monkeypatch) -> Callable[[], AbstractContextManager[None]]:
+    """Return a context in which processes have imported torch, and see what tests change."""
+
+    @contextmanager
+    def fork() -> Iterator[None]:
+        with monkeypatch.context() as patch:
+            context = multiprocessing.get_context("fork")
+            patch.setattr(multiprocessing, "get_context", lambda _method: context)
+            yield
+
+    return fork
+
+
+def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, forking, tmp_path):
     one, two = tmp_path / "1", tmp_path / "2"
-    with pytest.raises(TimeIsUp, match="run the same command again"):
+    with pytest.raises(TimeIsUp, match="run the same command again"), forking():
         run(two, threads=2, deadline=time.time())
     assert [path.name for path in two.iterdir()] == ["work"]
     run(two, threads=2)
@@ -47,9 +64,13 @@ def test_neither_the_number_of_cores_nor_a_time_limit_changes_a_byte(run, tmp_pa
         assert (one / path).read_bytes() == (two / path).read_bytes(), path
 
 
-def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_own(run, tmp_path):
+def test_recipes_are_the_same_whatever_the_processes_and_their_curves_are_their_own(
+    run, forking, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(recipes, "MOST_EPOCHS", 2)
     for folder, threads in ((tmp_path / "1", 1), (tmp_path / "2", 2)):
-        run(folder, "auto", networks=2, threads=threads, log_dir=folder / "curves")
+        with forking():
+            run(folder, "auto", networks=2, threads=threads, log_dir=folder / "curves")
     for name in ("recipes", "predictions", "digests", "nested"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
     table = read_predictions(tmp_path / "1" / "recipes")

@@ -1,10 +1,13 @@
 """Commands in forks of one process that has imported everything, so that starts cost nothing.
 
-A study of the gallery takes a dozen processes: `aam`, and one for the script of each rule. As its
-own program this module is the process that forks; `Forks` starts it and asks it for a command.
-Its children carry the same code out as `python -m aam` and `python script.py` do.
+A run takes a dozen processes: `aam` or Snakemake, and one for the script of each rule. As its own
+program this module is the process that forks; `Warm` starts it and asks it for a command. Its
+children carry the same code out as `python -m aam`, `python -m snakemake` and `python script.py`
+do.
 """
 
+import atexit
+import importlib
 import json
 import os
 import runpy
@@ -12,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -19,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-SOCKET = "AAM_GALLERY_SOCKET"
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOCKET = "AAM_WARM_SOCKET"
 """Variable with the path of the socket, for the commands that start scripts."""
-LONGEST_S = 300.0
+LONGEST_S = 600.0
 """Seconds after which a command is taken to hang."""
 IMPORTED = (
     "aam.cli",
@@ -37,48 +41,92 @@ IMPORTED = (
     "aam.stages.plot",
     "aam.stages.rarefy",
     "aam.stages.summary",
+    "aam.stages.unifrac",
+    "aam.report.figures.task",
     "snakemake.cli",
     "snakemake.script",
     "matplotlib.backends.backend_svg",
 )
 """What the commands of a first answer import, without the configuration of any."""
+NETWORKS = (
+    "aam.stages.pretrain",
+    "aam.stages.finetune",
+    "aam.stages.explain",
+    "aam.stages.predict",
+    "aam.stages.store_samples",
+    "aam.stages.tokenize",
+)
+"""What a study with networks needs as well."""
 
 
-class Forks:
+class Warm:
     """The process that forks, and what is asked of it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "forks.socket"
+    def __init__(self, *modules: str, root: Path = REPOSITORY, is_edited: bool = False) -> None:
+        """Start the process.
+
+        Parameters
+        ----------
+        *modules
+            Dotted names of what it imports.
+        root
+            The checkout whose package it imports.
+        is_edited
+            Whether the code of the checkout changes meanwhile; otherwise it is compared by what it
+            was at the start.
+        """
+        self.folder = tempfile.TemporaryDirectory(prefix="aam-warm-")
+        self.path = Path(self.folder.name, "socket")
+        self.root = root
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.path))
         listener.listen(64)
         self.process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=listener,
-            cwd=REPOSITORY,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(REPOSITORY),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "OMP_NUM_THREADS": "1",
-                SOCKET: str(self.path),
-            },
+            [sys.executable, "-P", __file__, str(int(is_edited)), *modules],
+            stdin=listener.fileno(),
+            cwd=root,
+            env=self._environment(),
         )
         listener.close()
 
-    def run(self, folder: Path, *command: str, log: Path) -> int:
+    def run(self, folder: Path, *command: str, log: Path, **variables: str) -> int:
         """Carry a command out in a folder; both of its streams go to the file `log`.
 
-        Its status is that of the process, or -9 where it ended without one.
+        Parameters
+        ----------
+        folder
+            Where it works.
+        *command
+            `aam` or `snakemake`, and arguments.
+        log
+            File for what it prints.
+        **variables
+            Environment variables beside those of this process.
+
+        Returns
+        -------
+        int
+            Exit status, or -9 where it ended without one.
         """
+        environment = {**self._environment(), **variables}
+        request = {"command": command, "folder": str(folder), "environment": environment}
         with log.open("wb") as handle:
-            streams = [handle.fileno()] * 2
-            return ask(self.path, {"command": command, "folder": str(folder)}, streams)
+            return ask(self.path, request, [handle.fileno()] * 2)
 
     def close(self) -> None:
         """End the process; its children have ended with their commands."""
         self.process.terminate()
         self.process.wait()
+        self.folder.cleanup()
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            SOCKET: str(self.path),
+        }
 
 
 def ask(path: Path, request: Mapping[str, Any], streams: Sequence[int]) -> int:
@@ -94,12 +142,13 @@ def ask(path: Path, request: Mapping[str, Any], streams: Sequence[int]) -> int:
     return int(answer) if answer else -signal.SIGKILL
 
 
-def _serve() -> None:
+def _serve(modules: Sequence[str], *, is_edited: bool) -> None:
     """Carry out one request after the other, each in a fork of this process."""
-    for module in IMPORTED:
+    for module in modules:
         with suppress(ModuleNotFoundError):
             __import__(module)
-    _digest_the_code()
+    if not is_edited:
+        _digest_the_code()
     _start_scripts_here()
     # Nobody waits for a fork: it says itself how it ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -116,7 +165,7 @@ def _digest_the_code() -> None:
     """Read once the code that every start of the workflow compares; the forks inherit it."""
     from aam.config.digest import script_digest
 
-    for script in sorted((REPOSITORY / "workflow" / "scripts").glob("*.py")):
+    for script in sorted(Path("workflow", "scripts").resolve().glob("*.py")):
         script_digest(script)
 
 
@@ -135,7 +184,7 @@ def _start_scripts_here() -> None:
             record.process_gone = True
         return status
 
-    ForkServer.start = lambda self, *modules: None  # type: ignore[assignment,return-value]
+    ForkServer.start = lambda self, *modules: None  # type: ignore[assignment]
     ForkServer.run = run  # type: ignore[method-assign]
 
 
@@ -152,19 +201,23 @@ def _carry_out(connection: socket.socket) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.chdir(request["folder"])
-    if "environment" in request:
-        os.environ.clear()
-        os.environ.update(request["environment"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    # Python has looked for it.
+    tempfile.tempdir = None
+    # What a command registers is called at its end, and nothing of the process that forks.
+    atexit._clear()
     status = 1
     try:
         if "script" in request:
             sys.argv = [request["script"]]
             runpy.run_path(request["script"], run_name="__main__")
         else:
-            from aam.cli import main
-
-            sys.argv = ["aam", *request["command"]]
-            main(request["command"])
+            program, *arguments = request["command"]
+            sys.path.insert(0, request["folder"])
+            sys.argv = [program, *arguments]
+            main_of = {"aam": "aam.cli", "snakemake": "snakemake.cli"}
+            importlib.import_module(main_of[program]).main(arguments)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -173,6 +226,7 @@ def _carry_out(connection: socket.socket) -> None:
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
+        atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         connection.sendall(str(status).encode())
@@ -180,4 +234,4 @@ def _carry_out(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(sys.argv[2:], is_edited=sys.argv[1] == "1")
