@@ -302,9 +302,9 @@ def score_rows(
                 for train, test in folds:
                     model = KernelRidge(alpha=RIDGE, kernel="precomputed")
                     mean = target_N[train].mean()
-                    kernel = np.exp(-((own[np.ix_(train, train)] / scale) ** 2))
+                    kernel = np.exp(-own[np.ix_(train, train)] / scale)
                     model.fit(kernel, target_N[train] - mean)
-                    asked_kernel = np.exp(-((across[np.ix_(test, train)] / scale) ** 2))
+                    asked_kernel = np.exp(-across[np.ix_(test, train)] / scale)
                     predicted = model.predict(asked_kernel) + mean
                     errors.append(np.abs(predicted - target_N[test]))
                 row[asked] = float(np.concatenate(errors).mean())
