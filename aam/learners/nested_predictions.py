@@ -64,15 +64,14 @@ class NestedCrossValidation:
             return fits
         # With landmarks a fit takes minutes, and thousands of samples are enough for weights.
         landmarks = task.landmarks
-        return [
-            dataclasses.replace(
-                fit,
-                predicted={
-                    block: np.intersect1d(rows, landmarks) for block, rows in fit.predicted.items()
-                },
-            )
-            for fit in fits
-        ]
+        few = []
+        for fit in fits:
+            kept = {block: np.intersect1d(rows, landmarks) for block, rows in fit.predicted.items()}
+            predicted = {
+                block: rows if len(rows) else fit.predicted[block] for block, rows in kept.items()
+            }
+            few.append(dataclasses.replace(fit, predicted=predicted))
+        return few
 
     @property
     def splits(self) -> list[RowSplit]:

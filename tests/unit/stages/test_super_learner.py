@@ -151,7 +151,7 @@ def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeyp
     plain = aam.load(kept).predict(*given, threads=1)
     problem = "aam.learners.baselines.problem"
     number = int((study["folds"]["fold"] >= 0).sum())
-    monkeypatch.setattr(f"{problem}.MOST_SAMPLES", number - 1)
+    monkeypatch.setattr(f"{problem}.MOST_COMPARED", number - 1)
     monkeypatch.setattr(f"{problem}.LANDMARKS", number)
     same = aam.load(kept).predict(*given, threads=1)
     pd.testing.assert_frame_equal(same, plain, rtol=1e-4)
