@@ -33,7 +33,7 @@ from aam.data.tree_building import build_tree
 from aam.data.trees import find_branches, parse_newick
 from aam.distances.in_batch import BatchDistances
 from aam.reference_tree.equals import Paths, choose_among_equals
-from aam.reference_tree.tree import PER_DIFFERENCE, ReferenceTree, place_reads
+from aam.reference_tree.tree import PER_DIFFERENCE, KnownTips, ReferenceTree, place_reads
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
@@ -62,7 +62,7 @@ class Greengenes:
     paths: Paths
 
     @property
-    def tree(self) -> ReferenceTree:
+    def tree(self) -> KnownTips:
         """The tree; the sequences are in the file only."""
         return self.paths.tree
 

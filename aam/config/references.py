@@ -7,6 +7,7 @@ from pathlib import Path
 from aam.config.digest import PACKAGE_ROOT
 from aam.util.atomic import read_json
 from aam.util.digests import MANIFEST
+from aam.util.errors import problem
 
 TREE = "tree.safetensors"
 """File of a shipped reference, next to its manifest and the licences of its studies."""
@@ -40,15 +41,47 @@ def gene_references() -> dict[str, Path]:
     return {folder.name: folder for folder in folders if (folder / MANIFEST).is_file()}
 
 
+def is_reference(name: str) -> bool:
+    """Return whether a name is that of a reference, which need not be on this machine.
+
+    Parameters
+    ----------
+    name
+        What a configuration gives as a tree.
+    """
+    return name in REFERENCES or name == GREENGENES or name in gene_references()
+
+
+def default_references() -> list[str]:
+    """Return the references that are tried where no tree is given, the first that suits is taken.
+
+    Those of the package come first, and Greengenes last, if it is on this machine.
+    """
+    return [*sorted(REFERENCES), *({GREENGENES} & {*gene_references()})]
+
+
 def reference_digest(name: str) -> str:
     """Return the SHA-256 of the file of a reference, as its manifest has it.
 
     Parameters
     ----------
     name
-        A key of `REFERENCES` or of `gene_references`.
+        Name of a reference.
+
+    Raises
+    ------
+    InputError
+        It is not on this machine.
     """
-    folder, file = (
-        (REFERENCES[name], TREE) if name in REFERENCES else (gene_references()[name], GENES)
-    )
+    if name in REFERENCES:
+        folder, file = REFERENCES[name], TREE
+    elif name in (known := gene_references()):
+        folder, file = known[name], GENES
+    else:
+        raise problem(
+            "configuration key datasets.<name>.tree",
+            f"{name}, which is not in {references_folder()}",
+            "a reference of this machine",
+            f"get it: {GET_GREENGENES}",
+        )
     return str(read_json(folder / MANIFEST)["sha256"][file])

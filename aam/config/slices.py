@@ -15,7 +15,7 @@ from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
-from aam.config.references import REFERENCES, reference_digest
+from aam.config.references import default_references, reference_digest
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
@@ -55,7 +55,7 @@ def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
     section = config.datasets[dataset]
     if section.simulate is not None or (section.tree is not None and section.reference is None):
         return data.ImportTreeSettings()
-    names = [section.reference] if section.reference is not None else sorted(REFERENCES)
+    names = default_references() if section.reference is None else [section.reference]
     return data.ImportTreeSettings(
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from aam.reference_tree.tree import ROOT, ReferenceTree
+from aam.reference_tree.tree import ROOT, KnownTips
 
 NEIGHBOURHOOD = 0.05
 """Distance in the tree, in substitutions per site, at which a neighbour counts 1/e.
@@ -33,10 +33,10 @@ class Paths:
     Attributes
     ----------
     tree
-        Its nodes are numbered in preorder, as `ReferenceTree.from_tree` does.
+        Its nodes are numbered in preorder, as `number_nodes` does.
     """
 
-    tree: ReferenceTree
+    tree: KnownTips
 
     @cached_property
     def height_B(self) -> NDArray[np.float64]:

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from aam.config.references import REFERENCES, TREE
+from aam.config.references import (
+    GET_GREENGENES,
+    GREENGENES,
+    REFERENCES,
+    TREE,
+    gene_references,
+)
 from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.tree import load_cut_tree
 from aam.data.lineage_tree import build_lineage_tree
@@ -17,8 +23,9 @@ from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.data.tree_building import build_tree, warn_of_long_branches
 from aam.data.trees import write_newick
+from aam.reference_tree.genes import GeneReference, place_in_genes
 from aam.reference_tree.reading import FEW_NEAR
-from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
+from aam.reference_tree.tree import ReferenceTree, place_reads
 from aam.util.errors import problem
 from aam.util.notes import collect_notes, write_notes
 from aam.util.scikit_bio import TreeNode
@@ -61,10 +68,9 @@ def import_tree(
         TSV file with the taxon of each feature (`aam.stages.import_taxonomy`); None: those of the
         table, where it has any.
     reference
-        Name of the reference tree to take. None: one of the candidates, where enough reads lie
-        near it.
+        Name of the reference to take. None: one of the candidates, where enough reads lie near it.
     candidates
-        Names of the reference trees that can be taken, in the order in which they are tried.
+        Names of the references that can be taken, in the order in which they are tried.
     threads
         Cores to use.
     work
@@ -102,15 +108,18 @@ def import_tree(
     sequence_of = read_fasta(sequences)
     with collect_notes() as notes:
         with threadpool_limits(threads):
-            placement = _place_in_reference(counted, sequence_of, reference, candidates)
-        if placement is not None:
-            found = placement.to_tree()
+            placed = _place_in_reference(counted, sequence_of, reference, candidates, threads)
+        if placed is not None:
+            found = placed
         else:
             found = build_tree(sequence_of, threads, work)
             logger.warning(
                 "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of "
-                "the dataset to take your own",
+                "the dataset to take your own%s",
                 len(sequence_of),
+                ""
+                if GREENGENES in candidates
+                else f". For 16S of any region a reference is faster: {GET_GREENGENES}",
             )
             warn_of_long_branches(found)
     write_newick(tree_out, found)
@@ -150,8 +159,9 @@ def _place_in_reference(
     sequences: Mapping[str, str],
     reference: str | None,
     candidates: Sequence[str],
-) -> Placement | None:
-    """Return the ASVs in the reference that is named, or in one that most reads lie near.
+    threads: int,
+) -> TreeNode | None:
+    """Return the tree of the reference that is named, or of one that most reads lie near.
 
     Parameters
     ----------
@@ -163,10 +173,12 @@ def _place_in_reference(
         Name of the reference that is wanted, or None.
     candidates
         Names of the references that can be taken.
+    threads
+        Cores to use.
 
     Returns
     -------
-    Placement or None
+    skbio.TreeNode or None
         None: no reference is named, and to none lie enough reads near.
 
     Raises
@@ -177,26 +189,32 @@ def _place_in_reference(
     texts = {name: sequences[name] for name in table.feature_ids}
     reads_Q = np.asarray(table.counts.sum(axis=0)).ravel()
     for name in candidates:
-        tree = ReferenceTree.read(REFERENCES[name] / TREE)
-        placement, near = place_reads(tree, texts, reads_Q)
-        if near >= NEAR_ENOUGH:
-            if reference is None:
-                logger.warning(
-                    "No tree is given: the ASVs are placed in the reference tree %s, which %.0f %% "
-                    "of the reads lie near; set `tree` of the dataset to take your own",
-                    name,
-                    100 * near,
-                )
-            return placement
-        if reference is None:
-            logger.info("too few for the reference tree %s: a tree is made of the sequences", name)
-        elif near < FEW_NEAR:
+        if name in REFERENCES:
+            placement, near = place_reads(
+                ReferenceTree.read(REFERENCES[name] / TREE), texts, reads_Q
+            )
+            tree = placement.to_tree()
+        else:
+            genes = GeneReference.open(gene_references()[name])
+            tree, near = place_in_genes(genes, texts, reads_Q, threads)
+            if tree is not None:
+                warn_of_long_branches(tree)
+        if reference is not None and near < FEW_NEAR:
             raise problem(
                 "configuration key datasets.<name>.tree",
                 f"{name}, which {near:.0%} of the reads lie near",
-                f"at least {FEW_NEAR:.0%}: reads of the region of the reference",
+                f"at least {FEW_NEAR:.0%}: reads of the gene and the region of the reference",
                 "give a tree, or set `tree: null` to make one with MAFFT and FastTree",
             )
-        else:
-            return placement
+        if reference is not None:
+            return tree
+        if near >= NEAR_ENOUGH:
+            logger.warning(
+                "No tree is given: the ASVs are placed in the reference tree %s, which %.0f %% "
+                "of the reads lie near; set `tree` of the dataset to take your own",
+                name,
+                100 * near,
+            )
+            return tree
+        logger.info("too few for the reference tree %s: another tree is looked for", name)
     return None

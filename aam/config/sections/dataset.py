@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from aam.config.metrics import MetricName
-from aam.config.references import REFERENCES
+from aam.config.references import is_reference
 from aam.config.sections.base import FilePath, Override, Section
 from aam.config.settings.data import EngineName
 
@@ -39,7 +39,8 @@ class Dataset(Section):
     sequences: FilePath | None = None
     """FASTA or .qza; only if feature IDs are not sequences."""
     tree: FilePath | Literal[False] | None = None
-    """Newick, .qza, or `v4`, the reference tree of the package. Null: `v4` where it fits, otherwise
+    """Newick, .qza, `v4`, the reference tree of the package, or what `aam reference list` names,
+    such as `greengenes`. Null: `v4` where it fits, else `greengenes` if it is on this machine, else
     MAFFT and FastTree make a tree; lineages do where there are no sequences. False: there is no
     tree, and Bray-Curtis stands where UniFrac does."""
     metadata: FilePath | None = None
@@ -62,7 +63,7 @@ class Dataset(Section):
     @property
     def reference(self) -> str | None:
         """Name of the reference that stands for the tree; None: a file does, or none is named."""
-        return self.tree if self.tree and self.tree in REFERENCES else None
+        return self.tree if self.tree and is_reference(self.tree) else None
 
     @property
     def has_tree(self) -> bool:

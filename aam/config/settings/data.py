@@ -37,9 +37,9 @@ class ImportTreeSettings(StageSettings):
     """What stands for a tree where the user has none."""
 
     reference: str | None = None
-    """Name of the reference tree; None: the user's file, or one of `digests` that suits."""
+    """Name of the reference; None: the user's file, or the first of `digests` that suits."""
     digests: dict[str, str] = {}
-    """Digests of the reference trees that can be taken, by their names."""
+    """Digests of the references that can be taken, by their names, in the order of the trials."""
 
 
 class RarefySettings(StageSettings):

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from aam.config import slices
 from aam.config.configuration import Config, load
+from aam.config.references import GENES
 from aam.config.result_paths import is_asked_for, left_over_answers, older_answers
 from aam.config.user_files import require_files, user_files
-from aam.util.atomic import write_text
+from aam.util.atomic import write_json, write_text
+from aam.util.digests import MANIFEST
 from aam.util.errors import InputError
 
 TASK = {"dataset": "mine", "column": "age", "kind": "regression", "folds": {"k": 2}}
@@ -38,6 +41,29 @@ def test_files_are_those_of_the_user_below_the_data_folder(folder, monkeypatch):
     require_files(config)
     simulated = load({"datasets": {"demo": {"simulate": {"samples": 40}}}})
     assert user_files(simulated, simulated.datasets["demo"]) == {}
+
+
+def test_a_reference_that_is_not_on_this_machine_is_no_file_and_says_how_to_get_it(
+    folder, monkeypatch
+):
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    config = config_of(tree="greengenes")
+    assert "tree" not in user_files(config, config.datasets["mine"])
+    with pytest.raises(InputError, match="aam reference get greengenes"):
+        slices.import_tree(config, "mine")
+    # One of the user's own is known by its name as soon as it is complete.
+    own = folder / "aam" / "references" / "own"
+    own.mkdir(parents=True)
+    (own / GENES).touch()
+    config = config_of(tree="own")
+    assert config.datasets["mine"].reference is None
+    write_json(own / MANIFEST, {"sha256": {GENES: "abc"}})
+    settings = slices.import_tree(config, "mine")
+    assert (settings.reference, settings.digests) == ("own", {"own": "abc"})
+    # Greengenes is tried behind v4 where no tree is given, and only where it is.
+    assert [*slices.import_tree(config_of(), "mine").digests] == ["v4"]
+    own.rename(own.with_name("greengenes"))
+    assert [*slices.import_tree(config_of(), "mine").digests] == ["v4", "greengenes"]
 
 
 @pytest.mark.parametrize(

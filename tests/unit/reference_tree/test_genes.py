@@ -13,8 +13,15 @@ from qiime_artifacts import artifact
 from aam.cli import main
 from aam.config.references import GENES, GREENGENES, gene_references, references_folder
 from aam.reference_tree import greengenes
-from aam.reference_tree.genes import GeneReference, build_reference, nearest_sequences
+from aam.reference_tree.genes import (
+    FAR_BRANCH,
+    GeneReference,
+    build_reference,
+    nearest_sequences,
+    place_in_genes,
+)
 from aam.reference_tree.nearest import reverse_complement
+from aam.reference_tree.tree import PER_DIFFERENCE
 from aam.util.errors import InputError
 from aam.util.notes import collect_notes
 
@@ -266,6 +273,50 @@ def test_another_archive_is_refused(archive, own_references):
     with pytest.raises(SystemExit, match="SHA-256"):
         main(["reference", "get", GREENGENES, "--archive", str(archive)])
     assert gene_references() == {}
+
+
+def test_sequences_lie_below_their_genes_and_what_is_far_below_the_root(genes, reference):
+    # The middle of a gene, of the other strand, and another that differs in three bases of 300.
+    one, other = genes["f0r0"][100:400], genes["f5r3"][100:400]
+    changed = "".join({"A": "C"}.get(letter, "A") for letter in other[150:153])
+    far = random_gene(np.random.default_rng(9), 300)
+    sequences = {
+        "same": reverse_complement(one),
+        "near": other[:150] + changed + other[153:],
+        "far": far,
+    }
+    with collect_notes() as notes:
+        tree, near = place_in_genes(reference, sequences, np.array([50, 30, 20]))
+    assert near == pytest.approx(0.8)
+    assert sorted(tip.name for tip in tree.tips()) == ["far", "near", "same"]
+    assert tree.find("far").parent is tree
+    assert tree.find("far").length == FAR_BRANCH
+    told = " ".join(note.text for note in notes)
+    assert "'far' of 3, with 20.0 % of the reads" in told
+    assert "50 % of the reads lie near as reverse complements" in told
+    # Between the two lies what lies between their genes in the whole tree, and three differences.
+    whole = place_in_genes(reference, {"a": genes["f0r0"], "b": genes["f5r3"]}, np.array([1, 1]))
+    between = whole[0].find("a").distance(whole[0].find("b"))
+    given = tree.find("same").distance(tree.find("near"))
+    assert given == pytest.approx(between + PER_DIFFERENCE * 3 / 300, abs=1e-6)
+
+
+def test_neither_the_order_nor_other_sequences_move_a_sequence(genes, reference):
+    queries = pieces(genes, np.random.default_rng(4), 40)
+    sequences = {f"s{number}": query for number, query in enumerate(queries)}
+    names = [*sequences]
+    distances = []
+    for order in (names, names[::-1], names[:10]):
+        some = {name: sequences[name] for name in order}
+        tree, _ = place_in_genes(reference, some, np.ones(len(some)))
+        distances.append(tree.shear(names[:10]).cophenet().filter(names[:10]).data)
+    np.testing.assert_allclose(distances[1], distances[0], atol=1e-6)
+    np.testing.assert_allclose(distances[2], distances[0], atol=1e-6)
+
+
+def test_nothing_is_placed_where_nothing_is_near(reference):
+    far = random_gene(np.random.default_rng(9), 300)
+    assert place_in_genes(reference, {"far": far}, np.array([7])) == (None, 0.0)
 
 
 def test_a_reference_of_ones_own_has_a_name_of_its_own(genes, tmp_path, own_references, capsys):

@@ -17,12 +17,14 @@ import aam
 from aam.cli import main
 from aam.config import slices
 from aam.config.configuration import load
+from aam.config.references import references_folder
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.data.trees import read_newick
+from aam.reference_tree.genes import build_reference
 from aam.report.page.details import left_out_sentences
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.describe import describe_study
@@ -47,13 +49,15 @@ STAR = TreeNode(children=[TreeNode("a", length=1.0), TreeNode("b", length=1.0)])
 def run(tmp_path):
     """Write texts to files beside the inputs that are there, run a stage, return its outputs."""
 
-    def run(stage, inputs=None, folder="out", root="given", reference=None, **texts):
+    def run(
+        stage, inputs=None, folder="out", root="given", reference=None, candidates=("v4",), **texts
+    ):
         files = dict(inputs or {})
         for name, text in texts.items():
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        settings = {"root": root, "reference": reference, "candidates": ["v4"]}
+        settings = {"root": root, "reference": reference, "candidates": candidates}
         call(stage, settings, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
@@ -147,6 +151,29 @@ def test_reads_of_a_reference_are_placed_in_its_tree(run, tmp_path, monkeypatch)
             assert sorted(tip.name for tip in read_newick(out["tree"]).tips()) == sorted(names)
             found = read_newick(out["tree"]).cophenet().filter(names).data
             np.testing.assert_allclose(found, expected.cophenet().filter(names).data, atol=1e-9)
+
+
+def test_reads_of_another_region_are_placed_among_whole_genes(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    genes = {f"g{number}": "".join(rng.choice(list("ACGT"), 500)) for number in range(4)}
+    write_fasta(tmp_path / "genes.fasta", genes)
+    (tmp_path / "genes.nwk").write_text("((g0:1,g1:1):1,(g2:1,g3:1):1);")
+    files = {"sequences": tmp_path / "genes.fasta", "tree": tmp_path / "genes.nwk"}
+    build_reference(references_folder() / "greengenes", **files)
+    read = {name: genes[gene][100:300] for name, gene in (("a", "g3"), ("b", "g0"), ("c", "g2"))}
+    counts = csr_array(np.ones((2, 3), dtype=np.int64))
+    write_biom(tmp_path / "table.biom", FeatureTable(["1", "2"], [*read], counts), {})
+    write_fasta(tmp_path / "s.fasta", read)
+    inputs = {"table": tmp_path / "table.biom", "sequences": tmp_path / "s.fasta"}
+    expected = "(b:2.0,(c:1.0,a:1.0):1.0);\n"
+    for reference, candidates in (("greengenes", ["greengenes"]), (None, ["v4", "greengenes"])):
+        out = run(import_tree.import_tree, inputs, reference=reference, candidates=candidates)
+        assert out["tree"].read_text() == expected
+    assert "placed in the reference tree greengenes" in out["notes"].read_text()
+    write_fasta(tmp_path / "s.fasta", dict.fromkeys(read, "".join(rng.choice(list("ACGT"), 200))))
+    with pytest.raises(InputError, match="greengenes, which 0% of the reads lie near"):
+        run(import_tree.import_tree, inputs, reference="greengenes", candidates=["greengenes"])
 
 
 def test_a_reference_of_another_region_is_refused(run, imported):
