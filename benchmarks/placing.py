@@ -1,43 +1,41 @@
 """How near distances on the tree of full-length sequences come to those on a study's own tree.
 
-    python -m benchmarks.placing ARCHIVE [../shared/data]
+    aam reference get greengenes
+    python -m benchmarks.placing ../shared/data
 
-ARCHIVE is qiime-default-reference-0.1.3.tar.gz of PyPI: Greengenes 13_8 at 97 %. vsearch finds the
-sequences that are near each ASV. The own tree of mackerels and houses is one of MAFFT and FastTree,
-and their own ASVs are left out of v4, which was made of them among others. ASVs that vsearch finds
-nothing near are left out of all. It prints r of the distances of samples for each study and tree.
+The own tree of mackerels and houses is one of MAFFT and FastTree, and their own ASVs are left out
+of v4, which was made of them among others. ASVs that no gene lies near are left out of all. It
+prints r of the distances of samples for each study and tree.
 
 Shape suffixes: N samples, F features.
 """
 
-import gzip
-import subprocess
 import sys
-import tarfile
-import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from aam.config.references import REFERENCES, TREE
+from aam.config.references import GET_GREENGENES, GREENGENES, REFERENCES, TREE, gene_references
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.rarefaction import rarefy
-from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
 from aam.data.tree_building import build_tree
-from aam.data.trees import find_branches, parse_newick
+from aam.data.trees import find_branches
 from aam.distances.in_batch import BatchDistances
 from aam.reference_tree.equals import Paths, choose_among_equals
+from aam.reference_tree.genes import GeneReference, nearest_sequences
+from aam.reference_tree.search import SequenceSearch
 from aam.reference_tree.tree import PER_DIFFERENCE, KnownTips, ReferenceTree, place_reads
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
 
-ROOT = "qiime-default-reference-0.1.3/qiime_default_reference/gg_13_8_otus"
 WITH_TREE = ("moving-pictures", "ecam", "oral")
 OF_CORPUS = ("mackerel", "westernization")
 SAMPLES = 200
@@ -46,94 +44,67 @@ DEPTH = 1000
 METRICS = ("unweighted", "weighted_normalized", "generalized")
 ALPHA = 0.5
 COLUMNS = ("study", "ASVs", "tree", *METRICS)
-VSEARCH = (
-    "vsearch --id 0.7 --maxaccepts 48 --maxrejects 48 --strand plus --qmask none --dbmask none "
-    "--threads 1 --quiet --userfields query+target+mism+gaps+alnlen"
-)
+THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Greengenes:
-    """Names, lineages and tree of the reference, and its FASTA file."""
+    """The reference, and what the benchmarks ask of it."""
 
-    fasta: Path
-    row_of: dict[str, int]
-    lineages: list[str]
-    paths: Paths
+    genes: GeneReference
 
-    @property
+    @classmethod
+    def open(cls) -> Self:
+        """Open the reference of this machine."""
+        if GREENGENES not in gene_references():
+            sys.exit(f"Get the reference first: {GET_GREENGENES}")
+        return cls(GeneReference.open(gene_references()[GREENGENES]))
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Number of each gene by its name."""
+        return {name: row for row, name in enumerate(self.genes.names)}
+
+    @cached_property
+    def lineages(self) -> list[str]:
+        """Lineage of each gene."""
+        return self.genes.lineages
+
+    @cached_property
     def tree(self) -> KnownTips:
-        """The tree; the sequences are in the file only."""
-        return self.paths.tree
+        """Its tree."""
+        return self.genes.tips
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Distances in it."""
+        return Paths(self.tree)
+
+    @cached_property
+    def search(self) -> SequenceSearch:
+        """Its sequences."""
+        return self.genes.search
 
 
-def main(archive: Path, data: Path) -> None:
+def main(data: Path) -> None:
     """Print the table.
 
     Parameters
     ----------
-    archive
-        The package of Greengenes.
     data
         Folder of the studies.
     """
     pd.set_option("display.width", 200)
     rows: list[tuple[object, ...]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        greengenes = read_greengenes(archive, Path(folder))
-        for study in (*WITH_TREE, *OF_CORPUS):
-            rows += study_rows(study, data, greengenes, Path(folder))
-            print(pd.DataFrame(rows, columns=COLUMNS).tail(5).to_string(), flush=True)
+    greengenes = Greengenes.open()
+    for study in (*WITH_TREE, *OF_CORPUS):
+        rows += study_rows(study, data, greengenes)
+        print(pd.DataFrame(rows, columns=COLUMNS).tail(5).to_string(), flush=True)
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(table.to_markdown(index=False, floatfmt=".3f"))
 
 
-def read_greengenes(archive: Path, folder: Path) -> Greengenes:
-    """Unpack sequences and tree.
-
-    Parameters
-    ----------
-    archive
-        The package.
-    folder
-        Where to write the FASTA file.
-    """
-    fasta = folder / "greengenes.fasta"
-    with tarfile.open(archive) as package:
-        fasta.write_bytes(unpack(package, "rep_set/97_otus.fasta.gz"))
-        tree = parse_newick(unpack(package, "trees/97_otus.tree.gz").decode("ascii"))
-        lines = unpack(package, "taxonomy/97_otu_taxonomy.txt.gz").decode("ascii").splitlines()
-    lineage_of = dict(line.split("\t") for line in lines)
-    number = {id(tree): 0}
-    parents = [-1]
-    lengths = [0.0]
-    tips = {}
-    for node in tree.preorder(include_self=False):
-        number[id(node)] = len(parents)
-        if node.is_tip():
-            tips[node.name] = len(parents)
-        parents.append(number[id(node.parent)])
-        lengths.append(node.length or 0.0)
-    arrays = ReferenceTree(
-        bases_US=np.zeros((len(tips), 0), np.uint8),
-        tip_U=np.array(list(tips.values()), np.int32),
-        parent_B=np.array(parents, np.int32),
-        length_B=np.array(lengths, np.float32),
-    )
-    lineages = [lineage_of[name] for name in tips]
-    return Greengenes(fasta, {name: row for row, name in enumerate(tips)}, lineages, Paths(arrays))
-
-
-def unpack(package: tarfile.TarFile, name: str) -> bytes:
-    """Return a file of the package."""
-    packed = package.extractfile(f"{ROOT}/{name}")
-    assert packed is not None
-    return gzip.decompress(packed.read())
-
-
-def study_rows(
-    study: str, data: Path, greengenes: Greengenes, folder: Path
-) -> list[tuple[object, ...]]:
+def study_rows(study: str, data: Path, greengenes: Greengenes) -> list[tuple[object, ...]]:
     """Return a row per tree of a study.
 
     Parameters
@@ -144,11 +115,9 @@ def study_rows(
         Folder of the studies.
     greengenes
         The reference.
-    folder
-        Folder for scratch files.
     """
     table, v4 = read_study(study, data)
-    hits = find_hits(table.feature_ids, greengenes, folder)
+    hits = find_hits(table.feature_ids, greengenes)
     table = table.without_features(set(table.feature_ids) - set(hits["query"]))
     names = table.feature_ids
     sequences = {name: name for name in names}
@@ -201,10 +170,7 @@ def draw_samples(table: FeatureTable, study: str, most: int) -> FeatureTable:
 
 
 def find_hits(
-    sequences: Sequence[str],
-    greengenes: Greengenes,
-    folder: Path,
-    left_out: Collection[str] = frozenset(),
+    sequences: Sequence[str], greengenes: Greengenes, left_out: Collection[str] = frozenset()
 ) -> pd.DataFrame:
     """Return what is near some sequences, in their order.
 
@@ -214,37 +180,22 @@ def find_hits(
         The sequences, which are their own names.
     greengenes
         The reference.
-    folder
-        Folder for scratch files.
     left_out
-        Names of sequences of the reference that are passed over.
+        Names of genes that are passed over.
 
     Returns
     -------
     pandas.DataFrame
-        Columns `query`, `row` (of the reference) and `distance` (differences per base).
+        Columns `query`, `row` (of the reference) and `distance` (differences per base), by query
+        and row.
     """
-    queries = folder / "queries.fasta"
-    queries.write_text("".join(f">{number}\n{text}\n" for number, text in enumerate(sequences)))
-    found = folder / "hits.tsv"
-    known = folder / "known.fasta"
-    known.write_text(
-        "".join(
-            f">{name}\n{text}\n"
-            for name, text in read_fasta(greengenes.fasta).items()
-            if name not in left_out
-        )
-    )
-    command = [*VSEARCH.split(), "--db", str(known)]
-    command += ["--usearch_global", str(queries), "--userout", str(found)]
-    subprocess.run(command, check=True)
-    columns = ["query", "target", "mismatches", "gaps", "length"]
-    hits = pd.read_csv(found, sep="\t", names=columns, dtype={"target": str})
-    hits["row"] = hits["target"].map(greengenes.row_of)
-    hits["distance"] = (hits["mismatches"] + hits["gaps"]) / hits["length"]
-    hits = hits.sort_values(["query", "row"])
-    hits["query"] = [sequences[number] for number in hits["query"].tolist()]
-    return hits
+    is_left_out_U = np.zeros(len(greengenes.row_of), bool)
+    is_left_out_U[[greengenes.row_of[name] for name in left_out]] = True
+    hits = nearest_sequences(greengenes.genes, sequences, THREADS, is_left_out_U)
+    found = {"number": hits.query_H, "row": hits.row_H, "distance": hits.distance_H}
+    table = pd.DataFrame(found).sort_values(["number", "row"])
+    table.insert(0, "query", [sequences[number] for number in table["number"].tolist()])
+    return table.drop(columns="number")
 
 
 def on_greengenes(
@@ -291,4 +242,4 @@ def correlate(one_NN: NDArray[np.float64], other_NN: NDArray[np.float64]) -> flo
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "../shared/data"))
+    main(Path(sys.argv[1]))

@@ -1,15 +1,14 @@
 """What kernels of clades and of UniFrac predict on v4 and on the tree of full-length sequences.
 
-    python -m benchmarks.placing_scores ARCHIVE [../shared/data]
+    aam reference get greengenes
+    python -m benchmarks.placing_scores ../shared/data
 
-ARCHIVE is qiime-default-reference-0.1.3.tar.gz of PyPI: Greengenes 13_8 at 97 %. It takes the two
-development studies, mackerels (body site; day, by host) and houses (town; its rank, by house),
-three draws of five folds each, and prints the mean absolute error of numbers and the balanced
-accuracy of classes. v4 holds the ASVs of both studies; "left out" is v4 without them.
+It takes the two development studies, mackerels (body site; day, by host) and houses (town; its
+rank, by house), three draws of five folds each, and prints the mean absolute error of numbers and
+the balanced accuracy of classes. v4 holds the ASVs of both studies; "left out" is v4 without them.
 """
 
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,10 +30,10 @@ from benchmarks.leaderboard import labels
 from benchmarks.placing import (
     DEPTH,
     OF_CORPUS,
+    Greengenes,
     distances,
     find_hits,
     on_greengenes,
-    read_greengenes,
     read_study,
 )
 
@@ -45,38 +44,35 @@ FOLDS = 5
 METHODS = {"clades": kernel_clades, "unweighted UniFrac": kernel_distances}
 
 
-def main(archive: Path, data: Path) -> None:
+def main(data: Path) -> None:
     """Print the table.
 
     Parameters
     ----------
-    archive
-        The package of Greengenes.
     data
         Folder of the studies.
     """
     rows: list[dict[str, object]] = []
     metadata = pd.read_csv(data / "corpus/metadata.tsv", sep="\t", dtype=str, index_col=0)
-    with tempfile.TemporaryDirectory() as folder:
-        greengenes = read_greengenes(archive, Path(folder))
-        for study in OF_CORPUS:
-            corpus = load_table(data / "corpus/table.biom")
-            is_study_N = metadata.loc[corpus.sample_ids, "study"] == study
-            table = rarefy(corpus.select_samples(np.flatnonzero(is_study_N)), DEPTH, 0, 0)
-            hits = find_hits(table.feature_ids, greengenes, Path(folder))
-            table = table.without_features(set(table.feature_ids) - set(hits["query"]))
-            names = table.feature_ids
-            sequences = {name: name for name in names}
-            v4 = ReferenceTree.read(REFERENCES["v4"] / TREE)
-            trees = {
-                "v4": place_sequences(v4, sequences).to_tree(),
-                "v4, left out": place_sequences(read_study(study, data)[1], sequences).to_tree(),
-                "Greengenes": on_greengenes(names, hits, greengenes, takes_first=False),
-            }
-            about = labels(study, metadata.loc[table.sample_ids])
-            for title, tree in trees.items():
-                rows += score_rows(study, title, table, tree, about)
-                print(pd.DataFrame(rows).tail(4).to_string(), flush=True)
+    greengenes = Greengenes.open()
+    for study in OF_CORPUS:
+        corpus = load_table(data / "corpus/table.biom")
+        is_study_N = metadata.loc[corpus.sample_ids, "study"] == study
+        table = rarefy(corpus.select_samples(np.flatnonzero(is_study_N)), DEPTH, 0, 0)
+        hits = find_hits(table.feature_ids, greengenes)
+        table = table.without_features(set(table.feature_ids) - set(hits["query"]))
+        names = table.feature_ids
+        sequences = {name: name for name in names}
+        v4 = ReferenceTree.read(REFERENCES["v4"] / TREE)
+        trees = {
+            "v4": place_sequences(v4, sequences).to_tree(),
+            "v4, left out": place_sequences(read_study(study, data)[1], sequences).to_tree(),
+            "Greengenes": on_greengenes(names, hits, greengenes, takes_first=False),
+        }
+        about = labels(study, metadata.loc[table.sample_ids])
+        for title, tree in trees.items():
+            rows += score_rows(study, title, table, tree, about)
+            print(pd.DataFrame(rows).tail(4).to_string(), flush=True)
     table_of_rows = pd.DataFrame(rows).pivot(
         index=["study", "column", "method"], columns="tree", values="score"
     )
@@ -162,4 +158,4 @@ def draw_folds(label: np.ndarray, host: np.ndarray, seed: int, has_classes: bool
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "../shared/data"))
+    main(Path(sys.argv[1]))

@@ -1,13 +1,15 @@
 """What distances and predictions keep when the same samples are read in another region.
 
-    python -m benchmarks.regions ARCHIVE [../shared/data]
+    aam reference get greengenes
+    python -m benchmarks.regions ../shared/data
 
-ARCHIVE is qiime-default-reference-0.1.3.tar.gz of PyPI: Greengenes 13_8 at 97 %. Each ASV of a
-study becomes the full-length gene that it lies next to, so that samples have genes in the amounts
-of real ones. The genes are cut to three regions at their primers, their own sequences are left out
-of the reference, and the pieces are placed next to what remains: V4, V3-V4 and V1-V2 of the same
-samples. The first table has r of UniFrac between samples, of two regions, and of a region and the
-genes themselves. The second has the mean absolute error of kernel ridge regression on UniFrac for
+Each ASV of a study becomes the full-length gene that it lies next to, so that samples have genes in
+the amounts of real ones. The genes are cut to three regions at their primers, their own sequences
+are left out of the reference, and the pieces are placed next to what remains: V4, V3-V4 and V1-V2
+of the same samples.
+
+The first table has r of UniFrac between samples, of two regions, and of a region and the genes
+themselves. The second has the mean absolute error of kernel ridge regression on UniFrac for
 subjects that are left out, trained in one region and asked in another.
 
 Shape suffixes: N samples, F features.
@@ -15,7 +17,6 @@ Shape suffixes: N samples, F features.
 
 import itertools
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,7 +30,6 @@ from sklearn.model_selection import GroupKFold
 
 from aam.data.importing.table import load_table
 from aam.data.rarefaction import rarefy
-from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
 from aam.reference_tree.equals import choose_among_equals
 from aam.reference_tree.tree import PER_DIFFERENCE
@@ -40,7 +40,6 @@ from benchmarks.placing import (
     distances,
     draw_samples,
     find_hits,
-    read_greengenes,
 )
 
 PRIMERS = {
@@ -61,32 +60,27 @@ FOLDS = 5
 RIDGE = 0.1
 
 
-def main(archive: Path, data: Path) -> None:
+def main(data: Path) -> None:
     """Print the tables.
 
     Parameters
     ----------
-    archive
-        The package of Greengenes.
     data
         Folder of the studies.
     """
     agreements = []
     scores = []
-    with tempfile.TemporaryDirectory() as folder:
-        greengenes = read_greengenes(archive, Path(folder))
-        for study in LABELS:
-            table = rarefy(load_table(data / study / "table.biom"), DEPTH, 0, 0)
-            labelled = select_labelled(table, read_labels(study, data))
-            genes, row_F, pieces = simulate(
-                draw_samples(labelled, study, SAMPLES), greengenes, folder
-            )
-            regions = place_pieces(genes, pieces, greengenes, Path(folder))
-            found = joint_distances(genes, row_F, regions, greengenes)
-            agreements += agreement_rows(study, found)
-            scores += score_rows(study, found, genes.sample_ids, read_labels(study, data))
-            print(pd.DataFrame(agreements).to_markdown(index=False, floatfmt=".3f"), flush=True)
-            print(pd.DataFrame(scores).to_markdown(index=False, floatfmt=".2f"), flush=True)
+    greengenes = Greengenes.open()
+    for study in LABELS:
+        table = rarefy(load_table(data / study / "table.biom"), DEPTH, 0, 0)
+        labelled = select_labelled(table, read_labels(study, data))
+        genes, row_F, pieces = simulate(draw_samples(labelled, study, SAMPLES), greengenes)
+        regions = place_pieces(genes, pieces, greengenes)
+        found = joint_distances(genes, row_F, regions, greengenes)
+        agreements += agreement_rows(study, found)
+        scores += score_rows(study, found, genes.sample_ids, read_labels(study, data))
+    print(pd.DataFrame(agreements).to_markdown(index=False, floatfmt=".3f"))
+    print(pd.DataFrame(scores).to_markdown(index=False, floatfmt=".2f"))
 
 
 def cut_gene(gene: str, region: str) -> str | None:
@@ -137,7 +131,7 @@ def select_labelled(table: FeatureTable, labels: pd.DataFrame) -> FeatureTable:
 
 
 def simulate(
-    table: FeatureTable, greengenes: Greengenes, folder: str
+    table: FeatureTable, greengenes: Greengenes
 ) -> tuple[FeatureTable, NDArray[np.int64], Mapping[str, list[str]]]:
     """Turn ASVs into genes.
 
@@ -147,8 +141,6 @@ def simulate(
         A study.
     greengenes
         The reference.
-    folder
-        Folder for scratch files.
 
     Returns
     -------
@@ -159,13 +151,12 @@ def simulate(
     pieces : Mapping
         By region the piece of each gene.
     """
-    hits = find_hits(table.feature_ids, greengenes, Path(folder))
+    hits = find_hits(table.feature_ids, greengenes)
     row_Q = nearest_rows(table.feature_ids, hits, greengenes)
-    texts = read_fasta(greengenes.fasta)
     names = [*greengenes.row_of]
     pieces: dict[int, list[str]] = {}
     for row in np.unique(row_Q[row_Q >= 0]).tolist():
-        cut = [cut_gene(texts[names[row]], region) for region in PRIMERS]
+        cut = [cut_gene(greengenes.search.text(row), region) for region in PRIMERS]
         whole = [piece for piece in cut if piece is not None]
         if len(whole) == len(PRIMERS):
             pieces[row] = whole
@@ -197,7 +188,7 @@ def nearest_rows(
 
 
 def place_pieces(
-    genes: FeatureTable, pieces: Mapping[str, list[str]], greengenes: Greengenes, folder: Path
+    genes: FeatureTable, pieces: Mapping[str, list[str]], greengenes: Greengenes
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Return by region the known sequence next to each gene's piece, and the branch's length.
 
@@ -206,7 +197,7 @@ def place_pieces(
     regions = {}
     for region, texts in pieces.items():
         sequences = list(dict.fromkeys(texts))
-        hits = find_hits(sequences, greengenes, folder, set(genes.feature_ids))
+        hits = find_hits(sequences, greengenes, set(genes.feature_ids))
         rows = nearest_rows(sequences, hits, greengenes)
         least = hits.groupby("query")["distance"].min().reindex(sequences).to_numpy()
         number = {text: position for position, text in enumerate(sequences)}
@@ -314,4 +305,4 @@ def score_rows(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2] if len(sys.argv) > 2 else "../shared/data"))
+    main(Path(sys.argv[1]))
