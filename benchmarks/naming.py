@@ -152,7 +152,9 @@ def find_by_vsearch(
     """
     with tempfile.TemporaryDirectory() as folder:
         queries, known, found = (Path(folder, name) for name in ("queries", "known", "found"))
-        write_fasta(queries, {str(number): text for number, text in enumerate(sequences)})
+        # A dash stands for bases that are not known, and vsearch takes none.
+        texts = [text.replace("-", "N") for text in sequences]
+        write_fasta(queries, {str(number): text for number, text in enumerate(texts)})
         genes = {
             name: greengenes.search.text(row).replace("-", "N")
             for name, row in greengenes.row_of.items()
