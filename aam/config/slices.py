@@ -467,6 +467,12 @@ def super_learner(config: Config, task: str, answer: str) -> tasks.SuperLearnerS
     )
 
 
+def predict() -> tasks.PredictSettings:
+    """Return where reads of another region are placed."""
+    name = default_genes()
+    return tasks.PredictSettings(references={} if name is None else {name: reference_digest(name)})
+
+
 def explain(config: Config, task: str) -> tasks.ExplainSettings:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)

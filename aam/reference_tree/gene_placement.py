@@ -17,7 +17,7 @@ from aam.reference_tree.equals import Paths, choose_among_equals
 from aam.reference_tree.genes import GeneReference, nearest_sequences
 from aam.reference_tree.names import Name, name_sequences
 from aam.reference_tree.search import MOST_EDITS
-from aam.reference_tree.tree import PER_DIFFERENCE
+from aam.reference_tree.tree import PER_DIFFERENCE, ROOT
 from aam.util.atomic import write_tsv
 from aam.util.errors import count_names
 from aam.util.scikit_bio import TreeNode
@@ -180,6 +180,57 @@ class GenePlacement:
     @property
     def _far(self) -> list[str]:
         return [self.ids[position] for position in np.flatnonzero(~self.is_near_Q).tolist()]
+
+
+def nearest_placed(
+    known: GenePlacement, others: GenePlacement
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return which placed sequence lies nearest to each of others in the tree.
+
+    Parameters
+    ----------
+    known
+        Sequences of which one is looked for.
+    others
+        Q sequences that were placed in the same reference.
+
+    Returns
+    -------
+    number_Q : numpy.ndarray
+        Number of the nearest; `NOWHERE` where the sequence, or every known one, has no place. Of
+        several equally near ones it is the first.
+    distance_Q : numpy.ndarray
+        Length of the way between both, in substitutions per site; infinite where there is none.
+    """
+    tips = known.reference.tips
+    parent_B = tips.parent_B.tolist()
+    length_B = tips.length_B.tolist()
+    nearest_B = [NOWHERE] * len(parent_B)
+    way_B = [np.inf] * len(parent_B)
+    near = np.flatnonzero(known.is_near_Q)
+    nodes = tips.tip_U[known.row_Q[near]].tolist()
+    for number, node, length in zip(
+        near.tolist(), nodes, known.length_Q[near].tolist(), strict=True
+    ):
+        if length < way_B[node]:
+            way_B[node], nearest_B[node] = length, number
+
+    def tell(one: int, other: int, branch: int) -> None:
+        """Let a node know what lies nearest to its neighbour."""
+        found = (way_B[one] + length_B[branch], nearest_B[one])
+        if found < (way_B[other], nearest_B[other]):
+            way_B[other], nearest_B[other] = found
+
+    # On the way up to the root each node learns what lies below it; on the way down, all the rest.
+    below_root = range(ROOT + 1, len(parent_B))
+    for node in reversed(below_root):
+        tell(node, parent_B[node], node)
+    for node in below_root:
+        tell(parent_B[node], node, node)
+    place_Q = tips.tip_U[others.row_Q]
+    number_Q = np.where(others.is_near_Q, np.array(nearest_B)[place_Q], NOWHERE)
+    distance_Q = np.where(number_Q != NOWHERE, np.array(way_B)[place_Q] + others.length_Q, np.inf)
+    return number_Q, distance_Q
 
 
 def place_in_genes(
