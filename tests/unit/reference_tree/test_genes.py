@@ -16,7 +16,13 @@ from aam.cli import main
 from aam.config.references import GENES, GREENGENES, gene_references, references_folder
 from aam.data.table import FeatureTable
 from aam.reference_tree import greengenes
-from aam.reference_tree.gene_placement import FAR_BRANCH, GenePlacement, place_in_genes
+from aam.reference_tree.gene_placement import (
+    FAR_BRANCH,
+    NOWHERE,
+    GenePlacement,
+    nearest_placed,
+    place_in_genes,
+)
 from aam.reference_tree.genes import GeneReference, build_reference, nearest_sequences
 from aam.reference_tree.nearest import reverse_complement
 from aam.reference_tree.tree import PER_DIFFERENCE
@@ -313,6 +319,23 @@ def test_neither_the_order_nor_other_sequences_move_a_sequence(genes, reference)
         distances.append(tree.shear(names[:10]).cophenet().filter(names[:10]).data)
     np.testing.assert_allclose(distances[1], distances[0], atol=1e-6)
     np.testing.assert_allclose(distances[2], distances[0], atol=1e-6)
+
+
+def test_the_nearest_placed_sequence_is_that_of_the_shortest_way(genes, reference):
+    rng = np.random.default_rng(5)
+    some = dict(zip("abcdefghijklmnop", pieces(genes, rng, 16), strict=True))
+    others = dict(zip("qrstuvwxyz", pieces(genes, rng, 10), strict=True))
+    others["far"] = random_gene(rng, 300)
+    known, asked = place_in_genes(reference, some), place_in_genes(reference, others)
+    number_Q, way_Q = nearest_placed(known, asked)
+    assert (number_Q[-1], way_Q[-1]) == (NOWHERE, np.inf)
+    # The slow way: all distances on the tree of both.
+    tree = place_in_genes(reference, some | others).to_tree()
+    matrix = tree.cophenet()
+    for name, number, way in zip(asked.ids[:-1], number_Q, way_Q, strict=False):
+        ways = [matrix[name, other] for other in some]
+        assert way == pytest.approx(min(ways), abs=1e-6)
+        assert ways[number] == pytest.approx(min(ways), abs=1e-6)
 
 
 def test_places_and_names_survive_their_file(genes, reference, tmp_path):
