@@ -15,7 +15,12 @@ from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
-from aam.config.references import default_references, reference_digest
+from aam.config.references import (
+    REFERENCES,
+    default_genes,
+    default_references,
+    reference_digest,
+)
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
@@ -60,6 +65,37 @@ def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},
     )
+
+
+def find_genes(config: Config, dataset: str, reference: str) -> data.FindGenesSettings:
+    """Return in which genes the sequences of a dataset are looked for.
+
+    Parameters
+    ----------
+    reference
+        Name of a reference of whole genes.
+    """
+    key = "tree" if reference == config.datasets[dataset].reference else "taxonomy"
+    return data.FindGenesSettings(reference=reference, digest=reference_digest(reference, key=key))
+
+
+def tree_genes(config: Config, dataset: str) -> str | None:
+    """Return the reference of whole genes that can stand for a dataset's tree; None: none can."""
+    candidates = import_tree(config, dataset).digests
+    return next((name for name in candidates if name not in REFERENCES), None)
+
+
+def naming_genes(config: Config, dataset: str) -> str | None:
+    """Return the reference of whole genes that names a dataset's features; None: none does."""
+    section = config.datasets[dataset]
+    if section.simulate is not None or section.taxonomy is False:
+        return None
+    return default_genes() if section.taxonomy is None else section.naming_reference
+
+
+def import_taxonomy(config: Config, dataset: str) -> data.ImportTaxonomySettings:
+    """Return what names a dataset's features where the user gives no file."""
+    return data.ImportTaxonomySettings(reference=config.datasets[dataset].naming_reference)
 
 
 def rarefy(config: Config, dataset: str, view: int) -> data.RarefySettings:
@@ -429,6 +465,12 @@ def super_learner(config: Config, task: str, answer: str) -> tasks.SuperLearnerS
         answer=answer,
         rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
     )
+
+
+def predict() -> tasks.PredictSettings:
+    """Return where reads of another region are placed."""
+    name = default_genes()
+    return tasks.PredictSettings(references={} if name is None else {name: reference_digest(name)})
 
 
 def explain(config: Config, task: str) -> tasks.ExplainSettings:

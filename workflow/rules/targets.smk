@@ -32,7 +32,7 @@ def notes_of(dataset):
     )
     if section.has_tree and needs_tree:
         read.append("tree")
-    if section.taxonomy is not None:
+    if has_taxonomy(dataset):
         read.append("taxonomy")
     owners = dict.fromkeys(map(folds_owner, tasks_of(dataset)))
     return [

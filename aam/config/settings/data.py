@@ -42,6 +42,23 @@ class ImportTreeSettings(StageSettings):
     """Digests of the references that can be taken, by their names, in the order of the trials."""
 
 
+class FindGenesSettings(StageSettings):
+    """Genes that sequences are looked for in."""
+
+    reference: str
+    """Name of the reference of whole genes."""
+    digest: str
+    """Digest of its file."""
+
+
+class ImportTaxonomySettings(StageSettings):
+    """What names the features."""
+
+    reference: str | None = None
+    """Name of the reference of whole genes that the user asks for; None: the user's file, or the
+    lineages of the table, or those of the default reference."""
+
+
 class RarefySettings(StageSettings):
     """One draw of reads.
 

@@ -130,3 +130,11 @@ class SuperLearnerSettings(BaselinesSettings):
     """`aam.config.names.FIRST`, or the name of the model whose networks answer."""
     rarefaction: dict[str, Any]
     """Depth, seed and views of the draws of another table: the section `rarefaction`."""
+
+
+class PredictSettings(StageSettings):
+    """What the prediction of another table takes besides its files."""
+
+    references: dict[str, str] = {}
+    """Digest of the reference of whole genes that places reads of another region, by its name;
+    empty: there is none on this machine."""
