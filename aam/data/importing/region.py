@@ -93,7 +93,7 @@ _OF_16S = {E_COLI: SSU_16S, ARCHAEON: SSU_16S, YEAST: SSU_18S}
 
 
 @dataclass(frozen=True)
-class Part:
+class GenePart:
     """A part of the 16S gene that reads are of."""
 
     begin: int
@@ -132,7 +132,7 @@ class ReadRegion:
     """Nucleotides of the shortest and the longest of all."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """Fraction of the reads by gene: 16S, 18S, ITS, other."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[GenePart, ...] = ()
     """Parts of the 16S gene that each have `UNUSUAL_SHARE` of its reads or more, the most abundant
     first."""
     reverse: float = 0.0
@@ -383,9 +383,9 @@ def _nearest_found(
     return [min(found)[-1]] if found else []
 
 
-def _parts(placed: Sequence[tuple[_Place, float]]) -> tuple[Part, ...]:
+def _parts(placed: Sequence[tuple[_Place, float]]) -> tuple[GenePart, ...]:
     """Return the parts of the gene that sequences of 16S begin and end in."""
-    parts: list[Part] = []
+    parts: list[GenePart] = []
     if not placed:
         return ()
     total = sum(reads for _, reads in placed)
@@ -398,7 +398,7 @@ def _parts(placed: Sequence[tuple[_Place, float]]) -> tuple[Part, ...]:
                 behind = {primer.name: abs(begin - primer.end - 1) for primer in FORWARD}
                 before = {primer.name: abs(end - primer.begin + 1) for primer in REVERSE}
                 primers = _nearest_name(behind), _nearest_name(before)
-                parts.append(Part(begin, end, sum(reads) / total, primers))
+                parts.append(GenePart(begin, end, sum(reads) / total, primers))
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 
