@@ -95,7 +95,10 @@ def naming_genes(config: Config, dataset: str) -> str | None:
 
 def import_taxonomy(config: Config, dataset: str) -> data.ImportTaxonomySettings:
     """Return what names a dataset's features where the user gives no file."""
-    return data.ImportTaxonomySettings(reference=config.datasets[dataset].naming_reference)
+    return data.ImportTaxonomySettings(
+        reference=naming_genes(config, dataset),
+        is_asked=config.datasets[dataset].naming_reference is not None,
+    )
 
 
 def rarefy(config: Config, dataset: str, view: int) -> data.RarefySettings:

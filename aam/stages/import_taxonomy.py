@@ -25,6 +25,7 @@ def import_taxonomy(
     taxonomy: Path | None = None,
     genes: Path | None = None,
     reference: str | None = None,
+    is_asked: bool = False,
     dropped: Path | None = None,
     taxonomy_out: Path,
     notes_out: Path,
@@ -41,8 +42,9 @@ def import_taxonomy(
     genes
         TSV file with these (`aam.stages.find_genes`).
     reference
-        Name of the reference of the genes, where the user asks for it: lineages of the table then
-        have no part in it.
+        Name of the reference that these genes are of.
+    is_asked
+        Whether the user asks for it: lineages of the table then have no part in it.
     dropped
         TSV file of what the table left out, which has further names of its features.
     taxonomy_out
@@ -64,17 +66,20 @@ def import_taxonomy(
             other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
             taxon_of = taxonomy_of(taxonomy, features, other_names)
             taxa = pd.DataFrame({"taxon": [taxon_of[name] for name in features]})
-        elif reference is None and (taxon_of := read_lineages(table)):
+        elif not is_asked and (taxon_of := read_lineages(table)):
             taxa = pd.DataFrame({"taxon": [taxon_of.get(name, "") for name in features]})
         else:
             assert genes is not None, "names of genes are an input of this stage"
-            taxa = _name_by_genes(counted, genes, reference)
+            assert reference is not None, "genes are of a reference"
+            taxa = _name_by_genes(counted, genes, reference, is_asked=is_asked)
     taxa.insert(0, "feature-id", features)
     write_tsv(taxonomy_out, taxa)
     write_notes(notes_out, notes)
 
 
-def _name_by_genes(table: FeatureTable, genes: Path, reference: str | None) -> pd.DataFrame:
+def _name_by_genes(
+    table: FeatureTable, genes: Path, reference: str, *, is_asked: bool
+) -> pd.DataFrame:
     """Return `taxon` and `confidence` of each feature.
 
     Raises
@@ -83,7 +88,8 @@ def _name_by_genes(table: FeatureTable, genes: Path, reference: str | None) -> p
         A reference is asked to name features without sequences, or has no names.
     """
     named = pd.read_csv(genes, sep="\t", dtype={"taxon": str}, keep_default_na=False)
-    if reference is not None and not (named["taxon"] != "").any():
+    has_names = (named["taxon"] != "").any()
+    if is_asked and not has_names:
         cause = "has no lineages for them" if table.facts.has_sequences else "knows by sequences"
         raise problem(
             "configuration key datasets.<name>.taxonomy",
@@ -91,13 +97,15 @@ def _name_by_genes(table: FeatureTable, genes: Path, reference: str | None) -> p
             "features with sequences near the named genes of the reference",
             "give a taxonomy as a file, or set `taxonomy: false`",
         )
-    if not len(named):
+    if not has_names:
         return pd.DataFrame({"taxon": [""] * len(table.feature_ids)})
     reads = np.asarray(table.counts.sum(axis=0)).ravel()
     has_genus = named["taxon"].str.contains(GENUS, regex=False).to_numpy()
     logger.warning(
-        "No taxonomy is given: the ASVs have the names of the genes nearest to them, down to the "
-        "genus where these agree, which holds for %.0f %% of the reads",
+        "%s: the ASVs have the names of the genes of %s nearest to them, down to the genus where "
+        "these agree, which holds for %.0f %% of the reads",
+        "As asked" if is_asked else "No taxonomy is given",
+        reference,
         100 * reads[has_genus].sum() / max(reads.sum(), 1),
     )
     return named[["taxon", "confidence"]].copy()

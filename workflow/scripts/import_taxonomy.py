@@ -12,6 +12,7 @@ if __name__ == "__main__":
             taxonomy=job.inputs.get("taxonomy"),
             genes=job.inputs.get("genes"),
             reference=job.settings.reference,
+            is_asked=job.settings.is_asked,
             dropped=job.inputs["dropped"],
             taxonomy_out=job.outputs["taxonomy"],
             notes_out=job.outputs["notes"],

@@ -55,8 +55,9 @@ class ImportTaxonomySettings(StageSettings):
     """What names the features."""
 
     reference: str | None = None
-    """Name of the reference of whole genes that the user asks for; None: the user's file, or the
-    lineages of the table, or those of the default reference."""
+    """Name of the reference of whole genes that has names; None: there is none, or a file has."""
+    is_asked: bool = False
+    """Whether the user asks for it, so that lineages of the table have no part in it."""
 
 
 class RarefySettings(StageSettings):

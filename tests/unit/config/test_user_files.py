@@ -88,8 +88,8 @@ def test_a_reference_names_features_unless_a_taxonomy_is_given_or_refused(folder
     ):
         assert slices.naming_genes(config_of(taxonomy=taxonomy), "mine") == expected
     assert slices.find_genes(named, "mine", "greengenes").digest == "abc"
-    assert slices.import_taxonomy(named, "mine").reference == "greengenes"
-    assert slices.import_taxonomy(config_of(), "mine").reference is None
+    assert slices.import_taxonomy(named, "mine").is_asked
+    assert not slices.import_taxonomy(config_of(), "mine").is_asked
 
 
 @pytest.mark.parametrize(

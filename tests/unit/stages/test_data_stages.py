@@ -58,6 +58,7 @@ def run(tmp_path):
         reference=None,
         candidates=("v4",),
         digest="",
+        is_asked=False,
         **texts,
     ):
         files = dict(inputs or {})
@@ -70,6 +71,7 @@ def run(tmp_path):
             "reference": reference,
             "candidates": candidates,
             "digest": digest,
+            "is_asked": is_asked,
         }
         call(stage, settings, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
@@ -222,7 +224,7 @@ def test_taxa_follow_the_order_of_the_table(run, imported):
 def test_genes_name_features_where_neither_the_user_nor_the_table_does(run, imported, tmp_path):
     header = "feature-id\ttaxon\tconfidence\n"
     genes = header + "a\tk__B; g__Rothia\t0.75\nb\tk__B\t1.0\nc\t\t0.0\n"
-    out = run(import_taxonomy, {"table": imported["table"]}, genes=genes)
+    out = run(import_taxonomy, {"table": imported["table"]}, genes=genes, reference="greengenes")
     assert read_results(out["taxonomy"])["taxon"].fillna("").tolist() == [
         "k__B; g__Rothia",
         "k__B",
@@ -230,17 +232,19 @@ def test_genes_name_features_where_neither_the_user_nor_the_table_does(run, impo
     ]
     assert read_results(out["taxonomy"])["confidence"].tolist() == [0.75, 1.0, 0.0]
     # One read of three per sample is of a genus.
+    assert "genes of greengenes" in out["notes"].read_text()
     assert "33 % of the reads" in out["notes"].read_text()
     # What the table says of its features goes before, unless the reference is asked for.
     told = tmp_path / "told.biom"
     counts = csr_array(np.ones((2, 3), dtype=np.int64))
     own = {"a": ["g__Y"], "b": ["g__Z"]}
     write_biom(told, FeatureTable(["1", "2"], ["a", "b", "c"], counts), {}, lineages=own)
-    for reference, first in ((None, "g__Y"), ("greengenes", "k__B; g__Rothia")):
-        out = run(import_taxonomy, {"table": told}, genes=genes, reference=reference)
+    known = {"genes": genes, "reference": "greengenes"}
+    for is_asked, first in ((False, "g__Y"), (True, "k__B; g__Rothia")):
+        out = run(import_taxonomy, {"table": told}, is_asked=is_asked, **known)
         assert read_results(out["taxonomy"])["taxon"][0] == first
     with pytest.raises(InputError, match=r"taxonomy.*has no lineages|taxonomy.*knows by sequences"):
-        run(import_taxonomy, {"table": imported["table"]}, genes=header, reference="greengenes")
+        run(import_taxonomy, {"table": told}, is_asked=True, **(known | {"genes": header}))
 
 
 def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monkeypatch):
