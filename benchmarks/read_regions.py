@@ -11,7 +11,7 @@ complement, and the fraction whose begin and end are found within `NEAR` bases o
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import edlib
@@ -102,11 +102,16 @@ def cut_rows(greengenes: Greengenes) -> Iterator[tuple[str, str, int, float, flo
                 kind,
                 "-".join(names),
                 len(pieces),
-                np.mean([region.gene == SSU_16S for region in found]),
-                np.mean([region.gene == SSU_16S and region.reverse == 1 for region in turned]),
-                np.mean([abs(part.begin - forward.end - 1) <= NEAR for part in parts]),
-                np.mean([abs(part.end - reverse.begin + 1) <= NEAR for part in parts]),
+                mean([region.gene == SSU_16S for region in found]),
+                mean([region.gene == SSU_16S and region.reverse == 1 for region in turned]),
+                mean([abs(part.begin - forward.end - 1) <= NEAR for part in parts]),
+                mean([abs(part.end - reverse.begin + 1) <= NEAR for part in parts]),
             )
+
+
+def mean(values: Sequence[bool]) -> float:
+    """Return the fraction that is true."""
+    return sum(values) / len(values)
 
 
 def rows_of_kinds(lineages: list[str]) -> dict[str, list[int]]:

@@ -559,6 +559,7 @@ def describe(config: Config, dataset: str) -> DescribeSettings:
     return DescribeSettings(
         **dict(_plan(config, dataset)),
         values=config.datasets[dataset].values,
+        tree=import_tree(config, dataset),
         drops_long_branches=rarefaction.long_branches == "drop",
         predictions={
             name: {key: str(path) for key, path in files.items()}

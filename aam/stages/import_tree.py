@@ -15,6 +15,7 @@ from aam.config.references import (
     gene_references,
 )
 from aam.data.importing.counts import read_left_out, read_other_names
+from aam.data.importing.region import ITS, ITS_HAS_NO_TREE, SSU_18S, recognize_region
 from aam.data.importing.tree import load_cut_tree
 from aam.data.lineage_tree import build_lineage_tree
 from aam.data.lineages import read_ranks
@@ -28,7 +29,7 @@ from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.reading import FEW_NEAR
 from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import problem
-from aam.util.notes import collect_notes, write_notes
+from aam.util.notes import CAUTION, collect_notes, write_notes
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
@@ -118,17 +119,28 @@ def import_tree(
             found = placed
         else:
             found = build_tree(sequence_of, threads, work)
-            logger.warning(
-                "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of "
-                "the dataset to take your own%s",
-                len(sequence_of),
-                ""
-                if GREENGENES in candidates
-                else f". For 16S of any region a reference is faster: {GET_GREENGENES}",
-            )
+            _warn_of_made_tree(counted, sequence_of, has_genes=GREENGENES in candidates)
             warn_of_long_branches(found)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
+
+
+def _warn_of_made_tree(
+    table: FeatureTable, sequences: Mapping[str, str], *, has_genes: bool
+) -> None:
+    """Say what the tree was made of, and whether another one would be better."""
+    reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    gene = recognize_region([sequences[name] for name in table.feature_ids], reads_F).gene
+    # Other genes than 16S have no reference.
+    other = f". For 16S of any region a reference is faster: {GET_GREENGENES}"
+    logger.warning(
+        "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of the "
+        "dataset to take your own%s",
+        len(sequences),
+        "" if has_genes or gene in (ITS, SSU_18S) else other,
+    )
+    if gene == ITS:
+        logger.warning("%s", ITS_HAS_NO_TREE, extra=CAUTION)
 
 
 def _build_of_lineages(

@@ -29,6 +29,10 @@ from aam.data.importing.ribosomal_genes import (
     Primer,
 )
 
+ITS_HAS_NO_TREE = (
+    "ITS of distant genera cannot be aligned, and a tree of it says little about how they are "
+    "related: `tree: false` takes Bray-Curtis in place of UniFrac"
+)
 SSU_16S = "16S"
 SSU_18S = "18S"
 ITS = "ITS"
@@ -199,10 +203,11 @@ class ReadRegion:
             )
         rest = {gene: share for gene, share in self.shares.items() if gene != self.gene}
         if self.gene != OTHER and sum(rest.values()) > UNUSUAL_SHARE:
-            named = [f"{share:.0%} {gene}" for gene, share in rest.items() if share > 0.005]
+            named = [f"{share:.0%} {gene}" for gene, share in rest.items() if gene != OTHER]
+            kinds = f" ({', '.join(named)})" if named else ""
             yield (
-                f"{sum(rest.values()):.0%} of the reads are no {self.gene} ({', '.join(named)}): "
-                "leave them out."
+                f"{sum(rest.values()):.0%} of the reads are unlike {self.gene}{kinds}: "
+                "mitochondria of fungi or animals, other genes or artefacts. Leave them out."
             )
 
 
