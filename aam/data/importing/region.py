@@ -37,7 +37,7 @@ SSU_16S = "16S"
 SSU_18S = "18S"
 ITS = "ITS"
 OTHER = "other"
-TRIED = 500
+TRIED = 300
 """Sequences that are aligned, the most abundant ones."""
 LEAST_BASES = 60
 """Known bases below which nothing is said of a sequence: it would be like any gene by chance."""
@@ -47,8 +47,6 @@ MOST_EDITS = 0.44
 Of random sequences of 60 to 1450 bases about one in a hundred stays below both. 16S has at most
 0.42: the farthest are mitochondria; 18S has 0.40 and more to 16S, and ITS 0.46 and more."""
 EDITS_BY_CHANCE = 5
-SURE = 0.3
-"""Edits per base to E. coli up to which no other gene and strand is tried."""
 LONGEST = 1600
 """Bases from which on a sequence goes beyond the gene: its first `BASES_OF_LONG` are aligned."""
 BASES_OF_LONG = 1450
@@ -78,6 +76,8 @@ COVERED = 1 / 3
 """Fraction of a variable region that is named if so much of it was read."""
 UNUSUAL_SHARE = 0.05
 """Fraction of the reads that look otherwise, from which on a sentence says so."""
+MOSTLY = 0.9
+"""Fraction of the reads from which on a table is one of V4: the reference v4 asks for as much."""
 IUPAC = {
     "R": "AG",
     "Y": "CT",
@@ -152,10 +152,10 @@ class ReadRegion:
 
     @property
     def is_v4(self) -> bool:
-        """Whether most reads of 16S begin about where the primer 515F ends."""
+        """Whether nine in ten reads of 16S begin about where the primer 515F ends."""
         begin = next(primer.end + 1 for primer in FORWARD if primer.name == "515F")
         shares = [part.share for part in self.parts if abs(part.begin - begin) <= 2 * PRIMER_WITHIN]
-        return self.gene == SSU_16S and sum(shares) > 0.5
+        return self.gene == SSU_16S and sum(shares) >= MOSTLY
 
     def __str__(self) -> str:
         """Return a sentence on lengths, gene and region."""
@@ -199,7 +199,8 @@ class ReadRegion:
         if len(self.parts) > 1:
             yield (
                 f"The reads are of {len(self.parts)} parts of 16S, and an organism has other ASVs "
-                "in each: cut them to the part that all have, or take samples of one part."
+                "in each: cut them to the part that all have, or take a tree of whole genes "
+                "(`tree: greengenes`), in which they lie together."
             )
         rest = {gene: share for gene, share in self.shares.items() if gene != self.gene}
         if self.gene != OTHER and sum(rest.values()) > UNUSUAL_SHARE:
@@ -289,8 +290,6 @@ def _place(text: str) -> _Place:
             if edits >= 0 and (best is None or edits < fewest):
                 best = gene, bool(is_reversed)
                 fewest = edits
-        if best is not None and fewest <= SURE * bases:
-            break
     if best is None:
         return _Place(ITS if any(map(_has_flank, strands)) else OTHER)
     gene, is_reversed = best
