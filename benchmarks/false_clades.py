@@ -223,7 +223,9 @@ def judge(drawn: Draw, named: Names) -> dict[str, Any]:
 
 def name_clades(drawn: Draw) -> Names:
     """Return what AAM names."""
-    return [found.node for found in CladeTests.of_task(drawn.task, drawn.clades).name()]
+    rows = np.arange(len(drawn.task.target))
+    tests = CladeTests.of_task(drawn.task, rows, drawn.clades)
+    return [found.node for found in tests.name()]
 
 
 def tips_of(drawn: Draw) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:

@@ -122,10 +122,6 @@ class Clades:
             tip_B=tip_B,
         )
 
-    def select(self, rows: NDArray[np.intp]) -> "Clades":
-        """Return the clades of some of the samples."""
-        return Clades(self.parent_B, self.end_B, self.length_B, self.share_NB[rows], self.tip_B)
-
     @cached_property
     def children(self) -> list[list[int]]:
         """Children of each node that are in enough samples to be tested."""
@@ -252,31 +248,26 @@ class CladeTests:
     """Predictions without what each clade says, as far as they were asked for."""
 
     @classmethod
-    def of_task(cls, task: Problem, clades: Clades) -> "CladeTests":
+    def of_task(cls, task: Problem, rows: NDArray[np.intp], clades: Clades) -> "CladeTests":
         """Return the tests of a task.
 
         Parameters
         ----------
         task
-            The labelled samples; those that are in no fold have no part in it.
+            The labelled samples.
+        rows
+            Those that are looked at (`tested_rows`).
         clades
-            Of the same samples.
+            Of these rows.
         """
-        rows = np.flatnonzero(task.fold >= 0)
         units = np.unique(task.units[rows], return_inverse=True)[1]
-        if len(rows) > MOST_SAMPLES:
-            rng = generator(task.seed, "clade_tests")
-            place_of_unit = rng.permutation(units.max() + 1)
-            order = np.argsort(place_of_unit[units], kind="stable")
-            chosen = np.sort(order[:MOST_SAMPLES])
-            rows, units = rows[chosen], np.unique(units[chosen], return_inverse=True)[1]
         target = task.target[rows]
         if task.regression:
             label_NC = np.asarray(target, np.float64)[:, None]
         else:
             label_NC = (target[:, None] == np.asarray(task.classes)).astype(np.float64)
         folds = np.unique(task.fold[rows], return_inverse=True)[1]
-        return cls(clades.select(rows), label_NC, folds, units)
+        return cls(clades, label_NC, folds, units)
 
     @cached_property
     def machine(self) -> _Machine:
@@ -391,6 +382,25 @@ class CladeTests:
         variance = ((self.label_NC - self.label_NC.mean(axis=0)) ** 2).sum()
         by_fold = np.bincount(self.fold_N, lost_N)
         return NamedClade(node, p, float(lost_N.sum() / variance), int((by_fold > 0).sum()))
+
+
+def tested_rows(task: Problem) -> NDArray[np.intp]:
+    """Return the samples of a task that are looked at: of its folds, and at most `MOST_SAMPLES`.
+
+    Units are taken whole, except for the last.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    """
+    rows = np.flatnonzero(task.fold >= 0)
+    if len(rows) <= MOST_SAMPLES:
+        return rows
+    unit_N = np.unique(task.units[rows], return_inverse=True)[1]
+    place_of_unit = generator(task.seed, "clade_tests").permutation(unit_N.max() + 1)
+    order = np.argsort(place_of_unit[unit_N], kind="stable")
+    return np.sort(rows[order[:MOST_SAMPLES]])
 
 
 def choose_level(clades: Clades, p_of: Mapping[int, float]) -> list[int]:
