@@ -256,7 +256,7 @@ class CladeTests:
         task
             The labelled samples.
         rows
-            Those that are looked at (`tested_rows`).
+            Those that are looked at (`choose_rows`).
         clades
             Of these rows.
         """
@@ -384,7 +384,7 @@ class CladeTests:
         return NamedClade(node, p, float(lost_N.sum() / variance), int((by_fold > 0).sum()))
 
 
-def tested_rows(task: Problem) -> NDArray[np.intp]:
+def choose_rows(task: Problem) -> NDArray[np.intp]:
     """Return the samples of a task that are looked at: of its folds, and at most `MOST_SAMPLES`.
 
     Units are taken whole, except for the last.

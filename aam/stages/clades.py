@@ -15,7 +15,7 @@ from aam.data.lineages import read_ranks
 from aam.data.predictions import TARGET
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.trees import read_tree
-from aam.evaluate.clade_tests import HALF_READ, Clades, CladeTests, NamedClade, tested_rows
+from aam.evaluate.clade_tests import HALF_READ, Clades, CladeTests, NamedClade, choose_rows
 from aam.learners.baselines.problem import Problem
 from aam.stages.baselines import mean_counts, problems_of_targets
 from aam.util.atomic import write_tsv
@@ -87,7 +87,7 @@ def name_clades(
     ranks_of = read_ranks(table, taxonomy)
     rows: list[dict[str, Any]] = []
     for name, task in problems.items():
-        looked_at = tested_rows(task)
+        looked_at = choose_rows(task)
         clades = Clades.of_table(csr_array(counts[looked_at]), feature_ids, known_tree)
         tests = CladeTests.of_task(task, looked_at, clades)
         for found in tests.name():

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from aam.data.nouns import OF_ASVS, Nouns
+from aam.data.lineages import read_rank
+from aam.data.nouns import OF_ASVS, Nouns, split_lineage
 from aam.data.predictions import TARGET
-from aam.report.labels import format_p_value, format_percent, shorten, taxon_name
+from aam.report.labels import format_p_value, format_percent, shorten
 from aam.report.page.answers import Answer, is_stopped
 from aam.report.page.tables import Table
 
@@ -35,15 +36,15 @@ def write_clades(answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_
     found = _of_target(answer, clades)
     if not len(found):
         return (
-            f"Which {nouns.many} or clades {answer.what} depends on cannot be told with "
-            f"{answer.units}."
+            f"Which {nouns.many} or clades say something of {answer.what} that others do not "
+            f"cannot be told with {answer.units}."
         )
     named = [_name_row(row, answer, nouns) for _, row in found.head(MOST_NAMED).iterrows()]
     more = len(found) - len(named)
     rest = f"; and {more} more in the table below" if more else ""
     return (
-        f"{answer.what} depends on {'; '.join(named)}{rest}. On average, at most {RATE} of such "
-        "names are false."
+        f"These say something of {answer.what} that all other {nouns.value} do not: "
+        f"{'; '.join(named)}{rest}. On average, at most {RATE} of such names is false."
     )
 
 
@@ -86,7 +87,7 @@ def clade_tables(
         f"the {nouns.value} of the clade are those of similar samples. Log-ratio: of the clade to "
         "all else, mean over units, with a 95 % interval."
     )
-    title = f"Clades that {answer.what} depends on"
+    title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
     yield Table(title, header, rows, note=note, file="clades.tsv")
 
 
@@ -100,15 +101,17 @@ def _of_target(answer: Answer, clades: pd.DataFrame) -> pd.DataFrame:
 def _name_row(row: pd.Series, answer: Answer, nouns: Nouns) -> str:
     """Return a clade in words: its name, its size and its direction."""
     many = int(row["features"])
-    size = f" ({many} {nouns.many})" if many > 1 else f" (one {nouns.one})"
-    if answer.kind == "regression":
-        return f"{_short_name(row)}{size}, which {row['direction']} with it"
-    return f"{_short_name(row)}{size}, higher in {row['direction']}"
+    size = f"{many} {nouns.many}" if many > 1 else f"one {nouns.one}"
+    how = f"{row['direction']} with it"
+    if answer.kind != "regression":
+        how = f"most in {row['direction']}"
+    return f"{_short_name(row)} ({size}; {how})"
 
 
 def _short_name(row: pd.Series) -> str:
     """Return the lowest known rank of a clade, or the ID of its most frequent feature."""
-    taxon = row["taxon"]
-    if isinstance(taxon, str) and taxon:
-        return taxon_name(taxon)
-    return shorten(str(row["clade"]), LONGEST_NAME)
+    ranks = split_lineage(row["taxon"]) if isinstance(row["taxon"], str) else []
+    if not ranks:
+        return shorten(str(row["clade"]), LONGEST_NAME)
+    rank, name = read_rank(ranks[-1], len(ranks) - 1)
+    return f"{rank} {name}".strip()
