@@ -1,6 +1,7 @@
 """How many of the clades that AAM names are false, beside what others name: half-synthetic studies.
 
     python -m benchmarks.false_clades ../shared/data [--draws 200] [--rivals 40] [STUDY ...]
+    python -m benchmarks.false_clades ../shared/data --replacements
 
 A draw takes whole units of a real table, plants signals in it and makes a label of them and of
 noise: the log-reads of ASVs, of clades of 4 to 30 ASVs or of a tenth to four tenths of all, ratios
@@ -8,12 +9,18 @@ of two ASVs, or presence. Half of the labels are classes; half of the noise is t
 samples of a unit, where there are units. In every fourth draw the label is noise alone.
 
 A name is false if it contains nothing that was planted, and lies within nothing that was. A row has
-the mean fraction of false names (draws without a name count as 0), the names per draw, the fraction
-of planted signals that a name lies within or around, and in how many draws of noise anything is
-named. Rivals name ASVs: those of the ten largest importances of a random forest; those whose
-importance by permutation of held-out samples is above twice its standard deviation; those with a
-coefficient in a cross-validated elastic net; and those that differ by a test of each alone
-(Spearman or Kruskal-Wallis, Benjamini-Hochberg at 10 %).
+the fraction of false ones among all names, its mean over draws (draws without a name count as 0),
+the names per draw, the fraction of planted signals that a name lies within or around, the same of
+names with at most three times as many ASVs, and in how many draws of noise anything is named.
+
+Rivals name ASVs: those of the ten largest importances of a random forest; those whose importance by
+permutation of held-out samples is above twice its standard deviation; those with a coefficient in a
+cross-validated elastic net; and those that differ by a test of each alone (Spearman or
+Kruskal-Wallis, Benjamini-Hochberg at 10 %).
+
+The second command plants three ASVs in mackerels, and prints how many of the clades that they have
+no part in reach p < 0.01: with reads of permuted samples, with those of similar samples, and with
+these given the planted ASVs.
 """
 
 import argparse
@@ -38,7 +45,7 @@ from aam.data.importing.table import load_table, without_empty
 from aam.data.importing.tree import load_tree
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
-from aam.evaluate.clade_tests import Clades, CladeTests
+from aam.evaluate.clade_tests import STAND_INS, Clades, CladeTests
 from aam.learners.baselines.problem import Problem
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
@@ -51,6 +58,7 @@ STRENGTHS = (0.15, 0.3, 0.6)
 KINDS = ("ASVs", "clades", "large clades", "ratios", "presence")
 SIGNALS = 3
 FOLDS = 5
+REPLACED_DRAWS = 20
 UNITS = {"ecam": "host_subject_id", "oral": None, "mackerel": "host", "westernization": "host"}
 """Column of the units, by study."""
 Names = list[int]
@@ -84,8 +92,14 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("studies", nargs="*", default=[*UNITS])
     parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument(
+        "--replacements", action="store_true", help="only how reads of a clade are replaced"
+    )
     parser.add_argument("--rivals", type=int, default=40, help="draws that rivals get, too")
     given = parser.parse_args()
+    if given.replacements:
+        compare_replacements(given.data)
+        return
     rows = []
     for name in given.studies:
         study = read_study(name, given.data)
@@ -123,7 +137,7 @@ def read_study(name: str, data: Path) -> Study:
     return Study(table, tree, units.loc[table.sample_ids].fillna("").to_numpy(np.str_))
 
 
-def draw(study: Study, name: str, number: int) -> Draw:
+def draw(study: Study, name: str, number: int, **fixed: Any) -> Draw:
     """Return a half-synthetic study.
 
     Parameters
@@ -132,17 +146,20 @@ def draw(study: Study, name: str, number: int) -> Draw:
         The real one.
     name, number
         Seed of what is drawn.
+    **fixed
+        `size`, `kind` or `strength`, which are drawn otherwise.
     """
     rng = generator("false_clades", name, number)
-    size = min(int(rng.choice(SIZES)), len(study.unit_N))
+    size = min(fixed.get("size", int(rng.choice(SIZES))), len(study.unit_N))
     units = rng.permutation(np.unique(study.unit_N))
     place = {unit: at for at, unit in enumerate(units.tolist())}
     order = np.argsort([place[unit] for unit in study.unit_N.tolist()], kind="stable")
     rows = np.sort(order[:size])
     counts = csr_array(study.table.counts[rows])
     clades = Clades.of_table(counts, study.table.feature_ids, study.tree)
-    kind = str(rng.choice(KINDS))
-    strength = 0.0 if number % 4 == 3 else float(rng.choice(STRENGTHS))
+    kind = fixed.get("kind", str(rng.choice(KINDS)))
+    drawn_strength = 0.0 if number % 4 == 3 else float(rng.choice(STRENGTHS))
+    strength = fixed.get("strength", drawn_strength)
     signal_N, planted = plant(clades, kind, rng)
     unit_of_N = np.unique(study.unit_N[rows], return_inverse=True)[1]
     noise_N = rng.normal(size=size)
@@ -216,6 +233,7 @@ def judge(drawn: Draw, named: Names) -> dict[str, Any]:
     ]
     return row | {
         "false": 1 - float(np.mean(is_true)) if named else 0.0,
+        "false names": len(named) - sum(is_true),
         "found": float(np.mean(is_found)),
         "found closely": float(np.mean(small)),
     }
@@ -226,6 +244,42 @@ def name_clades(drawn: Draw) -> Names:
     rows = np.arange(len(drawn.task.target))
     tests = CladeTests.of_task(drawn.task, rows, drawn.clades)
     return [found.node for found in tests.name()]
+
+
+class PermutedTests(CladeTests):
+    """Tests in which any samples stand in."""
+
+    def find_stand_ins(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return permutations of all samples."""
+        rng = generator("permuted", columns.tolist())
+        return np.stack([rng.permutation(len(self.label_NC)) for _ in range(STAND_INS)], axis=1)
+
+
+def compare_replacements(data: Path) -> None:
+    """Print how often clades that a label does not depend on have small p-values.
+
+    Parameters
+    ----------
+    data
+        Folder of the studies.
+    """
+    study = read_study("mackerel", data)
+    small: dict[str, list[bool]] = {}
+    for number in range(REPLACED_DRAWS):
+        drawn = draw(study, "mackerel", number, size=200, kind="ASVs", strength=0.6)
+        rows = np.arange(len(drawn.task.target))
+        similar = CladeTests.of_task(drawn.task, rows, drawn.clades)
+        permuted = PermutedTests.of_task(drawn.task, rows, drawn.clades)
+        tested = [child for children in drawn.clades.children for child in children]
+        for node in tested:
+            if any(drawn.clades.overlap(node, other) for other in drawn.planted):
+                continue
+            small.setdefault("permuted", []).append(permuted.test(node) < 0.01)
+            small.setdefault("similar", []).append(similar.test(node) < 0.01)
+            given = similar.test(node, drawn.planted)
+            small.setdefault("similar, given the planted", []).append(given < 0.01)
+    for title, is_small in small.items():
+        print(f"{title}: {np.mean(is_small):.3f} of {len(is_small)}")
 
 
 def tips_of(drawn: Draw) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[Any]]:
@@ -295,11 +349,15 @@ RIVALS: Mapping[str, Callable[[Draw], Names]] = {
 
 def print_tables(rows: pd.DataFrame) -> None:
     """Print means by study and method, and of AAM by strength and by kind."""
-    columns = ["false", "named", "found", "found closely", "any"]
+    columns = ["false", "found", "found closely", "any"]
     rows = rows.assign(any=rows.get("any", np.nan))
     for keys in (["study", "method"], ["study", "method", "strength"], ["method", "kind"]):
         part = rows if keys == ["study", "method"] else rows[rows["method"] == "AAM"]
         table = part.astype({"any": float}).groupby(keys)[columns].mean().reset_index()
+        planted = part[part["strength"] > 0].groupby(keys)[["false names", "named"]].sum()
+        shares = (planted["false names"] / planted["named"]).rename("false of all")
+        table = table.merge(shares.reset_index(), on=keys, how="left")
+        table["named"] = part.groupby(keys)["named"].mean().to_numpy()
         table["draws"] = part.groupby(keys).size().to_numpy()
         print(table.to_markdown(index=False, floatfmt=".3f"), flush=True)
         print()

@@ -37,7 +37,7 @@ from aam.util.seeds import generator
 
 ROOT = 0
 """Number of the root."""
-NOMINAL = 0.03
+NOMINAL = 0.05
 """Tests that would pass by chance, per named clade, by the level of the tests.
 
 It is less than the one in ten that may be false, because the tests are not exact: chosen on
@@ -300,14 +300,18 @@ class CladeTests:
         self.without[node] = found
         return found
 
+    def find_stand_ins(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the samples of other units that are most alike outside of some nodes, [N, K]."""
+        rest_NN = self.distance_NN - _squared_distances(self.clades.logs_NB[:, columns])
+        others = min(STAND_INS, int(np.isfinite(rest_NN).sum(axis=1).min()))
+        return np.argsort(rest_NN, axis=1, kind="stable")[:, :others]
+
     def _mean_with_stand_ins(self, node: int) -> Floats:
         clades = self.clades
         below = np.arange(node, clades.end_B[node])
         above = np.array(clades.above(node))
         columns = np.concatenate([below, above])
-        rest_NN = self.distance_NN - _squared_distances(clades.logs_NB[:, columns])
-        others = min(STAND_INS, int(np.isfinite(rest_NN).sum(axis=1).min()))
-        stand_in_NK = np.argsort(rest_NN, axis=1, kind="stable")[:, :others]
+        stand_in_NK = self.find_stand_ins(columns)
         share_N = clades.share_NB[:, node]
         total_NC = np.zeros_like(self.label_NC)
         for stand_in_N in stand_in_NK.T:
@@ -322,7 +326,7 @@ class CladeTests:
             change_NV = np.log1p(READS * share_NV) * clades.root_B[columns]
             change_NV -= clades.logs_NB[:, columns]
             total_NC += self.machine.change(change_NV, columns)
-        return self.machine.predicted_NC + total_NC / max(others, 1)
+        return self.machine.predicted_NC + total_NC / max(stand_in_NK.shape[1], 1)
 
     def test(self, node: int, named: Sequence[int] = ()) -> float:
         """Return the p-value of a clade, given others that are named.
