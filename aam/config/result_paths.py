@@ -143,7 +143,7 @@ def is_asked_for(config: Config, dataset: str, path: PurePath) -> bool:
     kind, *names = (part.partition(".")[0] for part in path.parts if part != "figures")
     if not names:
         return True
-    if kind in ("folds", "baselines", "covariates"):
+    if kind in ("folds", "baselines", "clades", "covariates"):
         return names[0] in tasks
     if kind == "answers":
         known = {FIRST, *config.models}

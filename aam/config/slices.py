@@ -291,6 +291,12 @@ def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
     )
 
 
+def clades(config: Config, task: str) -> tasks.CladesSettings:
+    """Return the kind of target, its classes, and the seed of the folds."""
+    section = config.tasks[task]
+    return tasks.CladesSettings(kind=section.kind, classes=section.classes, seed=section.folds.seed)
+
+
 def covariates(config: Config, task: str) -> tasks.CovariatesSettings:
     """Return the covariates of a task, and what is predicted from them."""
     section = config.tasks[task]

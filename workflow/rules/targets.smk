@@ -172,6 +172,7 @@ def page_files(dataset):
         "cross_validated": answers_of(
             dataset, "answers/{task}/{answer}/predictions.tsv"
         ),
+        "clades": answers_of(dataset, "clades/{task}.tsv"),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -188,6 +189,7 @@ def first_page_files(dataset):
     return {
         "scores": first_of(dataset, ANSWER_SCORES),
         "cross_validated": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
+        "clades": first_of(dataset, "clades/{task}.tsv"),
         "figures": first_figures_of(dataset),
     }
 

@@ -58,6 +58,17 @@ class CovariatesSettings(StageSettings):
     """Metadata columns that are known of a sample without its features."""
 
 
+class CladesSettings(StageSettings):
+    """What the tests of clades take."""
+
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    seed: int
+    """Seed of the choice of samples, where there are many."""
+
+
 class ExplainSettings(StageSettings):
     """How many samples and ASVs are looked at to explain predictions."""
 
