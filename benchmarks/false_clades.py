@@ -3,10 +3,10 @@
     python -m benchmarks.false_clades ../shared/data [--draws 200] [--rivals 40] [STUDY ...]
     python -m benchmarks.false_clades ../shared/data --replacements
 
-A draw takes whole units of a real table, plants signals in it and makes a label of them and of
-noise: the log-reads of ASVs, of clades of 4 to 30 ASVs or of a tenth to four tenths of all, ratios
-of two ASVs, or presence. Half of the labels are classes; half of the noise is the same in all
-samples of a unit, where there are units. In every fourth draw the label is noise alone.
+A draw takes samples of at least 15 units of a real table, plants signals in it and makes a label of
+them and of noise: the log-reads of ASVs, of clades of 4 to 30 ASVs or of a tenth to four tenths of
+all, ratios of two ASVs, or presence. Half of the labels are classes; half of the noise is the same
+in all samples of a unit, where there are units. In every fourth draw the label is noise alone.
 
 A name is false if it contains nothing that was planted, and lies within nothing that was. A row has
 the fraction of false ones among all names, its mean over draws (draws without a name count as 0),
@@ -58,6 +58,7 @@ STRENGTHS = (0.15, 0.3, 0.6)
 KINDS = ("ASVs", "clades", "large clades", "ratios", "presence")
 SIGNALS = 3
 FOLDS = 5
+LEAST_UNITS = 15
 REPLACED_DRAWS = 20
 UNITS = {"ecam": "host_subject_id", "oral": None, "mackerel": "host", "westernization": "host"}
 """Column of the units, by study."""
@@ -151,10 +152,8 @@ def draw(study: Study, name: str, number: int, **fixed: Any) -> Draw:
     """
     rng = generator("false_clades", name, number)
     size = min(fixed.get("size", int(rng.choice(SIZES))), len(study.unit_N))
-    units = rng.permutation(np.unique(study.unit_N))
-    place = {unit: at for at, unit in enumerate(units.tolist())}
-    order = np.argsort([place[unit] for unit in study.unit_N.tolist()], kind="stable")
-    rows = np.sort(order[:size])
+    rows = draw_rows(study.unit_N, size, rng)
+    size = len(rows)
     counts = csr_array(study.table.counts[rows])
     clades = Clades.of_table(counts, study.table.feature_ids, study.tree)
     kind = fixed.get("kind", str(rng.choice(KINDS)))
@@ -185,6 +184,16 @@ def draw(study: Study, name: str, number: int, **fixed: Any) -> Draw:
         seed=number,
     )
     return Draw(task, clades, planted if strength else [], kind, strength)
+
+
+def draw_rows(unit_N: NDArray[np.str_], size: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return samples of units in a random order, so many of each that there are `LEAST_UNITS`."""
+    most = max(size // LEAST_UNITS, 1)
+    chosen: list[int] = []
+    for unit in rng.permutation(np.unique(unit_N)).tolist():
+        rows = rng.permutation(np.flatnonzero(unit_N == unit))[:most]
+        chosen += rows[: size - len(chosen)].tolist()
+    return np.sort(np.array(chosen))
 
 
 def plant(
