@@ -3,9 +3,10 @@
     aam reference get greengenes
     python -m benchmarks.read_regions ../shared/data
 
-The first table has the sentence for each study, and the time that it took. The second has genes of
-Greengenes, by kind, cut at primers: the fraction that is called 16S, by itself and as its reverse
-complement, and the fraction whose begin and end are found within `NEAR` bases of the primers.
+The first table has the sentence for each study, and the processor time that it took. The second has
+genes of Greengenes, by kind, cut at primers: the fraction that is called 16S, by itself and as its
+reverse complement, and the fraction whose begin and end are found within `NEAR` bases of the
+primers.
 """
 
 import random
@@ -60,7 +61,7 @@ def main(data: Path) -> None:
 
 
 def describe_studies(data: Path) -> Iterator[tuple[str, int, float, str]]:
-    """Yield name, ASVs, seconds and sentences of each study.
+    """Yield name, ASVs, seconds of a processor and sentences of each study.
 
     Parameters
     ----------
@@ -76,12 +77,12 @@ def describe_studies(data: Path) -> Iterator[tuple[str, int, float, str]]:
 
 
 def describe_table(table: FeatureTable) -> tuple[int, float, str]:
-    """Return the number of ASVs of a table, the seconds that it took, and what is said."""
+    """Return the ASVs of a table, the seconds of a processor that it took, and what is said."""
     reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
     sequences = [name for name, reads in zip(table.feature_ids, reads_F, strict=True) if reads]
-    start = time.perf_counter()
+    start = time.process_time()
     region = recognize_region(sequences, reads_F[reads_F > 0])
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return len(sequences), seconds, " ".join([str(region), *region.oddities()])
 
 
