@@ -18,8 +18,8 @@ Tests begin at the root and go on below what has passed, so that a few dozen ask
 features. The finest clades that pass are named. Then all is tested once more with what the named
 ones say taken out of both factors, since what is related to them would pass, too.
 
-Shape suffixes: N samples, F features, B nodes of the tree in preorder, K samples that stand in, C
-columns of the label, V nodes below and above a clade.
+Shape suffixes: N samples, T training samples, F features, B nodes of the tree in preorder, R axes,
+K samples that stand in, C columns of the label, V nodes below and above a clade, U units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -195,16 +195,15 @@ class _Machine:
             mean_C = label_NC[~is_test_N].mean(axis=0)
             centered_TB = train_TB - center_B
             centered_TC = label_NC[~is_test_N] - mean_C
-            value_T, vector_TT = np.linalg.eigh(centered_TB @ centered_TB.T)
-            value_T = np.maximum(value_T, 0)
-            turned_TC = vector_TT.T @ centered_TC
-            scale = float(value_T.mean()) or 1.0
-            penalty = min(
-                (scale * candidate for candidate in PENALTIES),
-                key=lambda penalty: _generalized_error(value_T, turned_TC, penalty),
-            )
-            dual_TC = vector_TT @ (turned_TC / (value_T + penalty)[:, None])
-            weight_BC = centered_TB.T @ dual_TC
+            value_R, vector_TR = _decompose(centered_TB)
+            scale = float(value_R.sum()) / len(centered_TB) or 1.0
+            errors = [
+                _generalized_error(value_R, vector_TR, centered_TC, scale * candidate)
+                for candidate in PENALTIES
+            ]
+            penalty = scale * PENALTIES[int(np.argmin(errors))]
+            turned_RC = vector_TR.T @ centered_TC
+            weight_BC = centered_TB.T @ (vector_TR @ (turned_RC / (value_R + penalty)[:, None]))
             weights.append(weight_BC)
             predicted_NC[is_test_N] = mean_C + (features_NB[is_test_N] - center_B) @ weight_BC
         return cls(weights, fold_N, predicted_NC)
@@ -218,10 +217,25 @@ class _Machine:
         return result_NC
 
 
-def _generalized_error(value_T: Floats, turned_TC: Floats, penalty: float) -> float:
+def _decompose(features_TB: Floats) -> tuple[Floats, Floats]:
+    """Return the positive eigenvalues of the products of rows, and their vectors [T, R]."""
+    samples, columns = features_TB.shape
+    if samples <= columns:
+        value_R, vector_TR = np.linalg.eigh(features_TB @ features_TB.T)
+    else:
+        value_R, vector_BR = np.linalg.eigh(features_TB.T @ features_TB)
+        vector_TR = features_TB @ vector_BR / np.sqrt(np.maximum(value_R, 1e-300))
+    is_positive_R = value_R > 1e-9 * max(float(value_R[-1]), 1e-300)
+    return value_R[is_positive_R], vector_TR[:, is_positive_R]
+
+
+def _generalized_error(
+    value_R: Floats, vector_TR: Floats, label_TC: Floats, penalty: float
+) -> float:
     """Return the error of generalized cross-validation (Golub, Heath & Wahba 1979)."""
-    kept_T = penalty / (value_T + penalty)
-    return float(((kept_T[:, None] * turned_TC) ** 2).sum() / kept_T.mean() ** 2)
+    taken_R = value_R / (value_R + penalty)
+    left_TC = label_TC - vector_TR @ (taken_R[:, None] * (vector_TR.T @ label_TC))
+    return float((left_TC**2).sum() / (1 - taken_R.sum() / len(label_TC)) ** 2)
 
 
 @dataclass(eq=False)
@@ -304,7 +318,7 @@ class CladeTests:
         """Return the samples of other units that are most alike outside of some nodes, [N, K]."""
         rest_NN = self.distance_NN - _squared_distances(self.clades.logs_NB[:, columns])
         others = min(STAND_INS, int(np.isfinite(rest_NN).sum(axis=1).min()))
-        return np.argsort(rest_NN, axis=1, kind="stable")[:, :others]
+        return np.argpartition(rest_NN, max(others - 1, 0), axis=1)[:, :others]
 
     def _mean_with_stand_ins(self, node: int) -> Floats:
         clades = self.clades
