@@ -14,13 +14,13 @@ import pytest
 import yaml
 from checkouts import merged
 from gallery import (
+    amplicons,
     columns,
     configurations,
     identifiers,
     no_sequences,
     predictions,
     profilers,
-    regions,
     tables,
     trees,
 )
@@ -42,7 +42,7 @@ CASES = {
         predictions.CASES,
         no_sequences.CASES,
         profilers.CASES,
-        regions.CASES,
+        amplicons.CASES,
     )
 }
 MODULES = (
@@ -54,7 +54,7 @@ MODULES = (
     predictions,
     no_sequences,
     profilers,
-    regions,
+    amplicons,
 )
 FEW_FOLDS = 3
 """Folds of the studies that are carried out."""
