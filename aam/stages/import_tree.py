@@ -112,31 +112,31 @@ def import_tree(
         write_notes(notes_out, notes)
         return
     sequence_of = read_fasta(sequences)
+    reads_F = np.asarray(counted.counts.sum(axis=0)).ravel()
+    region = recognize_region([sequence_of[name] for name in counted.feature_ids], reads_F)
     with collect_notes() as notes:
+        logger.warning("%s", str(region).removesuffix("."))
         with threadpool_limits(threads):
             placed = _place_in_reference(counted, sequence_of, reference, candidates, genes)
         if placed is not None:
             found = placed
         else:
             found = build_tree(sequence_of, threads, work)
-            _warn_of_made_tree(counted, sequence_of, has_genes=GREENGENES in candidates)
+            has_genes = GREENGENES in candidates
+            _warn_of_made_tree(region.gene, len(sequence_of), has_genes=has_genes)
             warn_of_long_branches(found)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
 
 
-def _warn_of_made_tree(
-    table: FeatureTable, sequences: Mapping[str, str], *, has_genes: bool
-) -> None:
+def _warn_of_made_tree(gene: str, sequences: int, *, has_genes: bool) -> None:
     """Say what the tree was made of, and whether another one would be better."""
-    reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
-    gene = recognize_region([sequences[name] for name in table.feature_ids], reads_F).gene
     # Other genes than 16S have no reference.
     other = f". For 16S of any region a reference is faster: {GET_GREENGENES}"
     logger.warning(
         "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of the "
         "dataset to take your own%s",
-        len(sequences),
+        sequences,
         "" if has_genes or gene in (ITS, SSU_18S) else other,
     )
     if gene == ITS:

@@ -44,7 +44,7 @@ LEAST_BASES = 60
 MOST_EDITS = 0.44
 """Edits per base up to which a sequence is of a gene, less `EDITS_BY_CHANCE` in all.
 
-Of random sequences of 60 to 1450 bases about one in a hundred stays below both. 16S has at most
+Of random sequences of 60 bases one in fifty stays below, of longer ones fewer. 16S has at most
 0.42: the farthest are mitochondria; 18S has 0.40 and more to 16S, and ITS 0.46 and more."""
 EDITS_BY_CHANCE = 5
 LONGEST = 1600

@@ -119,6 +119,7 @@ def test_the_page_says_whether_a_made_tree_is_to_be_trusted(tmp_path, monkeypatc
     call(import_tree.import_tree, settings, inputs, out, threads=1, work=tmp_path / "work")
     notes = read_notes(out["notes"])
     said = " ".join(note.text for note in notes)
+    assert f"nucleotides: {gene}" in said
     assert ("tree: false" in said) == (gene == "ITS")
     assert ("aam reference get" in said) == (gene == "16S")
     assert any(note.is_caution for note in notes) == (gene == "ITS")
