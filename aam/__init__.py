@@ -60,7 +60,7 @@ def encoder(directory: str | Path) -> "PretrainedEncoder":
     return PretrainedEncoder.load(directory)
 
 
-def reference(name: str | Path = "v4") -> "ReferencePhylogeny":
+def reference(name: str | Path = "v4", threads: int = 1) -> "ReferencePhylogeny":
     """Read a reference tree, for studies without one.
 
     `aam.reference_tree.phylogeny.ReferencePhylogeny` has its methods.
@@ -68,7 +68,10 @@ def reference(name: str | Path = "v4") -> "ReferencePhylogeny":
     Parameters
     ----------
     name
-        `v4`, which comes with the package, or the file of another reference.
+        `v4`, which comes with the package, `greengenes` or another that `aam reference list`
+        names, or the file of a tree like v4.
+    threads
+        Processes that look for whole genes.
 
     Raises
     ------
@@ -77,4 +80,4 @@ def reference(name: str | Path = "v4") -> "ReferencePhylogeny":
     """
     from aam.reference_tree.phylogeny import ReferencePhylogeny
 
-    return ReferencePhylogeny.load(name)
+    return ReferencePhylogeny.load(name, threads)

@@ -36,6 +36,7 @@ IMPORTED = (
     "aam.stages.folds",
     "aam.stages.import_metadata",
     "aam.stages.import_table",
+    "aam.stages.find_genes",
     "aam.stages.import_taxonomy",
     "aam.stages.import_tree",
     "aam.stages.plot",

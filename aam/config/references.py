@@ -41,6 +41,17 @@ def gene_references() -> dict[str, Path]:
     return {folder.name: folder for folder in folders if (folder / MANIFEST).is_file()}
 
 
+def is_gene_reference(name: str) -> bool:
+    """Return whether a name is that of a reference of whole genes, on this machine or not.
+
+    Parameters
+    ----------
+    name
+        What a configuration gives as a tree or a taxonomy.
+    """
+    return name == GREENGENES or name in gene_references()
+
+
 def is_reference(name: str) -> bool:
     """Return whether a name is that of a reference, which need not be on this machine.
 
@@ -49,24 +60,32 @@ def is_reference(name: str) -> bool:
     name
         What a configuration gives as a tree.
     """
-    return name in REFERENCES or name == GREENGENES or name in gene_references()
+    return name in REFERENCES or is_gene_reference(name)
+
+
+def default_genes() -> str | None:
+    """Return the reference that names features where no taxonomy is given; None: none does."""
+    return GREENGENES if GREENGENES in gene_references() else None
 
 
 def default_references() -> list[str]:
-    """Return the references that are tried where no tree is given, the first that suits is taken.
+    """Return the references that are tried where no tree is given; the first that suits is taken.
 
-    Those of the package come first, and Greengenes last, if it is on this machine.
+    Greengenes comes first, if it is on this machine: its distances are nearer to those on a study's
+    own tree (docs/explanation/reference-tree.md).
     """
-    return [*sorted(REFERENCES), *({GREENGENES} & {*gene_references()})]
+    return [*filter(None, [default_genes()]), *sorted(REFERENCES)]
 
 
-def reference_digest(name: str) -> str:
+def reference_digest(name: str, key: str = "tree") -> str:
     """Return the SHA-256 of the file of a reference, as its manifest has it.
 
     Parameters
     ----------
     name
         Name of a reference.
+    key
+        The key of a dataset that asks for it, for messages.
 
     Raises
     ------
@@ -79,7 +98,7 @@ def reference_digest(name: str) -> str:
         folder, file = known[name], GENES
     else:
         raise problem(
-            "configuration key datasets.<name>.tree",
+            f"configuration key datasets.<name>.{key}",
             f"{name}, which is not in {references_folder()}",
             "a reference of this machine",
             f"get it: {GET_GREENGENES}",

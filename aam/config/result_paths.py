@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
-from aam.config.slices import has_first, mixes
+from aam.config.slices import has_first, mixes, naming_genes
 
 NETWORKS = "networks"
 """Folder, next to what an answer predicts for other tables, of what its networks predict alone."""
@@ -75,6 +75,8 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
         for view in range(views):
             path = f"unifrac/{metric}/view{view}"
             exported[path] = f"{path}.parquet", kind
+    if naming_genes(config, dataset) is not None:
+        exported["inputs/taxonomy"] = "inputs/taxonomy.tsv", "FeatureData[Taxonomy]"
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
     for model in config.models:
         embeddings = f"pretrain/{model}/embeddings.parquet"
@@ -141,7 +143,7 @@ def is_asked_for(config: Config, dataset: str, path: PurePath) -> bool:
     kind, *names = (part.partition(".")[0] for part in path.parts if part != "figures")
     if not names:
         return True
-    if kind in ("folds", "baselines", "covariates"):
+    if kind in ("folds", "baselines", "clades", "covariates"):
         return names[0] in tasks
     if kind == "answers":
         known = {FIRST, *config.models}

@@ -15,7 +15,12 @@ from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
-from aam.config.references import default_references, reference_digest
+from aam.config.references import (
+    REFERENCES,
+    default_genes,
+    default_references,
+    reference_digest,
+)
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
@@ -59,6 +64,40 @@ def import_tree(config: Config, dataset: str) -> data.ImportTreeSettings:
     return data.ImportTreeSettings(
         reference=section.reference,
         digests={name: reference_digest(name) for name in names},
+    )
+
+
+def find_genes(config: Config, dataset: str, reference: str) -> data.FindGenesSettings:
+    """Return in which genes the sequences of a dataset are looked for.
+
+    Parameters
+    ----------
+    reference
+        Name of a reference of whole genes.
+    """
+    key = "tree" if reference == config.datasets[dataset].reference else "taxonomy"
+    return data.FindGenesSettings(reference=reference, digest=reference_digest(reference, key=key))
+
+
+def tree_genes(config: Config, dataset: str) -> str | None:
+    """Return the reference of whole genes that can stand for a dataset's tree; None: none can."""
+    candidates = import_tree(config, dataset).digests
+    return next((name for name in candidates if name not in REFERENCES), None)
+
+
+def naming_genes(config: Config, dataset: str) -> str | None:
+    """Return the reference of whole genes that names a dataset's features; None: none does."""
+    section = config.datasets[dataset]
+    if section.simulate is not None or section.taxonomy is False:
+        return None
+    return default_genes() if section.taxonomy is None else section.naming_reference
+
+
+def import_taxonomy(config: Config, dataset: str) -> data.ImportTaxonomySettings:
+    """Return what names a dataset's features where the user gives no file."""
+    return data.ImportTaxonomySettings(
+        reference=naming_genes(config, dataset),
+        is_asked=config.datasets[dataset].naming_reference is not None,
     )
 
 
@@ -252,6 +291,12 @@ def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
     )
 
 
+def clades(config: Config, task: str) -> tasks.CladesSettings:
+    """Return the kind of target, its classes, and the seed of the folds."""
+    section = config.tasks[task]
+    return tasks.CladesSettings(kind=section.kind, classes=section.classes, seed=section.folds.seed)
+
+
 def covariates(config: Config, task: str) -> tasks.CovariatesSettings:
     """Return the covariates of a task, and what is predicted from them."""
     section = config.tasks[task]
@@ -431,6 +476,12 @@ def super_learner(config: Config, task: str, answer: str) -> tasks.SuperLearnerS
     )
 
 
+def predict() -> tasks.PredictSettings:
+    """Return where reads of another region are placed."""
+    name = default_genes()
+    return tasks.PredictSettings(references={} if name is None else {name: reference_digest(name)})
+
+
 def explain(config: Config, task: str) -> tasks.ExplainSettings:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
@@ -514,6 +565,7 @@ def describe(config: Config, dataset: str) -> DescribeSettings:
     return DescribeSettings(
         **dict(_plan(config, dataset)),
         values=config.datasets[dataset].values,
+        tree=import_tree(config, dataset),
         drops_long_branches=rarefaction.long_branches == "drop",
         predictions={
             name: {key: str(path) for key, path in files.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aam.config.configuration import Config
-from aam.config.references import is_reference
+from aam.config.references import is_gene_reference, is_reference
 from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
 from aam.config.sections.task import Prediction
 from aam.util.errors import InputError, first_names, problem, problems
@@ -28,14 +28,15 @@ def user_files(config: Config, section: Dataset | Prediction) -> dict[str, Path]
     Returns
     -------
     dict
-        Paths, relative to the working directory as `data_dir` is. A tree that is a reference, or is
-        said not to exist, is no file of the user.
+        Paths, relative to the working directory as `data_dir` is. A tree or a taxonomy that is a
+        reference, or is said not to exist, is no file of the user.
     """
     folder = Path(config.data_dir).expanduser()
     files = {}
     for key in FILES:
         name = getattr(section, key, None)
-        if name and not (key == "tree" and is_reference(name)):
+        is_named = {"tree": is_reference, "taxonomy": is_gene_reference}.get(key)
+        if name and not (is_named and is_named(name)):
             files[key] = folder / Path(name).expanduser()
     return files
 

@@ -209,6 +209,33 @@ def rank_words(text: str) -> list[str]:
     return [text[first : first + WORD_BP] for first in range(0, SPELLED_BP - WORD_BP, WORD_BP)]
 
 
+def read_rank(part: str, position: int) -> tuple[str, str]:
+    """Return the rank and the name of a part of a lineage.
+
+    Parameters
+    ----------
+    part
+        The part, with a prefix of its rank or without.
+    position
+        Its place in the lineage, from 0, which tells the rank of parts without a prefix.
+
+    Returns
+    -------
+    rank : str
+        One of `LEVELS`; empty behind the last.
+    name : str
+        Without the prefix.
+    """
+    by_number = SILVA.match(part)
+    if by_number:
+        number = int(by_number[1])
+        return (LEVELS[number] if number < len(LEVELS) else ""), part[by_number.end() :]
+    by_letter = RANK.fullmatch(part)
+    if by_letter:
+        return RANKS[by_letter[1].lower()], by_letter[2]
+    return (LEVELS[position] if position < len(LEVELS) else ""), part
+
+
 def _match_unique(
     kept: Mapping[str, str],
     other: Mapping[str, str],
@@ -264,7 +291,7 @@ def _name_ranks(name: str, ranks: Sequence[str], noun: str) -> dict[str, str]:
             return {noun: _clean(name)} if noun in LEVELS and not is_unknown(name) else {}
     named = {}
     for position, part in enumerate(parts):
-        level, text = _read_rank(part, position)
+        level, text = read_rank(part, position)
         text = _clean(text)
         if level and not is_unknown(text) and not SAYS_NOTHING.fullmatch(text):
             named[level] = text
@@ -273,18 +300,6 @@ def _name_ranks(name: str, ranks: Sequence[str], noun: str) -> dict[str, str]:
         # Greengenes gives the epithet alone.
         named["species"] = f"{named['genus']} {species}"
     return named
-
-
-def _read_rank(part: str, position: int) -> tuple[str, str]:
-    """Return rank and name of a part of a lineage; the rank is empty behind the last."""
-    by_number = SILVA.match(part)
-    if by_number:
-        number = int(by_number[1])
-        return (LEVELS[number] if number < len(LEVELS) else ""), part[by_number.end() :]
-    by_letter = RANK.fullmatch(part)
-    if by_letter:
-        return RANKS[by_letter[1].lower()], by_letter[2]
-    return (LEVELS[position] if position < len(LEVELS) else ""), part
 
 
 def _clean(name: str) -> str:

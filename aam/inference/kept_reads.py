@@ -24,6 +24,8 @@ from aam.data.table import FeatureTable, TableFacts, read_biom
 from aam.data.trees import branches_of
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
+from aam.reference_tree.gene_placement import NOWHERE, nearest_placed, place_in_genes
+from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.nearest import KnownSequences, encode
 
 logger = logging.getLogger(__name__)
@@ -191,6 +193,45 @@ class KeptReads:
             len(other),
         )
         return feature_by_name
+
+    def features_in_genes(
+        self,
+        table: FeatureTable,
+        texts: Mapping[str, str],
+        reference: GeneReference,
+        threads: int = 1,
+    ) -> tuple[dict[str, int], dict[str, float]]:
+        """Return the feature that lies nearest to each of another table in a tree of whole genes.
+
+        Reads of other regions have no bases to compare, but places in one tree.
+
+        Parameters
+        ----------
+        table, texts
+            As for `nearest_features`.
+        reference
+            The tree.
+        threads
+            Processes that look for genes.
+
+        Returns
+        -------
+        features : dict
+            As `nearest_features` returns them; absent are those that no gene lies near.
+        ways : dict
+            Length of the way between both, in substitutions per site.
+        """
+        kept = place_in_genes(
+            reference, {name: self.texts[name] for name in self.features}, threads
+        )
+        wanted = {name: texts[name] for name in table.feature_ids}
+        number_Q, way_Q = nearest_placed(kept, place_in_genes(reference, wanted, threads))
+        found = zip(wanted, number_Q.tolist(), way_Q.tolist(), strict=True)
+        placed = {name: (number, way) for name, number, way in found if number != NOWHERE}
+        return (
+            {name: number for name, (number, _) in placed.items()},
+            {name: way for name, (_, way) in placed.items()},
+        )
 
     def _features_by_lineage(self, table: FeatureTable, texts: Mapping[str, str]) -> dict[str, int]:
         """Return the kept feature of the same ID or lineage as each feature of another table."""

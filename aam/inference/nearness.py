@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from aam.config.references import GET_GREENGENES
 from aam.data.lineages import LEVELS
 from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
@@ -23,6 +24,7 @@ from aam.data.stores import SampleStore, TokenStore
 from aam.data.table import FeatureTable, TableFacts
 from aam.reference_tree.nearest import NEAR, UNKNOWN, KnownSequences, encode, reverse_complement
 from aam.util.errors import first_names, problem
+from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,11 @@ SAME_START = 0.2
 Between the studies of the corpus it is at most 0.16, of other strands and starts at least 0.27
 (`python -m benchmarks.near_reads`).
 """
+LONGEST_SHIFT = 40
+"""Bases that reads of the same region begin before or behind the known ones at most."""
+NEAR_WAY = 0.1
+"""Length of the way in a tree of whole genes, in substitutions per site, up to which a read of
+another region counts as near an ASV of training."""
 SEED_BP = 12
 """Bases of the words that show where in the known ASVs others begin."""
 
@@ -227,6 +234,32 @@ def find_near(tokens: TokenStore, seen_asvs: Collection[str]) -> NDArray[np.bool
     return known.nearest(encode(texts, known.length_bp)).is_near_Q
 
 
+def is_of_other_region(
+    nearness: pd.DataFrame,
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    seen_asvs: Collection[str],
+) -> bool:
+    """Return whether the reads of a table are of another region than those of training.
+
+    Reads that a primer's length more or less at their start would bring near are of the same one.
+
+    Parameters
+    ----------
+    nearness, table, sequences, seen_asvs
+        As for `check_nearness`.
+    """
+    near_N = nearness[NEAR_READS]
+    if near_N.mean() >= LEAST_NEAR:
+        return False
+    known = _known(seen_asvs)
+    texts, weights = _far_asvs(table, sequences, list(near_N.index), known)
+    cause = _find_cause(texts, weights, known)
+    if cause is not None:
+        return abs(cause.offset) > LONGEST_SHIFT
+    return _median_distance(texts, weights, known) > SAME_START
+
+
 def check_nearness(
     nearness: pd.DataFrame,
     table: FeatureTable,
@@ -284,6 +317,52 @@ def check_nearness(
             f"; {_describe(cause)}" if cause else "",
             _advise(cause),
         )
+
+
+def check_ways(
+    table: FeatureTable, ways: Mapping[str, float], where: object, reference: str
+) -> None:
+    """Refuse a table of another region whose reads lie apart from training, and warn of others.
+
+    Parameters
+    ----------
+    table
+        Reads before rarefaction.
+    ways
+        By feature the length of the way to the nearest ASV of training, in substitutions per site;
+        features without a place are absent.
+    where
+        What messages call the table.
+    reference
+        Name of the reference in whose tree the places are.
+
+    Raises
+    ------
+    InputError
+        Less than `FEW_NEAR` of the reads, on average over the samples, lie within `NEAR_WAY`.
+    """
+    is_near_F = np.array([ways.get(name, np.inf) <= NEAR_WAY for name in table.feature_ids])
+    near = float(np.mean((table.counts @ is_near_F.astype(float)) / table.reads))
+    said = (
+        f"reads of another region than those of training, of which {_percent(near)} lie within "
+        f"{NEAR_WAY} substitutions per site of an ASV of training in the tree of {reference}"
+    )
+    if near < FEW_NEAR:
+        raise problem(
+            where,
+            said,
+            f"at least {_percent(FEW_NEAR)}: 16S of samples like those of training",
+            "predict samples of the kind that the methods learned from, or train on samples like "
+            "these",
+        )
+    logger.warning(
+        "%s: %s. Each counts as the ASV of training that lies nearest, and errors are larger than "
+        "those of cross-validation (docs/explanation/reference-tree.md): there are no intervals, "
+        "or the set of all classes",
+        where,
+        said,
+        extra=CAUTION,
+    )
 
 
 def _known(seen_asvs: Collection[str]) -> KnownSequences:
@@ -407,10 +486,7 @@ def _describe_unknown(
     texts: Sequence[str], weight_R: NDArray[np.float64], known: KnownSequences
 ) -> str:
     """Return what is known of reads that no cause brings near, as part of a sentence."""
-    distance_R = known.nearest(encode(texts, known.length_bp)).distance_Q
-    order = np.argsort(distance_R)
-    middle = np.searchsorted(np.cumsum(weight_R[order]), 0.5 * weight_R.sum())
-    median = distance_R[order][middle]
+    median = _median_distance(texts, weight_R, known)
     if median <= SAME_START:
         return (
             f"half of them differ from the nearest one in {_percent(median)} of the bases or more: "
@@ -422,12 +498,23 @@ def _describe_unknown(
     )
 
 
+def _median_distance(
+    texts: Sequence[str], weight_R: NDArray[np.float64], known: KnownSequences
+) -> float:
+    """Return the differences per base to the nearest known ASV that half of the reads exceed."""
+    distance_R = known.nearest(encode(texts, known.length_bp)).distance_Q
+    order = np.argsort(distance_R)
+    middle = np.searchsorted(np.cumsum(weight_R[order]), 0.5 * weight_R.sum())
+    return float(distance_R[order][middle])
+
+
 def _advise(cause: _Cause | None) -> str:
     """Return what to do, as an imperative."""
     if cause is None:
         return (
             "predict samples of the kind that the models learned from, amplified with the same "
-            "primers, or train on samples like these"
+            "primers, or train on samples like these; baselines without networks predict other "
+            f"regions of 16S by their places in a tree of whole genes: {GET_GREENGENES}"
         )
     steps = []
     if cause.is_reversed:

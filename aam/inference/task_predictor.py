@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from aam.config.losses import LOSSES
+from aam.config.references import default_genes, gene_references
 from aam.data.importing.metadata import load_metadata
 from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, join_classes
 from aam.data.rarefaction import scale_to_one
@@ -29,6 +30,8 @@ from aam.inference.cautions import (
 from aam.inference.nearness import (
     check_known,
     check_nearness,
+    check_ways,
+    is_of_other_region,
     measure_known,
     measure_nearness,
     warn_of_unknown,
@@ -44,6 +47,7 @@ from aam.inference.tables import (
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.conformal import QUANTILE_COLUMNS, Calibration, load_calibration
 from aam.learners.kept_mixture import FINGERPRINTS
+from aam.reference_tree.genes import GeneReference
 from aam.util.digests import fitting
 from aam.util.errors import first_names, problem
 
@@ -147,6 +151,7 @@ class TaskPredictor:
         *,
         threads: int | None = None,
         asvs: str | Path | None = None,
+        reference: str | None = None,
     ) -> pd.DataFrame:
         """Predict every sample that is deep enough; the others are named in a warning.
 
@@ -169,6 +174,10 @@ class TaskPredictor:
             the other.
         asvs
             File of ASV embeddings that a frozen encoder made before; others are computed.
+        reference
+            Name of a reference of whole genes (`aam reference list`), in whose tree baselines
+            without networks place reads of another region of 16S than that of training, with a
+            warning; None: `greengenes`, if it is on this machine.
 
         Returns
         -------
@@ -203,7 +212,7 @@ class TaskPredictor:
         if self.networks is None:
             if metadata is not None:
                 logger.info("the baselines know no covariates: the metadata are not read")
-            result = self._predict_by_baselines(counts, texts, where)
+            result = self._predict_by_baselines(counts, texts, where, reference)
         else:
             result = self._predict_by_networks(
                 counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
@@ -255,9 +264,13 @@ class TaskPredictor:
         return self.super_learner.mix(result, counts, texts, cores)
 
     def _predict_by_baselines(
-        self, counts: FeatureTable, texts: Mapping[str, str], where: str
+        self,
+        counts: FeatureTable,
+        texts: Mapping[str, str],
+        where: str,
+        reference: str | None,
     ) -> pd.DataFrame:
-        """Return what baselines predict; the parameters are those of `_predict_by_networks`."""
+        """Return what baselines predict; the parameters are those of `predict`."""
         assert self.super_learner is not None
         assert self.samples is not None
         facts = self.facts
@@ -286,7 +299,14 @@ class TaskPredictor:
             is_near_U=np.array([name in features for name in tokens.feature_ids], bool),
             depth=depth,
         )
-        check_nearness(nearness, counts, texts, reads.feature_texts, where)
+        genes = default_genes() if reference is None else reference
+        known = (nearness, counts, texts, reads.feature_texts)
+        if genes is not None and is_of_other_region(*known):
+            opened = GeneReference.open(gene_references()[genes])
+            features, ways = reads.features_in_genes(counts, texts, opened)
+            check_ways(counts, ways, where, genes)
+        else:
+            check_nearness(*known, where)
         # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, features, store.sample_ids, threads=1)
         as_read = sequences_as_read(counts, texts, length_bp)

@@ -63,12 +63,11 @@ class NestedCrossValidation:
         if task.landmarks is None or not task.has_few_landmarks:
             return fits
         # With landmarks a fit takes minutes, and thousands of samples are enough for weights.
-        landmarks = task.landmarks
         few = []
         for fit in fits:
-            kept = {block: np.intersect1d(rows, landmarks) for block, rows in fit.predicted.items()}
             predicted = {
-                block: rows if len(rows) else fit.predicted[block] for block, rows in kept.items()
+                block: _landmarks_among(rows, task.landmarks)
+                for block, rows in fit.predicted.items()
             }
             few.append(dataclasses.replace(fit, predicted=predicted))
         return few
@@ -195,3 +194,9 @@ def probability_columns(task: Problem) -> list[str]:
         The labelled samples.
     """
     return [PROBABILITY + name for name in task.classes]
+
+
+def _landmarks_among(rows: NDArray[np.intp], landmarks: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the landmarks among some rows, or all rows where there are none."""
+    kept = np.intersect1d(rows, landmarks)
+    return kept if len(kept) else rows

@@ -23,26 +23,19 @@ from aam.data.importing.ids import describe_matches
 from aam.data.importing.sequences import load_reference_sequences
 from aam.data.importing.taxonomy import load_taxonomy
 from aam.data.importing.tree import load_tree
-from aam.reference_tree.equals import Paths, choose_among_equals
 from aam.reference_tree.nearest import BITS, UNKNOWN, encode, pack
-from aam.reference_tree.search import MOST_EDITS, Hits, SequenceSearch
-from aam.reference_tree.tree import PER_DIFFERENCE, KnownTips, number_nodes
+from aam.reference_tree.search import Hits, SequenceSearch
+from aam.reference_tree.tree import KnownTips, number_nodes
 from aam.reference_tree.words import WordIndex
 from aam.util.atomic import atomic_path_with_mode, read_json, remove, write_json
 from aam.util.digests import MANIFEST, file_digest
 from aam.util.errors import count_names, first_names, problem
-from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
 VERSION = 1
 """Of the file's arrays and of what is indexed."""
 LEAST_SHARE = 0.5
 """Fraction of the sequences that the tree must have: fewer are a tree of other sequences."""
-FAR_BRANCH = 1.0
-"""Length of the branch to a sequence that no gene lies near, in substitutions per site.
-
-It is longer than `aam.data.outlier_branches.LONG_BRANCH`: what is done about those is done about
-it, too."""
 LONGEST_UNKNOWN = 10
 """Ambiguous letters in a row that equal any base; a longer row equals none."""
 _LETTERS = np.frombuffer(b"ACGT", np.uint8)
@@ -163,73 +156,6 @@ def nearest_sequences(
         In the order of `sequences`; see `aam.reference_tree.search`.
     """
     return reference.search.nearest(sequences, threads, is_left_out_U)
-
-
-def place_in_genes(
-    reference: GeneReference,
-    sequences: Mapping[str, str],
-    reads_Q: NDArray[np.number],
-    threads: int = 1,
-) -> tuple[TreeNode | None, float]:
-    """Place sequences in the tree of a reference, each below one of the genes nearest to it.
-
-    Among equally near genes it is the one among most of the others
-    (`aam.reference_tree.equals.choose_among_equals`). The branch to the sequence has the length
-    `PER_DIFFERENCE` per differing base. Sequences that no gene lies near are named in a warning,
-    and lie below the root, at the end of branches of `FAR_BRANCH`.
-
-    Parameters
-    ----------
-    reference
-        The reference.
-    sequences
-        By feature ID.
-    reads_Q
-        Reads of each, in the same order.
-    threads
-        Processes that work.
-
-    Returns
-    -------
-    tree : skbio.TreeNode or None
-        With a tip for every sequence; None where none is near.
-    near : float
-        Fraction of the reads that a gene lies near.
-    """
-    names = [*sequences]
-    hits = nearest_sequences(reference, [*sequences.values()], threads)
-    row_Q = choose_among_equals(Paths(reference.tips), hits.offset_Q, hits.row_H, hits.distance_H)
-    near = float(reads_Q[hits.has_hit_Q].sum() / max(reads_Q.sum(), 1))
-    placed = np.flatnonzero(hits.has_hit_Q)
-    if not len(placed):
-        return None, near
-    tree = reference.tips.tree_of(
-        [names[position] for position in placed.tolist()],
-        row_Q[placed],
-        PER_DIFFERENCE * hits.distance_Q[placed],
-    )
-    far = [
-        name for name, has_hit in zip(names, hits.has_hit_Q.tolist(), strict=True) if not has_hit
-    ]
-    if far:
-        tree.extend(TreeNode(name, length=FAR_BRANCH) for name in far)
-        logger.warning(
-            "%s of %d, with %.1f %% of the reads, differ in more than %.0f %% of their bases from "
-            "every gene of the reference: they may be no 16S",
-            count_names("sequence", far, limit=3),
-            len(names),
-            100 * (1 - near),
-            100 * MOST_EDITS,
-        )
-    reversed_reads = float(
-        reads_Q[hits.is_reversed_Q & hits.has_hit_Q].sum() / max(reads_Q.sum(), 1)
-    )
-    if reversed_reads > 0:
-        logger.warning(
-            "%.0f %% of the reads lie near as reverse complements: they are placed so",
-            100 * reversed_reads,
-        )
-    return tree, near
 
 
 def build_reference(

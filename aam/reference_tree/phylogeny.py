@@ -1,4 +1,4 @@
-"""`aam.reference("v4")`: a tree for studies without one, the same tree for all of them.
+"""`aam.reference`: a tree for studies without one, the same tree for all of them.
 
 Shape suffixes: N samples, Q features, B branches of the reference.
 """
@@ -14,13 +14,23 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.config.metrics import FAITH_PD, METRICS
-from aam.config.references import REFERENCES, TREE
+from aam.config.references import (
+    GET_GREENGENES,
+    GREENGENES,
+    REFERENCES,
+    TREE,
+    gene_references,
+)
 from aam.data.importing.sequences import feature_sequences, load_sequences
 from aam.data.importing.table import load_table, without_empty
+from aam.data.lineages import LEVELS, read_rank
+from aam.data.nouns import split_lineage
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable
 from aam.distances.engines import Engine, Sparse, choose_engine
-from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
+from aam.reference_tree.gene_placement import GenePlacement, place_in_genes
+from aam.reference_tree.genes import GeneReference
+from aam.reference_tree.tree import KnownTips, Placement, ReferenceTree, place_reads
 from aam.util.errors import count_names, problem
 from aam.util.scikit_bio import TreeNode
 
@@ -29,26 +39,33 @@ Sequences = str | Path | Mapping[str, str]
 FEATURE_READS = 1000
 """Reads that a sample has in `ReferencePhylogeny.features`, whatever its depth."""
 ROWS_AT_ONCE = 256
+UNASSIGNED = "unassigned"
+"""Column of reads that nothing is called."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReferencePhylogeny:
-    """A reference tree, for tables of any study of its region.
+    """A reference tree, for tables of any study of its region, or of any region of its genes.
 
     Every sequence lies next to the known one that it is most like, on a branch whose length follows
     from their differences. On this tree all distances are exact.
     """
 
-    tree_of_known: ReferenceTree
+    tree_of_known: ReferenceTree | GeneReference
+    threads: int = 1
+    """Processes that look for genes."""
 
     @classmethod
-    def load(cls, name: str | Path) -> Self:
+    def load(cls, name: str | Path, threads: int = 1) -> Self:
         """Read a reference.
 
         Parameters
         ----------
         name
-            A reference that comes with the package, or a file of `ReferenceTree.write`.
+            A reference that comes with the package or that `aam reference list` names, or a file of
+            `ReferenceTree.write`.
+        threads
+            Processes that look for whole genes.
 
         Returns
         -------
@@ -60,12 +77,21 @@ class ReferencePhylogeny:
         InputError
             There is no such reference, or its file is damaged.
         """
+        if str(name) in (genes := gene_references()):
+            return cls(GeneReference.open(genes[str(name)]), threads)
         folder = REFERENCES.get(str(name))
         path = Path(name).expanduser() if folder is None else folder / TREE
         if not path.is_file():
-            expected = f"a file, or one of {', '.join(REFERENCES)}"
-            raise problem("reference", str(name), expected, "correct the name")
+            expected = f"a file, or one of {', '.join([*REFERENCES, *genes])}"
+            hint = f"get it: {GET_GREENGENES}" if name == GREENGENES else "correct the name"
+            raise problem("reference", str(name), expected, hint)
         return cls(ReferenceTree.read(path))
+
+    @property
+    def tips(self) -> KnownTips:
+        """The tree of the known sequences."""
+        known = self.tree_of_known
+        return known.tips if isinstance(known, GeneReference) else known
 
     def place(self, sequences: Sequences) -> pd.DataFrame:
         """Return where sequences lie.
@@ -73,14 +99,16 @@ class ReferencePhylogeny:
         Parameters
         ----------
         sequences
-            FASTA or .qza, or sequences by feature ID. Sequences of the other strand, or ones that
-            begin up to 20 bases before or behind the reference, are recognized, and a warning says
-            so.
+            FASTA or .qza, or sequences by feature ID. Sequences of the other strand are recognized,
+            and a warning says so; in a reference of one region also those that begin up to 20 bases
+            before or behind it.
 
         Returns
         -------
         pandas.DataFrame
-            A row per sequence: see `aam.reference_tree.tree.Placement.to_frame`.
+            A row per sequence: see `aam.reference_tree.tree.Placement.to_frame`, and of whole
+            genes, which also name the sequences,
+            `aam.reference_tree.gene_placement.GenePlacement.to_frame`.
 
         Raises
         ------
@@ -240,12 +268,13 @@ class ReferencePhylogeny:
             A file cannot be read, or features have no sequence.
         """
         counts, placement = self._read(table, sequences, depth, seed)
-        above_QB = self.tree_of_known.branch_matrix(placement.nearest.row_Q)
-        below_NB = csr_array(counts.counts.astype(np.float64) @ above_QB)
+        near = np.flatnonzero(placement.row_Q >= 0)
+        above_QB = self.tips.branch_matrix(placement.row_Q[near])
+        below_NB = csr_array(counts.counts[:, near].astype(np.float64) @ above_QB)
         below_NB.sort_indices()
         reads = np.repeat(counts.reads, np.diff(below_NB.indptr))
         # In float64, because float32 would lose digits that the logarithms have.
-        sqrt_length_B = np.sqrt(self.tree_of_known.length_B.astype(np.float64))
+        sqrt_length_B = np.sqrt(self.tips.length_B.astype(np.float64))
         logs = np.log1p(2 * FEATURE_READS * below_NB.data / reads)
         logs = logs * sqrt_length_B[below_NB.indices]
         columns = np.unique(below_NB.indices)
@@ -254,9 +283,55 @@ class ReferencePhylogeny:
         accessor: Any = pd.DataFrame.sparse
         return pd.DataFrame(accessor.from_spmatrix(matrix[:, columns], index, columns))
 
+    def taxa(
+        self,
+        table: Table,
+        sequences: Sequences | None = None,
+        rank: str = "genus",
+        *,
+        depth: int | None = None,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Return the reads of each sample by taxon, as the genes near the sequences are called.
+
+        Parameters
+        ----------
+        table, sequences, depth, seed
+            As for `distances`.
+        rank
+            Rank that the reads are summed to: one of `aam.data.lineages.LEVELS`, such as `family`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Samples by lineages down to that rank, ascending. What is not named so far down counts
+            under its lowest name; the column of reads without any is called `unassigned`.
+
+        Raises
+        ------
+        InputError
+            A file cannot be read, features have no sequence, there is no such rank, or the
+            reference names nothing.
+        """
+        if rank not in LEVELS:
+            raise problem("rank", rank, f"one of {', '.join(LEVELS)}", "choose one of them")
+        counts, placement = self._read(table, sequences, depth, seed)
+        if not isinstance(placement, GenePlacement) or not any(placement.reference.lineages):
+            expected = f"one with lineages, such as {GREENGENES}"
+            raise problem("reference", "a reference without names", expected, GET_GREENGENES)
+        named = [_down_to(rank, name.taxon) or UNASSIGNED for name in placement.name_Q]
+        taxa, column_Q = np.unique(named, return_inverse=True)
+        reads_NQ = counts.counts.tocoo()
+        sums = csr_array(
+            (reads_NQ.data, (reads_NQ.row, column_Q[reads_NQ.col])),
+            shape=(len(counts.sample_ids), len(taxa)),
+        )
+        index = pd.Index(counts.sample_ids, name="sample-id", dtype=object)
+        return pd.DataFrame(sums.toarray(), index=index, columns=taxa.tolist())
+
     def _read(
         self, table: Table, sequences: Sequences | None, depth: int | None, seed: int
-    ) -> tuple[FeatureTable, Placement]:
+    ) -> tuple[FeatureTable, Placement | GenePlacement]:
         """Return a table without what is empty, rarefied if there is a depth, and its placement."""
         whole = _read_table(table)
         where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
@@ -266,8 +341,22 @@ class ReferencePhylogeny:
         reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
         return counts, self._placement(kept_texts, reads_Q)
 
-    def _placement(self, texts: Mapping[str, str], reads_Q: NDArray[np.int64]) -> Placement:
-        return place_reads(self.tree_of_known, texts, reads_Q)[0]
+    def _placement(
+        self, texts: Mapping[str, str], reads_Q: NDArray[np.int64]
+    ) -> Placement | GenePlacement:
+        if isinstance(self.tree_of_known, ReferenceTree):
+            return place_reads(self.tree_of_known, texts, reads_Q)[0]
+        placement = place_in_genes(self.tree_of_known, texts, self.threads)
+        placement.warn(reads_Q)
+        return placement
+
+
+def _down_to(rank: str, taxon: str) -> str:
+    """Return a lineage without the ranks below one."""
+    above = LEVELS[: LEVELS.index(rank) + 1]
+    parts = split_lineage(taxon)
+    kept = [part for place, part in enumerate(parts) if read_rank(part, place)[0] in above]
+    return "; ".join(kept)
 
 
 def _read_table(table: Table) -> FeatureTable:

@@ -113,7 +113,7 @@ class KnownTips:
             subtree = _join_nodes([*inner, *tips_at.get(node, [])], float(self.length_B[node]))
             parent = int(self.parent_B[node])
             children_of.setdefault(parent, []).append(subtree)
-        return TreeNode(children=children_of[ROOT][::-1])
+        return TreeNode(children=children_of.get(ROOT, [])[::-1])
 
     def _tips_by_node(
         self, names: Sequence[str], row_Q: NDArray[np.int64], length_Q: NDArray[np.float64]
@@ -369,6 +369,11 @@ class Placement:
     def length_Q(self) -> NDArray[np.float64]:
         """Lengths of the branches to the sequences; 0 for known ones."""
         return PER_DIFFERENCE * self.nearest.distance_Q
+
+    @property
+    def row_Q(self) -> NDArray[np.int64]:
+        """The known sequence that each lies below."""
+        return self.nearest.row_Q
 
     @property
     def is_near_Q(self) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ def export_artifact(
     ----------
     source
         File of the result: a Parquet file of distances, of Faith's diversity or of embeddings, or
-        a TSV file of predictions or of importance.
+        a TSV file of predictions, of importance or of taxa.
     semantic_type
         Type of the artifact in QIIME 2, one of `WRITERS`.
     artifact_out
@@ -103,6 +103,13 @@ def _importance(path: Path) -> Iterator[str]:
     yield _text(table.loc[:, ~is_text])
 
 
+def _taxonomy(path: Path) -> Iterator[str]:
+    """Yield the names of features by the genes near them; those without one are `Unassigned`."""
+    columns = {"feature-id": "Feature ID", "taxon": "Taxon", "confidence": "Confidence"}
+    table = _texts(path).rename(columns=columns).replace({"Taxon": {"": "Unassigned"}})
+    yield _text(table)
+
+
 def _texts(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
 
@@ -123,5 +130,6 @@ WRITERS: Mapping[str, Callable[[Path], Iterator[str]]] = {
     "SampleData[ClassifierPredictions]": _predictions,
     "SampleData[Probabilities]": _probabilities,
     "FeatureData[Importance]": _importance,
+    "FeatureData[Taxonomy]": _taxonomy,
 }
 """What writes the text of a semantic type, from the file of a result."""

@@ -60,7 +60,7 @@ def import_table(
     with collect_notes() as notes:
         counts = import_counts(table, sequences, metadata=metadata, values=values)
         kept = counts.table
-        warn_of_odd_reads(table, kept, counts.sequences)
+        warn_of_odd_reads(table, counts.region())
     logger.info(
         "%d samples, %d features, %s; %d samples and features left out",
         len(kept.sample_ids),

@@ -15,6 +15,7 @@ from aam.config.references import (
     gene_references,
 )
 from aam.data.importing.counts import read_left_out, read_other_names
+from aam.data.importing.region import ITS, ITS_HAS_NO_TREE, SSU_18S, recognize_region
 from aam.data.importing.tree import load_cut_tree
 from aam.data.lineage_tree import build_lineage_tree
 from aam.data.lineages import read_ranks
@@ -23,11 +24,12 @@ from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, read_biom
 from aam.data.tree_building import build_tree, warn_of_long_branches
 from aam.data.trees import write_newick
-from aam.reference_tree.genes import GeneReference, place_in_genes
+from aam.reference_tree.gene_placement import GenePlacement
+from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.reading import FEW_NEAR
-from aam.reference_tree.tree import ReferenceTree, place_reads
+from aam.reference_tree.tree import Placement, ReferenceTree, place_reads
 from aam.util.errors import problem
-from aam.util.notes import collect_notes, write_notes
+from aam.util.notes import CAUTION, collect_notes, write_notes
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ def import_tree(
     taxonomy: Path | None = None,
     reference: str | None = None,
     candidates: Sequence[str] = (),
+    genes: Path | None = None,
     threads: int = 1,
     work: Path | None = None,
     tree_out: Path,
@@ -70,7 +73,10 @@ def import_tree(
     reference
         Name of the reference to take. None: one of the candidates, where enough reads lie near it.
     candidates
-        Names of the references that can be taken, in the order in which they are tried.
+        Names of the references that can be taken, in the order in which they are tried; at most one
+        of them is of whole genes.
+    genes
+        TSV file with the places of the sequences in that one (`aam.stages.find_genes`).
     threads
         Cores to use.
     work
@@ -108,22 +114,33 @@ def import_tree(
     sequence_of = read_fasta(sequences)
     with collect_notes() as notes:
         with threadpool_limits(threads):
-            placed = _place_in_reference(counted, sequence_of, reference, candidates, threads)
+            placed = _place_in_reference(counted, sequence_of, reference, candidates, genes)
         if placed is not None:
             found = placed
         else:
             found = build_tree(sequence_of, threads, work)
-            logger.warning(
-                "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of "
-                "the dataset to take your own%s",
-                len(sequence_of),
-                ""
-                if GREENGENES in candidates
-                else f". For 16S of any region a reference is faster: {GET_GREENGENES}",
-            )
+            _warn_of_made_tree(counted, sequence_of, has_genes=GREENGENES in candidates)
             warn_of_long_branches(found)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
+
+
+def _warn_of_made_tree(
+    table: FeatureTable, sequences: Mapping[str, str], *, has_genes: bool
+) -> None:
+    """Say what the tree was made of, and whether another one would be better."""
+    reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    gene = recognize_region([sequences[name] for name in table.feature_ids], reads_F).gene
+    # Other genes than 16S have no reference.
+    other = f". For 16S of any region a reference is faster: {GET_GREENGENES}"
+    logger.warning(
+        "No tree is given: MAFFT and FastTree made one of the %d sequences; set `tree` of the "
+        "dataset to take your own%s",
+        len(sequences),
+        "" if has_genes or gene in (ITS, SSU_18S) else other,
+    )
+    if gene == ITS:
+        logger.warning("%s", ITS_HAS_NO_TREE, extra=CAUTION)
 
 
 def _build_of_lineages(
@@ -159,7 +176,7 @@ def _place_in_reference(
     sequences: Mapping[str, str],
     reference: str | None,
     candidates: Sequence[str],
-    threads: int,
+    genes: Path | None,
 ) -> TreeNode | None:
     """Return the tree of the reference that is named, or of one that most reads lie near.
 
@@ -173,8 +190,8 @@ def _place_in_reference(
         Name of the reference that is wanted, or None.
     candidates
         Names of the references that can be taken.
-    threads
-        Cores to use.
+    genes
+        TSV file with the places in the one of whole genes.
 
     Returns
     -------
@@ -188,17 +205,17 @@ def _place_in_reference(
     """
     texts = {name: sequences[name] for name in table.feature_ids}
     reads_Q = np.asarray(table.counts.sum(axis=0)).ravel()
+    placement: Placement | GenePlacement
     for name in candidates:
         if name in REFERENCES:
             placement, near = place_reads(
                 ReferenceTree.read(REFERENCES[name] / TREE), texts, reads_Q
             )
-            tree = placement.to_tree()
         else:
-            genes = GeneReference.open(gene_references()[name])
-            tree, near = place_in_genes(genes, texts, reads_Q, threads)
-            if tree is not None:
-                warn_of_long_branches(tree)
+            assert genes is not None, "the places in whole genes are an input of this stage"
+            gene_reference = GeneReference.open(gene_references()[name])
+            placement = GenePlacement.read(genes, gene_reference)
+            near = placement.share_near(reads_Q)
         if reference is not None and near < FEW_NEAR:
             raise problem(
                 "configuration key datasets.<name>.tree",
@@ -206,15 +223,19 @@ def _place_in_reference(
                 f"at least {FEW_NEAR:.0%}: reads of the gene and the region of the reference",
                 "give a tree, or set `tree: null` to make one with MAFFT and FastTree",
             )
-        if reference is not None:
-            return tree
-        if near >= NEAR_ENOUGH:
+        if reference is None and near < NEAR_ENOUGH:
+            logger.info("too few for the reference tree %s: another tree is looked for", name)
+            continue
+        if reference is None:
             logger.warning(
                 "No tree is given: the ASVs are placed in the reference tree %s, which %.0f %% "
                 "of the reads lie near; set `tree` of the dataset to take your own",
                 name,
                 100 * near,
             )
-            return tree
-        logger.info("too few for the reference tree %s: another tree is looked for", name)
+        tree = placement.to_tree()
+        if isinstance(placement, GenePlacement):
+            placement.warn(reads_Q)
+            warn_of_long_branches(tree)
+        return tree
     return None

@@ -18,6 +18,7 @@ def predict_table(
     sequences: Path | None = None,
     metadata: Path | None = None,
     asvs: Path | None = None,
+    reference: str | None = None,
     threads: int = 1,
     predictions_out: Path,
     notes_out: Path,
@@ -36,6 +37,9 @@ def predict_table(
         Metadata with the categories that the models ask for. None: all are unknown.
     asvs
         File of ASV embeddings, for an encoder that pretraining left as it is.
+    reference
+        Name of the reference of whole genes that places reads of another region; None: as
+        `TaskPredictor.predict` does without it.
     threads
         Cores to use.
     predictions_out
@@ -51,7 +55,9 @@ def predict_table(
     """
     with collect_notes() as notes:
         predictor = TaskPredictor.load(model)
-        result = predictor.predict(table, sequences, metadata, threads=threads, asvs=asvs)
+        result = predictor.predict(
+            table, sequences, metadata, threads=threads, asvs=asvs, reference=reference
+        )
     logger.info(
         "%d samples; %.0f %% of reads of unseen ASVs, %.0f %% of known ASVs or near one",
         len(result),

@@ -29,6 +29,7 @@ LAYOUTS = {
     "SampleData[ClassifierPredictions]": ("PredictionsDirectoryFormat", "predictions.tsv"),
     "SampleData[Probabilities]": ("ProbabilitiesDirectoryFormat", "class_probabilities.tsv"),
     "FeatureData[Importance]": ("ImportanceDirectoryFormat", "importance.tsv"),
+    "FeatureData[Taxonomy]": ("TSVTaxonomyDirectoryFormat", "taxonomy.tsv"),
 }
 """By semantic type, the format of the folder `data/` and its only file."""
 

@@ -20,6 +20,7 @@ from gallery import (
     no_sequences,
     predictions,
     profilers,
+    regions,
     tables,
     trees,
 )
@@ -41,6 +42,7 @@ CASES = {
         predictions.CASES,
         no_sequences.CASES,
         profilers.CASES,
+        regions.CASES,
     )
 }
 MODULES = (
@@ -52,6 +54,7 @@ MODULES = (
     predictions,
     no_sequences,
     profilers,
+    regions,
 )
 FEW_FOLDS = 3
 """Folds of the studies that are carried out."""

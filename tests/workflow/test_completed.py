@@ -48,12 +48,14 @@ OF_A_TASK = times(2, TRAINED) + TABLES
 PRETRAINED = times(2, OF_A_MODEL) + TABLES
 FINETUNED = times(4, TRAINED) + times(2, PREDICTED) + TABLES
 AFTER_SAMPLES = PRETRAINED + times(2, TRAINED)
-OF_READS = Counter(store_samples=1, baselines=2) + FIRSTS + AFTER_SAMPLES
+OF_READS = Counter(store_samples=1, baselines=2, clades=2) + FIRSTS + AFTER_SAMPLES
 """Folds are of the samples of view 0, baselines see the reads and distances of all views."""
 AFTER_RAREFYING = Counter(unifrac=2, folds=2) + OF_READS
 # Distances reach the score of `site` by the baselines alone.
 AFTER_DISTANCES = Counter(unifrac=2, baselines=2) + FIRSTS + PRETRAINED + times(2, SCORED)
-OF_NEW_FOLDS = Counter(folds=1, baselines=1) + FIRST + FIRST_PAGE + times(2, PREDICTED) + OF_A_TASK
+OF_NEW_FOLDS = (
+    Counter(folds=1, baselines=1, clades=1) + FIRST + FIRST_PAGE + times(2, PREDICTED) + OF_A_TASK
+)
 
 ROWS: dict[str, tuple[dict[str, Any], Counter[str]]] = {
     "rarefaction": (
@@ -175,8 +177,8 @@ def edited(path: Path) -> Iterator[None]:
 LOGIC: dict[str, Counter[str]] = {
     "stages/rarefy.py": Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     "stages/tokenize.py": Counter(tokenize=1, store_samples=1) + AFTER_SAMPLES,
-    "stages/folds.py": Counter(folds=2, baselines=2) + FIRSTS + FINETUNED,
-    "stages/baselines.py": Counter(baselines=2)
+    "stages/folds.py": Counter(folds=2, baselines=2, clades=2) + FIRSTS + FINETUNED,
+    "stages/baselines.py": Counter(baselines=2, clades=2)
     + FIRSTS
     + times(4, SCORED)
     + times(2, MIXED)

@@ -68,6 +68,37 @@ rule baselines:
         "../scripts/baselines.py"
 
 
+rule clades:
+    input:
+        unpack(tree_file),
+        unpack(taxonomy_file),
+        folds=folds_file,
+        views=view_files,
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        clades=result("clades/{task}.tsv"),
+        sequences=result("clades/{task}.fasta"),
+    log:
+        result("logs/clades/{task}.log"),
+    benchmark:
+        result("benchmarks/clades/{task}.tsv")
+    priority: FIRST_ANSWER_PRIORITY
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=120,
+    params:
+        settings=lambda wildcards: slices.clades(CONFIG, wildcards.task).plain(),
+        code=script_digest("clades"),
+    message:
+        "Testing which clades {wildcards.task} depends on"
+    script:
+        "../scripts/clades.py"
+
+
 rule covariates:
     input:
         folds=folds_file,

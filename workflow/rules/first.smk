@@ -9,6 +9,7 @@ rule first_page:
     input:
         scores=page_input(first_page_files, "scores"),
         cross_validated=page_input(first_page_files, "cross_validated"),
+        clades=page_input(first_page_files, "clades"),
         figures=page_input(first_page_files, "figures"),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         notes=lambda wildcards: notes_of(wildcards.dataset),

@@ -1,7 +1,7 @@
 """Bring the user's files, or a simulated study, into the form that every other stage reads.
 
 Inputs: the files of `datasets`, or none.
-Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given; `notes/`: what was decided for the user.
+Outputs: `simulated/`, `inputs/table.biom`, `sequences.fasta`, `dropped.tsv`, `tree.nwk`, `metadata.parquet`, `taxonomy.tsv` where one is given or a reference has names, `genes/`: the genes of a reference near the sequences; `notes/`: what was decided for the user.
 """
 
 
@@ -64,10 +64,39 @@ rule import_table:
         "../scripts/import_table.py"
 
 
+rule find_genes:
+    input:
+        table=result("inputs/table.biom"),
+        sequences=result("inputs/sequences.fasta"),
+    output:
+        genes=result("inputs/genes/{reference}.tsv"),
+    log:
+        result("logs/find_genes/{reference}.log"),
+    benchmark:
+        result("benchmarks/find_genes/{reference}.tsv")
+    priority: FIRST_ANSWER_PRIORITY
+    conda:
+        ENVIRONMENT
+    threads: CONFIG.runtime.threads
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        settings=lambda wildcards: slices.find_genes(
+            CONFIG, wildcards.dataset, wildcards.reference
+        ).plain(),
+        code=script_digest("find_genes"),
+    message:
+        "Looking for the sequences of {wildcards.dataset} in {wildcards.reference}"
+    script:
+        "../scripts/find_genes.py"
+
+
 rule import_tree:
     input:
         unpack(source_files("tree")),
         unpack(lineage_files),
+        unpack(genes_file(slices.tree_genes)),
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
         dropped=result("inputs/dropped.tsv"),
@@ -127,6 +156,7 @@ rule import_metadata:
 rule import_taxonomy:
     input:
         unpack(source_files("taxonomy")),
+        unpack(genes_file(slices.naming_genes)),
         table=result("inputs/table.biom"),
         dropped=result("inputs/dropped.tsv"),
     output:
@@ -143,7 +173,9 @@ rule import_taxonomy:
         mem_mb=4000,
         runtime=60,
     params:
-        settings={},
+        settings=lambda wildcards: slices.import_taxonomy(
+            CONFIG, wildcards.dataset
+        ).plain(),
         code=script_digest("import_taxonomy"),
         content=content_of(source_files("taxonomy")),
     message:

@@ -28,6 +28,22 @@ def source_files(*names):
     return files
 
 
+def genes_file(chosen):
+    """Return the input function of the genes near a dataset's sequences, where any are looked for.
+
+    `chosen` is what `aam.config.slices` has for the choice of the reference.
+    """
+
+    def files(wildcards):
+        reference = chosen(CONFIG, wildcards.dataset)
+        if reference is None:
+            return {}
+        path = "inputs/genes/{reference}.tsv"
+        return {"genes": result(path, dataset=wildcards.dataset, reference=reference)}
+
+    return files
+
+
 def axis_files(wildcards):
     """Return the metadata of a dataset without sequences of its own, whose IDs name its samples."""
     section = CONFIG.datasets[wildcards.dataset]
@@ -150,7 +166,8 @@ def named_lineages(wildcards):
 
     Features are known by them in other tables.
     """
-    if CONFIG.datasets[wildcards.dataset].sequences is not None:
+    section = CONFIG.datasets[wildcards.dataset]
+    if section.sequences is not None or "taxonomy" not in user_files(CONFIG, section):
         return {}
     return taxonomy_file(wildcards)
 
@@ -180,11 +197,17 @@ def folds_file(wildcards):
 
 
 def taxonomy_file(wildcards):
-    """Return the taxa of the ASVs, where the dataset has them."""
+    """Return the taxa of the features, where the dataset has them."""
     dataset = wildcards.dataset
-    if CONFIG.datasets[dataset].taxonomy is None:
+    if not has_taxonomy(dataset):
         return {}
     return {"taxonomy": result("inputs/taxonomy.tsv", dataset=dataset)}
+
+
+def has_taxonomy(dataset):
+    """Return whether features have taxa, of the user or of a reference."""
+    is_given = "taxonomy" in user_files(CONFIG, CONFIG.datasets[dataset])
+    return is_given or slices.naming_genes(CONFIG, dataset) is not None
 
 
 def baselines_file(wildcards):

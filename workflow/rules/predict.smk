@@ -60,7 +60,7 @@ rule predict:
         runtime=240,
         gpu=gpus,
     params:
-        settings={},
+        settings=slices.predict().plain(),
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:
@@ -90,7 +90,7 @@ rule predict_networks:
         runtime=240,
         gpu=gpus,
     params:
-        settings={},
+        settings=slices.predict().plain(),
         code=script_digest("predict"),
         content=content_of(prediction_files),
     message:

@@ -10,6 +10,7 @@ rule summary:
         unpack(accuracy_file),
         scores=page_input(page_files, "scores"),
         cross_validated=page_input(page_files, "cross_validated"),
+        clades=page_input(page_files, "clades"),
         importance=page_input(page_files, "importance"),
         encoders=page_input(page_files, "encoders"),
         predictions=page_input(page_files, "predictions"),

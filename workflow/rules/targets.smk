@@ -32,7 +32,7 @@ def notes_of(dataset):
     )
     if section.has_tree and needs_tree:
         read.append("tree")
-    if section.taxonomy is not None:
+    if has_taxonomy(dataset):
         read.append("taxonomy")
     owners = dict.fromkeys(map(folds_owner, tasks_of(dataset)))
     return [
@@ -175,6 +175,7 @@ def page_files(dataset):
         "cross_validated": answers_of(
             dataset, "answers/{task}/{answer}/predictions.tsv"
         ),
+        "clades": answers_of(dataset, "clades/{task}.tsv"),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -191,6 +192,7 @@ def first_page_files(dataset):
     return {
         "scores": first_of(dataset, ANSWER_SCORES),
         "cross_validated": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
+        "clades": first_of(dataset, "clades/{task}.tsv"),
         "figures": first_figures_of(dataset),
     }
 

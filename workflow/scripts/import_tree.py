@@ -15,6 +15,7 @@ if __name__ == "__main__":
             taxonomy=job.inputs.get("taxonomy"),
             reference=job.settings.reference,
             candidates=[*job.settings.digests],
+            genes=job.inputs.get("genes"),
             threads=job.runtime.threads,
             work=job.runtime.work,
             tree_out=job.outputs["tree"],

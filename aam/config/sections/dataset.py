@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from aam.config.metrics import MetricName
-from aam.config.references import is_reference
+from aam.config.references import is_gene_reference, is_reference
 from aam.config.sections.base import FilePath, Override, Section
 from aam.config.settings.data import EngineName
 
@@ -40,13 +40,15 @@ class Dataset(Section):
     """FASTA or .qza; only if feature IDs are not sequences."""
     tree: FilePath | Literal[False] | None = None
     """Newick, .qza, `v4`, the reference tree of the package, or what `aam reference list` names,
-    such as `greengenes`. Null: `v4` where it fits, else `greengenes` if it is on this machine, else
-    MAFFT and FastTree make a tree; lineages do where there are no sequences. False: there is no
-    tree, and Bray-Curtis stands where UniFrac does."""
+    such as `greengenes`. Null: `greengenes` if it is on this machine and fits, else `v4` where it
+    fits, else MAFFT and FastTree make a tree; lineages do where there are no sequences. False:
+    there is no tree, and Bray-Curtis stands where UniFrac does."""
     metadata: FilePath | None = None
     """Sample metadata in the QIIME 2 format."""
-    taxonomy: FilePath | None = None
-    """Taxa of the features for figures and tables: .qza or TSV."""
+    taxonomy: FilePath | Literal[False] | None = None
+    """Taxa of the features for figures and tables: .qza, TSV, or a reference of whole genes, such
+    as `greengenes`, whose genes name the sequences. Null: `greengenes` if it is on this machine.
+    False: there are no names."""
     study: str | None = None
     """Metadata column with the study of each sample, for `models.<m>.pretrained_on`."""
     rarefaction: Override = {}
@@ -64,6 +66,11 @@ class Dataset(Section):
     def reference(self) -> str | None:
         """Name of the reference that stands for the tree; None: a file does, or none is named."""
         return self.tree if self.tree and is_reference(self.tree) else None
+
+    @property
+    def naming_reference(self) -> str | None:
+        """Name of the reference that stands for the taxonomy; None: none is named."""
+        return self.taxonomy if self.taxonomy and is_gene_reference(self.taxonomy) else None
 
     @property
     def has_tree(self) -> bool:

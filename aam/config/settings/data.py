@@ -42,6 +42,24 @@ class ImportTreeSettings(StageSettings):
     """Digests of the references that can be taken, by their names, in the order of the trials."""
 
 
+class FindGenesSettings(StageSettings):
+    """Genes that sequences are looked for in."""
+
+    reference: str
+    """Name of the reference of whole genes."""
+    digest: str
+    """Digest of its file."""
+
+
+class ImportTaxonomySettings(StageSettings):
+    """What names the features."""
+
+    reference: str | None = None
+    """Name of the reference of whole genes that has names; None: there is none, or a file has."""
+    is_asked: bool = False
+    """Whether the user asks for it, so that lineages of the table have no part in it."""
+
+
 class RarefySettings(StageSettings):
     """One draw of reads.
 

@@ -6,6 +6,7 @@ from aam.config.sections.base import StageSettings
 from aam.config.sections.finetuning import Finetuning
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.training import Pretraining
+from aam.config.settings.data import ImportTreeSettings
 from aam.config.settings.tasks import FoldsSettings
 
 
@@ -47,6 +48,8 @@ class DescribeSettings(RunPlan):
 
     values: Literal["reads", "amounts"] | None = None
     """What the numbers of the table are; None: it is recognized."""
+    tree: ImportTreeSettings
+    """What stands for the tree where none is given."""
     drops_long_branches: bool
     """Whether ASVs behind long branches are left out before reads are drawn."""
     predictions: dict[str, dict[str, str]]

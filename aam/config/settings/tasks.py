@@ -58,6 +58,17 @@ class CovariatesSettings(StageSettings):
     """Metadata columns that are known of a sample without its features."""
 
 
+class CladesSettings(StageSettings):
+    """What the tests of clades take."""
+
+    kind: Kind
+    """Whether numbers, classes or ordered classes are predicted."""
+    classes: list[str] | None
+    """Classes in their order, where they have one."""
+    seed: int
+    """Seed of the choice of samples, where there are many."""
+
+
 class ExplainSettings(StageSettings):
     """How many samples and ASVs are looked at to explain predictions."""
 
@@ -130,3 +141,11 @@ class SuperLearnerSettings(BaselinesSettings):
     """`aam.config.names.FIRST`, or the name of the model whose networks answer."""
     rarefaction: dict[str, Any]
     """Depth, seed and views of the draws of another table: the section `rarefaction`."""
+
+
+class PredictSettings(StageSettings):
+    """What the prediction of another table takes besides its files."""
+
+    references: dict[str, str] = {}
+    """Digest of the reference of whole genes that places reads of another region, by its name;
+    empty: there is none on this machine."""

@@ -1,19 +1,17 @@
 """The table and the sequences of a study as every command and stage reads them.
 
-What has no reads is left out, and features of the same sequence become one. Sequences that begin
-with a primer, or are reversed, are named.
-Shape suffixes: F features.
+What has no reads is left out, and features of the same sequence become one.
 """
 
 import logging
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from aam.data.importing.region import ReadRegion, recognize_region
 from aam.data.importing.sequences import (
     SequenceFile,
     is_hash,
@@ -33,19 +31,6 @@ logger = logging.getLogger(__name__)
 _LEFT_OUT = ("what", "id", "why")
 LEAST_FEATURES = 5
 """Features from which on two samples with the same reads are copies of one."""
-V4 = re.compile("[ACGT]AC[AG][ACGT][AG][ACGT]G")
-"""Beginning of nearly all 16S sequences behind the primer 515F."""
-V4_NEXT = "TGGCAAGCG"
-"""What most often follows these eight bases in 16S."""
-LEAST_AGREEING = 5
-"""Bases of `V4_NEXT` that a turned sequence has to have: at random one in four agrees, and five of
-nine in 5 % of the sequences, of which one in 1024 begins as V4 does. ASVs share their ends by
-descent, so that no number of ASVs could tell a chance from a rule."""
-PRIMER = re.compile("GTG[CT]CAGC[AC]GCCGCGGTAA")
-"""The primer 515F."""
-COMPLEMENT = str.maketrans("ACGTURYSWKMBDHVN", "TGCAAYRSWMKVHDBN")
-UNUSUAL_SHARE = 0.05
-"""Share of the reads that look wrong, from which on a sentence says so."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +51,13 @@ class ReadCounts:
     def other_names(self) -> dict[str, list[str]]:
         """Return the IDs that each feature had in addition."""
         return read_other_names(self.left_out)
+
+    def region(self) -> ReadRegion | None:
+        """Return what the sequences are of; None where there are none."""
+        if not self.table.facts.has_sequences:
+            return None
+        texts = [self.sequences[name] for name in self.table.feature_ids]
+        return recognize_region(texts, np.asarray(self.table.counts.sum(axis=0)).ravel())
 
 
 def import_counts(
@@ -250,65 +242,16 @@ def read_left_out(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
 
 
-def sequence_sentences(table: FeatureTable, sequences: Mapping[str, str]) -> Iterator[str]:
-    """Yield one sentence on the sequences, and others on what looks wrong with them.
-
-    Parameters
-    ----------
-    table
-        Raw counts.
-    sequences
-        Sequence by feature ID; where there are none, there is no sentence.
-    """
-    if not table.facts.has_sequences:
-        return
-    total_F = np.asarray(table.counts.sum(axis=0)).ravel()
-    asvs = [sequences[name] for name in table.feature_ids]
-    lengths = sorted(map(len, asvs))
-    # Sequences that were read from the other end begin as V4 does once they are turned.
-    turned = [text.translate(COMPLEMENT)[::-1] for text in asvs]
-
-    def find_share(is_such_F: Sequence[bool]) -> float:
-        """Return the share of the reads whose sequences are such as is asked for."""
-        return float(total_F[np.array(is_such_F, bool)].sum() / total_F.sum())
-
-    in_v4 = find_share([V4.match(text) is not None for text in asvs])
-    in_reverse = find_share([_continues_as_v4(text) for text in turned])
-    with_primer = find_share([PRIMER.match(text) is not None for text in asvs])
-    length = f"{lengths[0]} to {lengths[-1]}" if lengths[0] < lengths[-1] else lengths[0]
-    yield (
-        f"Sequences of {length} nucleotides; {in_v4:.0%} of the reads begin as 16S does "
-        "behind the primer 515F (region V4)."
-    )
-    if with_primer > UNUSUAL_SHARE:
-        yield f"{with_primer:.0%} of the reads still have the primer 515F: trim it."
-    elif in_reverse > UNUSUAL_SHARE:
-        yield f"{in_reverse:.0%} look like reverse complements: complement and reverse them."
-    elif 0.5 < in_v4 < 1 - UNUSUAL_SHARE:
-        yield f"{1 - in_v4:.0%} of the reads begin elsewhere: cut them, or leave them out."
-
-
-def _continues_as_v4(text: str) -> bool:
-    """Return whether a sequence begins as V4 does, and goes on so beyond chance."""
-    begin = V4.match(text)
-    if begin is None:
-        return False
-    following = text[begin.end() : begin.end() + len(V4_NEXT)]
-    agreeing = sum(base == usual for base, usual in zip(following, V4_NEXT, strict=False))
-    return agreeing >= LEAST_AGREEING
-
-
-def warn_of_odd_reads(path: Path, table: FeatureTable, sequences: Mapping[str, str]) -> None:
-    """Log what the sequences are, and warn of what looks wrong with them.
+def warn_of_odd_reads(path: Path, region: ReadRegion | None) -> None:
+    """Log what the sequences are of, and warn of what looks wrong with them.
 
     Parameters
     ----------
     path
         File of the table.
-    table, sequences
-        As for `sequence_sentences`.
+    region
+        What the sequences are of; None: there are none.
     """
-    sentences = [*sequence_sentences(table, sequences)]
-    logger.info("%s", sentences[0] if sentences else "no sequences")
-    for sentence in sentences[1:]:
+    logger.info("%s", region or "no sequences")
+    for sentence in region.oddities() if region is not None else ():
         logger.warning("%s: %s", path, sentence, extra=CAUTION)

@@ -6,7 +6,6 @@ Also sentences on it: what its files hold, what looks wrong, and what may flatte
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +23,9 @@ from aam.data.confounding import (
     measure_alone,
 )
 from aam.data.folds import TEST, units_of
-from aam.data.importing.counts import import_counts, sequence_sentences, warn_of_odd_reads
+from aam.data.importing.counts import import_counts, warn_of_odd_reads
 from aam.data.importing.metadata import metadata_of
+from aam.data.importing.region import ReadRegion
 from aam.data.importing.table import NO_AMOUNTS, NO_READS
 from aam.data.importing.taxonomy import taxonomy_of
 from aam.data.importing.tree import load_cut_tree
@@ -68,6 +68,8 @@ class Study:
     """Whether a tree is given; it has a tip for every feature then."""
     behind_long_branches: frozenset[str] = frozenset()
     """Features behind outlier branches of that tree."""
+    region: ReadRegion | None = None
+    """What the sequences are of; None where there are none."""
     notes: tuple[Note, ...] = ()
     """What was decided for the user while the files were read."""
 
@@ -106,7 +108,8 @@ class Study:
             feature_ids = counts.table.feature_ids
             # The order is that of the stages of a run, so that `check` warns in the order in which
             # the page does.
-            warn_of_odd_reads(table, counts.table, counts.sequences)
+            region = counts.region()
+            warn_of_odd_reads(table, region)
             rows = pd.DataFrame(index=pd.Index(sample_ids))
             if metadata is not None:
                 rows = metadata_of(metadata, sample_ids)
@@ -130,6 +133,7 @@ class Study:
             taxa=taxa,
             has_tree=tree is not None,
             behind_long_branches=frozenset(outliers),
+            region=region,
             notes=tuple(notes),
         )
 
@@ -244,7 +248,8 @@ def study_sentences(
         )
     else:
         yield f"{size}, amounts: each sample is scaled to one."
-    yield from islice(sequence_sentences(table, study.sequences), 1)
+    if study.region is not None:
+        yield str(study.region)
     empty = int(study.left_out["why"].isin([NO_READS, NO_AMOUNTS]).sum())
     if empty:
         yield f"{empty} samples and {nouns.many} have no {nouns.value}, and are left out."

@@ -114,7 +114,8 @@ def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     """Predict with trees that are split at random: the median of their leaves, or their votes.
 
     For numbers every fold has a forest that learns from all samples outside of it: medians gain by
-    it, votes do not. In a study with landmarks, where trees draw their samples, neither does.
+    it, votes do not. In a study with landmarks a tree draws few of the samples either way, so that
+    the parts serve.
 
     Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning
     63:3-42. Parameters and results are those of `random_forest`.

@@ -45,6 +45,8 @@ class PageFiles:
     """JSON files of the scores of all answers, in the order of the page."""
     cross_validated: Sequence[PageFile] = ()
     """TSV files of the cross-validated predictions of all answers."""
+    clades: Sequence[PageFile] = ()
+    """TSV files of the clades that labels depend on, of the tasks of all answers."""
     importance: Sequence[PageFile] = ()
     """TSV files of the importance of ASVs, of the answers that are explained."""
     encoders: Sequence[PageFile] = ()
@@ -158,6 +160,7 @@ def read_answers(
     """Yield what the page shows of each answer."""
     cross_validated = {(file.model, file.task): file.path for file in files.cross_validated}
     importance = {(file.model, file.task): file.path for file in files.importance}
+    clades = {file.task: file.path for file in files.clades}
     for file in files.scores:
         of = (file.model, file.task)
         predicted = {}
@@ -168,6 +171,7 @@ def read_answers(
         yield AnswerFiles(
             TaskReport.read(file.path),
             cross_validated=read_results(cross_validated[of]),
+            clades=read_results(clades[file.task]) if file.task in clades else None,
             importance=read_results(importance[of]) if of in importance else None,
             figures=select_figures(figures, model=file.model, task=file.task),
             predictions=predicted,

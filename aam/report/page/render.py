@@ -60,6 +60,8 @@ class TaskSection:
     """Lights, the red ones first."""
     addition: str = ""
     """What the features add to covariates; empty where there are none."""
+    clades: str = ""
+    """Which clades the label depends on; empty where nobody looked."""
     sentences: Sequence[str] = ()
     """Details below the answer."""
     figures: Sequence[PageFigure] = ()

@@ -13,6 +13,7 @@ from aam.evaluate.task_report import TargetKey, TaskReport
 from aam.report.page.additions import addition_sentences, addition_table, write_addition
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
+from aam.report.page.clades import clade_tables, write_clades
 from aam.report.page.details import task_sentences, trains_networks
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
@@ -44,6 +45,8 @@ class AnswerFiles:
 
     report: TaskReport
     cross_validated: pd.DataFrame
+    clades: pd.DataFrame | None = None
+    """The clades that labels of the task depend on; None: they were not looked for."""
     importance: pd.DataFrame | None = None
     """None: the configuration does not ask for it, or there are no networks."""
     figures: Sequence[PageFigure] = ()
@@ -79,6 +82,7 @@ def task_sections(
                 model=answer.networks if len(members) > 1 else "",
                 answer=write_answer(answer),
                 addition=write_addition(answer, nouns),
+                clades=write_clades(answer, written.clades, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
                     *map(nouns.rename_asvs, sentences),
@@ -138,6 +142,7 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)
+    yield from clade_tables(answer, files.clades, nouns)
     if answer.target.rivals:
         yield rival_table(answer)
     if answer.target.other_groups:

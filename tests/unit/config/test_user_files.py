@@ -60,10 +60,36 @@ def test_a_reference_that_is_not_on_this_machine_is_no_file_and_says_how_to_get_
     write_json(own / MANIFEST, {"sha256": {GENES: "abc"}})
     settings = slices.import_tree(config, "mine")
     assert (settings.reference, settings.digests) == ("own", {"own": "abc"})
-    # Greengenes is tried behind v4 where no tree is given, and only where it is.
+    # Greengenes is tried before v4 where no tree is given, and only where it is.
     assert [*slices.import_tree(config_of(), "mine").digests] == ["v4"]
+    assert slices.tree_genes(config_of(), "mine") is None
     own.rename(own.with_name("greengenes"))
-    assert [*slices.import_tree(config_of(), "mine").digests] == ["v4", "greengenes"]
+    assert [*slices.import_tree(config_of(), "mine").digests] == ["greengenes", "v4"]
+    assert slices.tree_genes(config_of(), "mine") == "greengenes"
+    assert slices.tree_genes(config_of(tree="v4"), "mine") is None
+
+
+def test_a_reference_names_features_unless_a_taxonomy_is_given_or_refused(folder, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    assert slices.naming_genes(config_of(), "mine") is None
+    named = config_of(taxonomy="greengenes")
+    assert "taxonomy" not in user_files(named, named.datasets["mine"])
+    with pytest.raises(InputError, match=r"datasets\.<name>\.taxonomy"):
+        slices.find_genes(named, "mine", "greengenes")
+    known = folder / "aam" / "references" / "greengenes"
+    known.mkdir(parents=True)
+    (known / GENES).touch()
+    write_json(known / MANIFEST, {"sha256": {GENES: "abc"}})
+    for taxonomy, expected in (
+        (None, "greengenes"),
+        ("greengenes", "greengenes"),
+        (False, None),
+        ("taxonomy.tsv", None),
+    ):
+        assert slices.naming_genes(config_of(taxonomy=taxonomy), "mine") == expected
+    assert slices.find_genes(named, "mine", "greengenes").digest == "abc"
+    assert slices.import_taxonomy(named, "mine").is_asked
+    assert not slices.import_taxonomy(config_of(), "mine").is_asked
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 from aam.cli import main
 from aam.config.configuration import load
 from aam.config.slices import describe
-from aam.data.importing.counts import sequence_sentences
+from aam.data.importing.region import recognize_region
+from aam.data.importing.ribosomal_genes import E_COLI
 from aam.data.splits import divide_labelled
 from aam.data.study.columns import (
     column_of,
@@ -191,50 +192,29 @@ def test_a_depth_is_proposed_for_the_samples_that_matter():
     assert "Proposed: 9000" in said
 
 
-@pytest.mark.parametrize(
-    ("sequence", "said"),
-    [
-        (V4, None),
-        ("CGCTTGCCACCTACGTA", "reverse complements: complement and reverse them"),
-        ("GTGCCAGCCGCCGCGGTAA" + V4, "still have the primer 515F: trim it"),
-    ],
-)
-def test_a_study_is_described(sequence, said):
+def test_a_study_is_described():
     study = Study(
         table=table([2000] * SAMPLES),
         left_out=pd.DataFrame(columns=["what", "id", "why"]),
-        sequences={"a": sequence, "b": "A" * 20},
+        sequences={"a": V4, "b": "A" * 20},
         metadata=METADATA,
+        region=recognize_region([E_COLI[533:623], "A" * 90], np.array([120_000, 60])),
     )
-    odd = [*sequence_sentences(study.table, study.sequences)][1:]
-    text = "\n".join([*study_sentences(study, METADATA, depth=1000), *odd])
+    text = "\n".join([*study_sentences(study, METADATA, depth=1000)])
     assert "60 samples, 2 ASVs, 120,060 reads: 2,001 in the median sample" in text
     assert "Samples of one `patient` should stay together (`groups`): there are 15" in text
     assert "how samples were processed: plate. Check" in text
-    assert f"{1 if said is None else 0:.0%} of the reads begin as 16S" in text
-    for words in ("reverse complements", "still have the primer"):
-        assert (words in text) == (said is not None and words in said)
-
-
-def test_a_part_of_other_reads_is_told():
-    few = {"a": V4, "b": "A" * 20}
-    assert len([*sequence_sentences(table([2000] * 9), few)]) == 1, "fewer than a twentieth"
-    small = table([7] * 9)
-    *_, said = sequence_sentences(small, few)
-    assert said.startswith("12% of the reads begin elsewhere")
-    *_, said = sequence_sentences(small, few | {"b": "CGCTTGCCACCTACGTA"})
-    assert said.startswith("12% look like reverse complements")
+    assert "Sequences of 90 nucleotides: 16S, V4 (E. coli 534 to 623, behind 515F)." in text
 
 
 @pytest.mark.parametrize("seed", [12, 36, 37, 38])
-def test_random_sequences_do_not_look_like_reverse_complements(seed):
+def test_sequences_of_the_simulation_are_of_no_gene(seed):
     """With the first three seeds 3 to 15 % begin, turned, as V4 does: they share their ends."""
     draws = np.random.default_rng(seed)
     sequences = evolve(birth_death_tree(120, draws), 100, draws)
-    names = [f"a{i}" for i in range(len(sequences))]
-    counts = csr_array(np.full((4, len(names)), 9))
-    simulated = FeatureTable(IDS[:4], names, counts)
-    (_,) = sequence_sentences(simulated, dict(zip(names, sequences, strict=True)))
+    found = recognize_region(sequences, np.full(len(sequences), 9))
+    assert found.gene == "other"
+    assert not [*found.oddities()]
 
 
 def test_a_proposed_configuration_is_one_and_leaves_the_rest_as_comments():

@@ -9,17 +9,21 @@ import edlib
 import numpy as np
 import pytest
 from qiime_artifacts import artifact
+from scipy.sparse import csr_array
 
+import aam
 from aam.cli import main
 from aam.config.references import GENES, GREENGENES, gene_references, references_folder
+from aam.data.table import FeatureTable
 from aam.reference_tree import greengenes
-from aam.reference_tree.genes import (
+from aam.reference_tree.gene_placement import (
     FAR_BRANCH,
-    GeneReference,
-    build_reference,
-    nearest_sequences,
+    NOWHERE,
+    GenePlacement,
+    nearest_placed,
     place_in_genes,
 )
+from aam.reference_tree.genes import GeneReference, build_reference, nearest_sequences
 from aam.reference_tree.nearest import reverse_complement
 from aam.reference_tree.tree import PER_DIFFERENCE
 from aam.util.errors import InputError
@@ -285,9 +289,12 @@ def test_sequences_lie_below_their_genes_and_what_is_far_below_the_root(genes, r
         "near": other[:150] + changed + other[153:],
         "far": far,
     }
+    placement = place_in_genes(reference, sequences)
+    reads_Q = np.array([50, 30, 20])
+    assert placement.share_near(reads_Q) == pytest.approx(0.8)
     with collect_notes() as notes:
-        tree, near = place_in_genes(reference, sequences, np.array([50, 30, 20]))
-    assert near == pytest.approx(0.8)
+        placement.warn(reads_Q)
+    tree = placement.to_tree()
     assert sorted(tip.name for tip in tree.tips()) == ["far", "near", "same"]
     assert tree.find("far").parent is tree
     assert tree.find("far").length == FAR_BRANCH
@@ -295,8 +302,8 @@ def test_sequences_lie_below_their_genes_and_what_is_far_below_the_root(genes, r
     assert "'far' of 3, with 20.0 % of the reads" in told
     assert "50 % of the reads lie near as reverse complements" in told
     # Between the two lies what lies between their genes in the whole tree, and three differences.
-    whole = place_in_genes(reference, {"a": genes["f0r0"], "b": genes["f5r3"]}, np.array([1, 1]))
-    between = whole[0].find("a").distance(whole[0].find("b"))
+    whole = place_in_genes(reference, {"a": genes["f0r0"], "b": genes["f5r3"]}).to_tree()
+    between = whole.find("a").distance(whole.find("b"))
     given = tree.find("same").distance(tree.find("near"))
     assert given == pytest.approx(between + PER_DIFFERENCE * 3 / 300, abs=1e-6)
 
@@ -308,15 +315,40 @@ def test_neither_the_order_nor_other_sequences_move_a_sequence(genes, reference)
     distances = []
     for order in (names, names[::-1], names[:10]):
         some = {name: sequences[name] for name in order}
-        tree, _ = place_in_genes(reference, some, np.ones(len(some)))
+        tree = place_in_genes(reference, some).to_tree()
         distances.append(tree.shear(names[:10]).cophenet().filter(names[:10]).data)
     np.testing.assert_allclose(distances[1], distances[0], atol=1e-6)
     np.testing.assert_allclose(distances[2], distances[0], atol=1e-6)
 
 
-def test_nothing_is_placed_where_nothing_is_near(reference):
-    far = random_gene(np.random.default_rng(9), 300)
-    assert place_in_genes(reference, {"far": far}, np.array([7])) == (None, 0.0)
+def test_the_nearest_placed_sequence_is_that_of_the_shortest_way(genes, reference):
+    rng = np.random.default_rng(5)
+    some = dict(zip("abcdefghijklmnop", pieces(genes, rng, 16), strict=True))
+    others = dict(zip("qrstuvwxyz", pieces(genes, rng, 10), strict=True))
+    others["far"] = random_gene(rng, 300)
+    known, asked = place_in_genes(reference, some), place_in_genes(reference, others)
+    number_Q, way_Q = nearest_placed(known, asked)
+    assert (number_Q[-1], way_Q[-1]) == (NOWHERE, np.inf)
+    # The slow way: all distances on the tree of both.
+    tree = place_in_genes(reference, some | others).to_tree()
+    matrix = tree.cophenet()
+    for name, number, way in zip(asked.ids[:-1], number_Q, way_Q, strict=False):
+        ways = [matrix[name, other] for other in some]
+        assert way == pytest.approx(min(ways), abs=1e-6)
+        assert ways[number] == pytest.approx(min(ways), abs=1e-6)
+
+
+def test_places_and_names_survive_their_file(genes, reference, tmp_path):
+    sequences = {"near": genes["f0r0"][100:400], "far": random_gene(np.random.default_rng(9), 300)}
+    for some in (sequences, {}):
+        placement = place_in_genes(reference, some)
+        placement.write(tmp_path / "genes.tsv")
+        again = GenePlacement.read(tmp_path / "genes.tsv", reference)
+        assert str(again.to_tree()) == str(placement.to_tree())
+        assert again.name_Q == placement.name_Q
+    frame = place_in_genes(reference, sequences).to_frame()
+    assert frame["taxon"].tolist() == ["k__Bacteria; g__G0", ""]
+    assert frame["nearest"].tolist() == ["f0r0", ""]
 
 
 def test_a_reference_of_ones_own_has_a_name_of_its_own(genes, tmp_path, own_references, capsys):
@@ -326,3 +358,37 @@ def test_a_reference_of_ones_own_has_a_name_of_its_own(genes, tmp_path, own_refe
     assert [*gene_references()] == ["mine"]
     with pytest.raises(SystemExit, match="'v4'"):
         main(["reference", "build", "v4", *given])
+
+
+def test_tables_are_compared_and_summed_on_whole_genes(genes, tmp_path, own_references):
+    with pytest.raises(InputError, match="aam reference get greengenes"):
+        aam.reference("greengenes")
+    build_reference(references_folder() / "greengenes", **write_files(tmp_path, genes))
+    known = aam.reference("greengenes")
+    read = {
+        "a": genes["f0r0"][100:400],
+        "b": genes["f5r3"][50:350],
+        "c": genes["f5r3"][200:500],
+        "far": random_gene(np.random.default_rng(9), 300),
+    }
+    counts = csr_array(np.array([[5, 5, 0, 3], [0, 0, 8, 0], [0, 9, 0, 1]]))
+    table = FeatureTable(["s1", "s2", "s3"], [*read], counts)
+    # Two regions of one gene are no distance apart, and the same columns.
+    distances = known.distances(table, read, metric="weighted_normalized")
+    assert distances.loc["s2", "s3"] < 0.2 < distances.loc["s1", "s2"]
+    near = FeatureTable(["s2", "s3"], ["b", "c"], csr_array(np.array([[0, 8], [9, 0]])))
+    assert known.distances(near, read).loc["s2", "s3"] == pytest.approx(0, abs=1e-6)
+    features = known.features(near, read)
+    np.testing.assert_allclose(features.loc["s2"], features.loc["s3"], rtol=1e-6)
+    assert known.features(table, read).shape[0] == 3
+    taxa = known.taxa(table, read)
+    assert taxa.to_dict("list") == {
+        "k__Bacteria; g__G0": [5, 0, 0],
+        "k__Bacteria; g__G5": [5, 8, 9],
+        "unassigned": [3, 0, 1],
+    }
+    assert known.taxa(table, read, rank="phylum").columns[0] == "k__Bacteria"
+    with pytest.raises(InputError, match="'genera'|genera"):
+        known.taxa(table, read, rank="genera")
+    with pytest.raises(InputError, match="without names"):
+        aam.reference("v4").taxa(table, read)

@@ -27,10 +27,11 @@ def name(rows, distances):
     return name_sequences(LINEAGES, offset_Q, np.array(rows, int), np.array(distances, float))[0]
 
 
-def test_the_majority_of_the_nearest_names_a_sequence():
+def test_two_thirds_of_the_nearest_name_a_sequence():
     assert name([0], [0.0]) == Name(f"{GENUS}; s__iners", 1.0)
     assert name([0, 1, 2], [0.01] * 3) == Name(GENUS, pytest.approx(2 / 3))
-    # Half is no majority, of a genus or of anything.
+    # Three of five are too few, of a genus or of anything.
+    assert name([0, 1, 1, 2, 2], [0.01] * 5) == Name(FAMILY, 1.0)
     assert name([1, 2], [0.01] * 2) == Name(FAMILY, 1.0)
     assert name([0, 4], [0.01] * 2) == Name("", 0.0)
     # A rank that some lack is counted against it.
@@ -45,7 +46,8 @@ def test_only_the_nearest_have_a_say():
 
 def test_far_sequences_get_the_names_of_higher_ranks_alone():
     assert name([2], [FARTHEST["g"] + 0.001]) == Name(FAMILY, 1.0)
-    assert name([2], [FARTHEST["f"] + 0.001]) == Name(ORDER, 1.0)
+    # A species has a name where nothing differs.
+    assert name([0], [0.004]) == Name(GENUS, 1.0)
 
 
 def test_neither_the_order_of_hits_nor_other_sequences_change_a_name():

@@ -17,7 +17,7 @@ import aam
 from aam.cli import main
 from aam.config import slices
 from aam.config.configuration import load
-from aam.config.references import references_folder
+from aam.config.references import reference_digest, references_folder
 from aam.data.metadata import read_metadata
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta, write_fasta
@@ -28,6 +28,7 @@ from aam.reference_tree.genes import build_reference
 from aam.report.page.details import left_out_sentences
 from aam.stages import import_tree, rarefaction_curve
 from aam.stages.describe import describe_study
+from aam.stages.find_genes import find_genes
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_taxonomy import import_taxonomy
@@ -41,7 +42,7 @@ from aam.util.scikit_bio import TreeNode
 HASHES = ["d41d8cd98f00b204e9800998ecf8427e", "0cc175b9c0f1b6a831c399e269772661"]
 TSV = "#OTU ID\t0001\t2\tblank\n{}\t3\t0\t0\n{}\t1\t4\t0\nunseen\t0\t0\t0\n".format(*HASHES)
 FASTA = "".join(f">{name}\nacgu{letter}\n" for name, letter in zip(HASHES, "AC", strict=True))
-OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy", "notes")
+OUTPUTS = ("table", "sequences", "dropped", "tree", "metadata", "taxonomy", "genes", "notes")
 STAR = TreeNode(children=[TreeNode("a", length=1.0), TreeNode("b", length=1.0)])
 
 
@@ -50,14 +51,28 @@ def run(tmp_path):
     """Write texts to files beside the inputs that are there, run a stage, return its outputs."""
 
     def run(
-        stage, inputs=None, folder="out", root="given", reference=None, candidates=("v4",), **texts
+        stage,
+        inputs=None,
+        folder="out",
+        root="given",
+        reference=None,
+        candidates=("v4",),
+        digest="",
+        is_asked=False,
+        **texts,
     ):
         files = dict(inputs or {})
         for name, text in texts.items():
             files[name] = tmp_path / f"{name}.txt"
             files[name].write_text(text)
         out = {name: tmp_path / folder / name for name in OUTPUTS}
-        settings = {"root": root, "reference": reference, "candidates": candidates}
+        settings = {
+            "root": root,
+            "reference": reference,
+            "candidates": candidates,
+            "digest": digest,
+            "is_asked": is_asked,
+        }
         call(stage, settings, files, out, threads=2, work=tmp_path / "work")
         return {name: path for name, path in out.items() if path.exists()}
 
@@ -161,17 +176,22 @@ def test_reads_of_another_region_are_placed_among_whole_genes(run, tmp_path, mon
     (tmp_path / "genes.nwk").write_text("((g0:1,g1:1):1,(g2:1,g3:1):1);")
     files = {"sequences": tmp_path / "genes.fasta", "tree": tmp_path / "genes.nwk"}
     build_reference(references_folder() / "greengenes", **files)
+    known = {"reference": "greengenes", "digest": reference_digest("greengenes")}
     read = {name: genes[gene][100:300] for name, gene in (("a", "g3"), ("b", "g0"), ("c", "g2"))}
     counts = csr_array(np.ones((2, 3), dtype=np.int64))
     write_biom(tmp_path / "table.biom", FeatureTable(["1", "2"], [*read], counts), {})
     write_fasta(tmp_path / "s.fasta", read)
     inputs = {"table": tmp_path / "table.biom", "sequences": tmp_path / "s.fasta"}
+    inputs["genes"] = run(find_genes, inputs, **known)["genes"]
     expected = "(b:2.0,(c:1.0,a:1.0):1.0);\n"
-    for reference, candidates in (("greengenes", ["greengenes"]), (None, ["v4", "greengenes"])):
+    for reference, candidates in (("greengenes", ["greengenes"]), (None, ["greengenes", "v4"])):
         out = run(import_tree.import_tree, inputs, reference=reference, candidates=candidates)
         assert out["tree"].read_text() == expected
     assert "placed in the reference tree greengenes" in out["notes"].read_text()
     write_fasta(tmp_path / "s.fasta", dict.fromkeys(read, "".join(rng.choice(list("ACGT"), 200))))
+    inputs["genes"] = run(find_genes, inputs, **known)["genes"]
+    with pytest.raises(InputError, match="a reference that was made after this run"):
+        run(find_genes, inputs, reference="greengenes", digest="other")
     with pytest.raises(InputError, match="greengenes, which 0% of the reads lie near"):
         run(import_tree.import_tree, inputs, reference="greengenes", candidates=["greengenes"])
 
@@ -199,6 +219,32 @@ def test_taxa_follow_the_order_of_the_table(run, imported):
     text = "Feature ID\tTaxon\nc\tg__Rothia\nother\tg__Y\na\tk__NA\n"
     out = run(import_taxonomy, {"table": imported["table"]}, taxonomy=text)
     assert out["taxonomy"].read_text() == "feature-id\ttaxon\na\tk__NA\nb\t\nc\tg__Rothia\n"
+
+
+def test_genes_name_features_where_neither_the_user_nor_the_table_does(run, imported, tmp_path):
+    header = "feature-id\ttaxon\tconfidence\n"
+    genes = header + "a\tk__B; g__Rothia\t0.75\nb\tk__B\t1.0\nc\t\t0.0\n"
+    out = run(import_taxonomy, {"table": imported["table"]}, genes=genes, reference="greengenes")
+    assert read_results(out["taxonomy"])["taxon"].fillna("").tolist() == [
+        "k__B; g__Rothia",
+        "k__B",
+        "",
+    ]
+    assert read_results(out["taxonomy"])["confidence"].tolist() == [0.75, 1.0, 0.0]
+    # One read of three per sample is of a genus.
+    assert "genes of greengenes" in out["notes"].read_text()
+    assert "33 % of the reads" in out["notes"].read_text()
+    # What the table says of its features goes before, unless the reference is asked for.
+    told = tmp_path / "told.biom"
+    counts = csr_array(np.ones((2, 3), dtype=np.int64))
+    own = {"a": ["g__Y"], "b": ["g__Z"]}
+    write_biom(told, FeatureTable(["1", "2"], ["a", "b", "c"], counts), {}, lineages=own)
+    known = {"genes": genes, "reference": "greengenes"}
+    for is_asked, first in ((False, "g__Y"), (True, "k__B; g__Rothia")):
+        out = run(import_taxonomy, {"table": told}, is_asked=is_asked, **known)
+        assert read_results(out["taxonomy"])["taxon"][0] == first
+    with pytest.raises(InputError, match=r"taxonomy.*has no lineages|taxonomy.*knows by sequences"):
+        run(import_taxonomy, {"table": told}, is_asked=True, **(known | {"genes": header}))
 
 
 def test_files_are_described_and_configured_before_a_run(tmp_path, capsys, monkeypatch):

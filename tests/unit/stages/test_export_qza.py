@@ -11,11 +11,12 @@ import yaml
 from unifrac_cases import read_distances
 
 from aam.config.configuration import load
+from aam.config.references import GENES
 from aam.config.result_paths import exports
 from aam.data.importing.files import ArtifactKind, read_artifact
 from aam.distances.store import write_faith_pd
 from aam.stages.export_qza import export_artifact
-from aam.util.digests import provenance
+from aam.util.digests import MANIFEST, provenance
 from aam.util.qiime2 import LAYOUTS
 
 FILES = """VERSION checksums.md5 data/distance-matrix.tsv metadata.yaml provenance/VERSION
@@ -89,6 +90,9 @@ def test_tables(export, tmp_path):
     importance.write_text(
         "feature-id\ttaxon\tsequence\timportance\tattention\nACGT\t7\tACGT\t0.5\t\n"
     )
+    taxonomy = tmp_path / "taxonomy.tsv"
+    taxonomy.write_text("feature-id\ttaxon\tconfidence\n01\tk__B; g__X\t0.75\nb\t\t0\n")
+    named = b"Feature ID\tTaxon\tConfidence\n01\tk__B; g__X\t0.75\nb\tUnassigned\t0\n"
     # Not the class of the highest calibrated probability.
     predicted = b"id\tprediction\n01\ta b\n1e5\tNA\n"
     for kind, file, expected in (
@@ -97,13 +101,22 @@ def test_tables(export, tmp_path):
         ("SampleData[RegressorPredictions]", source, predicted),
         ("SampleData[Probabilities]", source, b"id\ta b\tNA\n01\t0.75\t0.25\n1e5\t0.6\t0.4\n"),
         ("FeatureData[Importance]", importance, b"id\timportance\nACGT\t0.5\n"),
+        ("FeatureData[Taxonomy]", taxonomy, named),
     ):
         assert data_of(export(kind, file), kind) == expected
 
 
-def test_every_result_that_qiime2_has_a_type_for(study):
+def test_every_result_that_qiime2_has_a_type_for(study, tmp_path, monkeypatch):
     found = exports(study.config, "d")
-    assert {kind for _, kind in found.values()} == LAYOUTS.keys()
+    assert {kind for _, kind in found.values()} == LAYOUTS.keys() - {"FeatureData[Taxonomy]"}
+    with monkeypatch.context() as patched:
+        patched.setenv("XDG_DATA_HOME", str(tmp_path))
+        reference = tmp_path / "aam/references/greengenes"
+        reference.mkdir(parents=True)
+        (reference / GENES).touch()
+        (reference / MANIFEST).touch()
+        named = exports(load({"datasets": {"d": {"table": "t.biom"}}}), "d")
+        assert named["inputs/taxonomy"] == ("inputs/taxonomy.tsv", "FeatureData[Taxonomy]")
     # Two targets have no type, their important ASVs do; numbers have no probabilities.
     assert [name for name in found if "/pair/" in name] == ["finetune/small/pair/importance"]
     raw = study.config.model_dump(mode="json")

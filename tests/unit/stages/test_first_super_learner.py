@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 import aam
+from aam.config.references import references_folder
 from aam.config.settings.tasks import SampleGroups, ScoreSettings, SuperLearnerSettings
 from aam.data.folds import units_of
 from aam.data.importing.sequences import load_sequences
@@ -25,6 +26,7 @@ from aam.evaluate.task_report import TaskReport
 from aam.learners.conformal import Calibration
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import learners_by_target, super_learner
+from aam.reference_tree.genes import build_reference
 from aam.reference_tree.nearest import reverse_complement
 from aam.stages.predict import predict_table
 from aam.stages.score import score_task
@@ -316,3 +318,38 @@ def test_a_class_that_is_a_guess_is_called_one(study, kept, tmp_path, monkeypatc
     has_classes = study.settings["kind"] != "regression"
     assert len(said) == (has_classes and slope == 0)
     assert all(note.is_caution for note in said)
+
+
+def test_reads_of_another_region_are_predicted_by_their_genes(
+    study, kept, tmp_path, monkeypatch, caplog
+):
+    own = load_sequences(study.paths["sequences"])
+    rng = np.random.default_rng(3)
+    behind = {name: "".join(rng.choice(list("ACGT"), 150)) for name in own}
+    write_fasta(tmp_path / "behind.fasta", behind)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    predictor = aam.load(kept)
+    with pytest.raises(InputError, match="aam reference get greengenes"):
+        predictor.predict(study.table, tmp_path / "behind.fasta")
+    # Genes that have the reads of training in front of the others, and a ladder as their tree.
+    genes = {name: own[name] + "ACGTTGCA" * 3 + behind[name] for name in own}
+    write_fasta(tmp_path / "genes.fasta", genes)
+    names = [*genes]
+    ladder = "".join(f"({name}:0.3," for name in names[:-1]) + f"{names[-1]}:0.3"
+    (tmp_path / "genes.nwk").write_text(ladder + "):0.1" * (len(names) - 2) + ");\n")
+    files = {"sequences": tmp_path / "genes.fasta", "tree": tmp_path / "genes.nwk"}
+    build_reference(references_folder() / "greengenes", **files)
+    with caplog.at_level(logging.WARNING):
+        found = predictor.predict(study.table, tmp_path / "behind.fasta")
+    assert "reads of another region than those of training, of which 100 %" in caplog.text
+    expected = predictor.predict(study.table, study.paths["sequences"])
+    columns = [name for name in expected if str(name).startswith(("predicted", "probability"))]
+    pd.testing.assert_frame_equal(found[columns], expected[columns])
+    # By their bases they are far from training: no bound is given, or the set of all classes.
+    assert (found["near_reads"] == 0).all()
+    assert not [name for name in found if str(name).startswith("lower")]
+    # Neither are reads predicted that no gene lies near.
+    nonsense = {name: "".join(rng.choice(list("ACGT"), 150)) for name in own}
+    write_fasta(tmp_path / "nonsense.fasta", nonsense)
+    with pytest.raises(InputError, match="0 % lie within"):
+        predictor.predict(study.table, tmp_path / "nonsense.fasta")

@@ -1,0 +1,117 @@
+"""What the page says of the clades that a label depends on."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from aam.data.lineages import read_rank
+from aam.data.nouns import OF_ASVS, Nouns, split_lineage
+from aam.data.predictions import TARGET
+from aam.report.labels import format_p_value, format_percent, shorten
+from aam.report.page.answers import Answer, is_stopped
+from aam.report.page.tables import Table
+
+MOST_NAMED = 5
+"""Clades that the sentence names; the table has all."""
+LONGEST_NAME = 40
+"""Letters of a clade without a taxon."""
+RATE = "one in ten"
+"""Most names that are false on average (docs/explanation/importance.md)."""
+
+
+def write_clades(answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_ASVS) -> str:
+    """Return which clades a label depends on; empty where nobody looked, or nothing was learned.
+
+    Parameters
+    ----------
+    answer
+        One of `aam.report.page.answers.list_answers`.
+    clades
+        Table of `aam.stages.clades`; None: there is none.
+    nouns
+        What the features of the table are called.
+    """
+    if clades is None or is_stopped(answer.kind, answer.target):
+        return ""
+    found = _of_target(answer, clades)
+    if not len(found):
+        return (
+            f"Which {nouns.many} or clades say something of {answer.what} that others do not "
+            f"cannot be told with {answer.units}."
+        )
+    named = [_name_row(row, answer, nouns) for _, row in found.head(MOST_NAMED).iterrows()]
+    more = len(found) - len(named)
+    rest = f"; and {more} more in the table below" if more else ""
+    return (
+        f"These say something of {answer.what} that all other {nouns.value} do not: "
+        f"{'; '.join(named)}{rest}. On average, at most {RATE} of such names is false."
+    )
+
+
+def clade_tables(
+    answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_ASVS
+) -> Iterator[Table]:
+    """Yield the table of the clades that a label depends on, where there are some.
+
+    The parameters are those of `write_clades`.
+    """
+    if clades is None or is_stopped(answer.kind, answer.target):
+        return
+    found = _of_target(answer, clades)
+    if not len(found):
+        return
+    columns = map(str, found)
+    classes = [name.removeprefix("log_ratio:") for name in columns if name.startswith("log_ratio:")]
+    header = ["clade", f"{nouns.many} in it", "p", "loss", "folds", "in samples"]
+    header += [f"log-ratio: {name}" for name in classes] or ["Spearman"]
+    header.append(f"most frequent of its {nouns.many}")
+    rows = []
+    for _, row in found.iterrows():
+        cells = [
+            _short_name(row),
+            f"{row['features']:.0f}",
+            format_p_value(row["p"]).removeprefix("p = ").removeprefix("p "),
+            format_percent(row["effect"], 1),
+            f"{row['folds']:.0f}",
+            format_percent(row["prevalence"]),
+        ]
+        for name in classes:
+            low, high = row[f"low:{name}"], row[f"high:{name}"]
+            cells.append(f"{row[f'log_ratio:{name}']:.1f} [{low:.1f}, {high:.1f}]")
+        if not classes:
+            cells.append(f"{row['correlation']:+.2f}")
+        cells.append(shorten(str(row["representative"])))
+        rows.append(cells)
+    note = (
+        "Loss: what held-out predictions of a ridge on clades lose of the label's variance where "
+        f"the {nouns.value} of the clade are those of similar samples. Log-ratio: of the clade to "
+        "all else, mean over units, with a 95 % interval."
+    )
+    title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
+    yield Table(title, header, rows, note=note, file="clades.tsv")
+
+
+def _of_target(answer: Answer, clades: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of an answer's target."""
+    if TARGET not in clades:
+        return clades
+    return clades[clades[TARGET] == answer.key.column]
+
+
+def _name_row(row: pd.Series, answer: Answer, nouns: Nouns) -> str:
+    """Return a clade in words: its name, its size and its direction."""
+    many = int(row["features"])
+    size = f"{many} {nouns.many}" if many > 1 else f"one {nouns.one}"
+    how = f"{row['direction']} with it"
+    if answer.kind != "regression":
+        how = f"most in {row['direction']}"
+    return f"{_short_name(row)} ({size}; {how})"
+
+
+def _short_name(row: pd.Series) -> str:
+    """Return the lowest known rank of a clade, or the ID of its most frequent feature."""
+    ranks = split_lineage(row["taxon"]) if isinstance(row["taxon"], str) else []
+    if not ranks:
+        return shorten(str(row["clade"]), LONGEST_NAME)
+    rank, name = read_rank(ranks[-1], len(ranks) - 1)
+    return f"{rank} {name}".strip()

@@ -1,0 +1,211 @@
+"""Which clades the label of a task depends on."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.sparse import csr_array
+
+from aam.data.folds import read_folds
+from aam.data.lineages import read_ranks
+from aam.data.predictions import TARGET
+from aam.data.sequences import read_fasta, write_fasta
+from aam.data.trees import read_tree
+from aam.evaluate.clade_tests import HALF_READ, Clades, CladeTests, NamedClade, choose_rows
+from aam.learners.baselines.problem import Problem
+from aam.stages.baselines import mean_counts, problems_of_targets
+from aam.util.atomic import write_tsv
+
+COLUMNS = (
+    *("clade", "taxon", "features", "p", "effect", "folds", "prevalence", "log_ratio"),
+    *("direction", "representative"),
+)
+"""Columns of the table, before those of classes."""
+SHARED = 0.9
+"""Fraction of a clade's reads that must have a rank, for the clade to be called by it."""
+
+
+def name_clades(
+    *,
+    folds: Path,
+    views: Sequence[Path],
+    tree: Path | None = None,
+    taxonomy: Path | None = None,
+    table: Path,
+    sequences: Path,
+    kind: Literal["regression", "classification", "ordinal"],
+    classes: Sequence[str] | None = None,
+    seed: int = 0,
+    clades_out: Path,
+    sequences_out: Path,
+) -> None:
+    """Name the clades that each target depends on, given all others.
+
+    Parameters
+    ----------
+    folds
+        TSV file of the folds of the task, which has the observed values.
+    views
+        BIOM files of the rarefied tables.
+    tree
+        Newick file with a tip for every feature; None: features are tested one by one.
+    taxonomy
+        TSV file with the taxon of each feature; None: those of the table, where it has any.
+    table
+        BIOM file of the imported table.
+    sequences
+        FASTA file with the sequence of every feature; empty where they have none.
+    kind
+        Whether numbers or classes are predicted.
+    classes
+        Classes in their order. None: those that were observed.
+    seed
+        Seed of the choice of samples, where there are many.
+    clades_out
+        TSV file to write, a row per clade, the surest first: see docs/reference/artifacts.md.
+    sequences_out
+        FASTA file to write, with the sequence of the most frequent feature of each.
+    """
+    fold_table = read_folds(folds)
+    counts, feature_ids, is_counted = mean_counts(views, fold_table.index)
+    problems = problems_of_targets(
+        fold_table,
+        kind=kind,
+        classes=classes,
+        counts=counts,
+        distances=np.zeros((0, 0), np.float32),
+        above=csr_array((len(feature_ids), 0)),
+        lengths=np.zeros(0),
+        seed=seed,
+        is_counted=is_counted,
+    )
+    known_tree = None if tree is None else read_tree(tree, feature_ids)
+    ranks_of = read_ranks(table, taxonomy)
+    rows: list[dict[str, Any]] = []
+    for name, task in problems.items():
+        looked_at = choose_rows(task)
+        clades = Clades.of_table(csr_array(counts[looked_at]), feature_ids, known_tree)
+        tests = CladeTests.of_task(task, looked_at, clades)
+        for found in tests.name():
+            about = describe_clade(found, clades, task, looked_at, feature_ids, ranks_of)
+            rows.append(({TARGET: name} if name else {}) | about)
+    found_table = pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
+    write_tsv(clades_out, found_table)
+    text_of = read_fasta(sequences)
+    chosen = dict.fromkeys(row["representative"] for row in rows)
+    write_fasta(sequences_out, {name: text_of[name] for name in chosen if name in text_of})
+
+
+def describe_clade(
+    found: NamedClade,
+    clades: Clades,
+    task: Problem,
+    rows: NDArray[np.intp],
+    feature_ids: Sequence[str],
+    ranks_of: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """Return what the table says of a clade.
+
+    Parameters
+    ----------
+    found
+        The clade.
+    clades
+        All clades, of some samples.
+    task
+        The task.
+    rows
+        These samples.
+    feature_ids
+        IDs of the features.
+    ranks_of
+        Ranks of the features by ID, as far as they are known.
+    """
+    node = found.node
+    members = clades.features(node)
+    reads_F = np.asarray(task.counts[rows][:, members].sum(axis=0)).ravel()
+    representative = feature_ids[members[int(reads_F.argmax())]]
+    names = [feature_ids[member] for member in members.tolist()]
+    share_N = clades.share_NB[:, node]
+    log_N = np.log((share_N + HALF_READ) / (1 - share_N + HALF_READ))
+    row: dict[str, Any] = {
+        "clade": representative if len(members) == 1 else f"{len(members)} with {representative}",
+        "taxon": common_taxon([ranks_of.get(name, ()) for name in names], reads_F),
+        "features": len(members),
+        "p": found.p,
+        "effect": found.effect,
+        "folds": found.folds,
+        "prevalence": float((share_N > 0).mean()),
+        "log_ratio": float(log_N.mean()),
+    }
+    target = task.target[rows]
+    if task.regression:
+        slope = float(stats.spearmanr(log_N, target.astype(np.float64)).statistic)
+        return row | {
+            "direction": "rises" if slope > 0 else "falls",
+            "representative": representative,
+            "correlation": slope,
+        }
+    units = np.unique(task.units[rows], return_inverse=True)[1]
+    by_class: dict[str, float] = {}
+    means = {}
+    for name in task.classes:
+        is_class_N = target == name
+        if not is_class_N.any():
+            continue
+        mean, low, high = _mean_of_units(log_N[is_class_N], units[is_class_N])
+        means[name] = mean
+        by_class |= {
+            f"prevalence:{name}": float((share_N[is_class_N] > 0).mean()),
+            f"log_ratio:{name}": mean,
+            f"low:{name}": low,
+            f"high:{name}": high,
+        }
+    highest = max(means, key=lambda name: means[name])
+    return row | {"direction": highest, "representative": representative} | by_class
+
+
+def _mean_of_units(
+    value_N: NDArray[np.float64], unit_N: NDArray[np.intp]
+) -> tuple[float, float, float]:
+    """Return a mean over units, and its 95 % interval; the interval is the mean of one unit."""
+    number = np.bincount(unit_N)
+    mean_U = np.bincount(unit_N, value_N)[number > 0] / number[number > 0]
+    mean = float(mean_U.mean())
+    if len(mean_U) < 2:
+        return mean, mean, mean
+    half = stats.t.ppf(0.975, len(mean_U) - 1) * mean_U.std(ddof=1) / np.sqrt(len(mean_U))
+    return mean, mean - float(half), mean + float(half)
+
+
+def common_taxon(lineages: Sequence[Sequence[str]], reads_F: NDArray[np.number]) -> str:
+    """Return the lineage that most reads of some features have in common, as far down as they do.
+
+    Parameters
+    ----------
+    lineages
+        Ranks of each feature, the highest first; empty where they are not known.
+    reads_F
+        Reads of each.
+
+    Returns
+    -------
+    str
+        Ranks with `; ` between them; each has `SHARED` of the reads. Empty where none has.
+    """
+    total = float(reads_F.sum())
+    common: tuple[str, ...] = ()
+    while True:
+        reads_of: dict[tuple[str, ...], float] = {}
+        for ranks, reads in zip(lineages, reads_F.tolist(), strict=True):
+            if len(ranks) > len(common) and tuple(ranks[: len(common)]) == common:
+                longer = tuple(ranks[: len(common) + 1])
+                reads_of[longer] = reads_of.get(longer, 0.0) + reads
+        best = max(reads_of, key=lambda ranks: reads_of[ranks], default=None)
+        if best is None or reads_of[best] < SHARED * total:
+            return "; ".join(common)
+        common = best

@@ -1,0 +1,78 @@
+"""What the page says of the clades that a label depends on."""
+
+import pandas as pd
+import pytest
+from page_reports import answer_to, classes, guessing, regression
+
+from aam.data.nouns import Nouns
+from aam.report.page.clades import clade_tables, write_clades
+
+OTUS = Nouns("OTU", "OTUs", "amounts")
+SHARED = {"p": 0.0004, "effect": 0.031, "folds": 5, "prevalence": 0.4, "log_ratio": -3.0}
+
+
+def table(number, **about):
+    """Return a table of as many clades, as it is read from its file."""
+    rows = []
+    for at in range(number):
+        row = {"clade": f"seq{at}", "taxon": "k__Bacteria; g__Dialister", "features": at + 1}
+        rows.append(row | SHARED | {"representative": f"seq{at}"} | about)
+    return pd.DataFrame(rows)
+
+
+OF_CLASSES = {"direction": "gut"} | {
+    f"{part}:{name}": value
+    for name in ("gut", "skin")
+    for part, value in (("log_ratio", -2.0), ("low", -2.5), ("high", -1.5), ("prevalence", 0.5))
+}
+
+
+def test_clades_of_a_number_rise_or_fall_with_it():
+    answer = answer_to(regression())
+    said = write_clades(answer, table(7, direction="falls", correlation=-0.4))
+    assert "genus Dialister (one ASV; falls with it)" in said
+    assert "genus Dialister (2 ASVs; falls with it)" in said
+    assert "and 2 more" in said
+    assert "one in ten" in said
+    shown = next(clade_tables(answer, table(7, direction="falls", correlation=-0.4)))
+    assert len(shown.rows) == 7
+    assert {"0.0004", "3.1 %", "40 %", "-0.40"} <= set(shown.rows[0])
+
+
+def test_clades_of_classes_are_most_in_one_and_have_intervals_in_all():
+    answer = answer_to(classes())
+    said = write_clades(answer, table(1, **OF_CLASSES), OTUS)
+    assert "(one OTU; most in gut)" in said
+    assert "amounts" in said
+    shown = next(clade_tables(answer, table(1, **OF_CLASSES), OTUS))
+    assert "log-ratio: skin" in shown.header
+    assert "-2.0 [-2.5, -1.5]" in shown.rows[0]
+
+
+def test_a_clade_without_a_taxon_is_called_by_a_short_id():
+    found = table(1, direction="rises", correlation=0.4, clade="ACGT" * 40, taxon=float("nan"))
+    assert "…" in write_clades(answer_to(regression()), found)
+
+
+@pytest.mark.parametrize("report", [regression, classes])
+def test_where_nothing_can_be_told_the_page_says_so_and_shows_no_table(report):
+    answer = answer_to(report())
+    none = table(1).head(0)
+    assert f"cannot be told with {answer.units}" in write_clades(answer, none)
+    assert [*clade_tables(answer, none)] == []
+
+
+def test_nothing_is_said_where_nobody_looked_or_nothing_was_learned():
+    assert write_clades(answer_to(regression()), None) == ""
+    assert [*clade_tables(answer_to(regression()), None)] == []
+    stopped = answer_to(regression(networks={"guessing": guessing(9.0, 0.4, 0.7)}))
+    found = table(1, direction="rises", correlation=0.4)
+    assert write_clades(stopped, found) == ""
+    assert [*clade_tables(stopped, found)] == []
+
+
+def test_of_several_targets_each_has_its_own():
+    found = table(2, direction="rises", correlation=0.4).assign(target=["label", "other"])
+    answer = answer_to(regression())
+    shown = [*clade_tables(answer, found.replace({"label": answer.key.column}))]
+    assert len(shown[0].rows) == 1
