@@ -41,6 +41,7 @@ def name_clades(
     classes: Sequence[str] | None = None,
     seed: int = 0,
     clades_out: Path,
+    samples_out: Path,
     sequences_out: Path,
 ) -> None:
     """Name the clades that each target depends on, given all others.
@@ -67,6 +68,9 @@ def name_clades(
         Seed of the choice of samples, where there are many.
     clades_out
         TSV file to write, a row per clade, the surest first: see docs/reference/artifacts.md.
+    samples_out
+        TSV file to write, a row per sample that was looked at: `sample-id`, what was observed, and
+        the log-ratio of each clade, by its name.
     sequences_out
         FASTA file to write, with the sequence of the most frequent feature of each.
     """
@@ -86,15 +90,18 @@ def name_clades(
     known_tree = None if tree is None else read_tree(tree, feature_ids)
     ranks_of = read_ranks(table, taxonomy)
     rows: list[dict[str, Any]] = []
+    looked_at = choose_rows(next(iter(problems.values())))
+    samples = fold_table.iloc[looked_at].filter(regex="^observed").copy()
     for name, task in problems.items():
-        looked_at = choose_rows(task)
         clades = Clades.of_table(csr_array(counts[looked_at]), feature_ids, known_tree)
         tests = CladeTests.of_task(task, looked_at, clades)
         for found in tests.name():
             about = describe_clade(found, clades, task, looked_at, feature_ids, ranks_of)
             rows.append(({TARGET: name} if name else {}) | about)
+            samples[about["clade"]] = log_ratio(clades.share_NB[:, found.node])
     found_table = pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
     write_tsv(clades_out, found_table)
+    write_tsv(samples_out, samples.rename_axis("sample-id"), index=True)
     text_of = read_fasta(sequences)
     chosen = dict.fromkeys(row["representative"] for row in rows)
     write_fasta(sequences_out, {name: text_of[name] for name in chosen if name in text_of})
@@ -131,7 +138,7 @@ def describe_clade(
     representative = feature_ids[members[int(reads_F.argmax())]]
     names = [feature_ids[member] for member in members.tolist()]
     share_N = clades.share_NB[:, node]
-    log_N = np.log((share_N + HALF_READ) / (1 - share_N + HALF_READ))
+    log_N = log_ratio(share_N)
     row: dict[str, Any] = {
         "clade": representative if len(members) == 1 else f"{len(members)} with {representative}",
         "taxon": common_taxon([ranks_of.get(name, ()) for name in names], reads_F),
@@ -167,6 +174,18 @@ def describe_clade(
         }
     highest = max(means, key=lambda name: means[name])
     return row | {"direction": highest, "representative": representative} | by_class
+
+
+def log_ratio(share_N: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ln of the share of a clade against all else.
+
+    Parameters
+    ----------
+    share_N
+        Share of each sample's reads.
+    """
+    ratio_N: NDArray[np.float64] = np.log((share_N + HALF_READ) / (1 - share_N + HALF_READ))
+    return ratio_N
 
 
 def _mean_of_units(

@@ -78,6 +78,7 @@ rule clades:
         sequences=result("inputs/sequences.fasta"),
     output:
         clades=result("clades/{task}.tsv"),
+        samples=result("clades/{task}.samples.tsv"),
         sequences=result("clades/{task}.fasta"),
     log:
         result("logs/clades/{task}.log"),

@@ -18,5 +18,6 @@ if __name__ == "__main__":
             classes=job.settings.classes,
             seed=job.settings.seed,
             clades_out=job.outputs["clades"],
+            samples_out=job.outputs["samples"],
             sequences_out=job.outputs["sequences"],
         )

@@ -68,7 +68,7 @@ def clade_tables(
     rows = []
     for _, row in found.iterrows():
         cells = [
-            _short_name(row),
+            short_name(row),
             f"{row['features']:.0f}",
             format_p_value(row["p"]).removeprefix("p = ").removeprefix("p "),
             format_percent(row["effect"], 1),
@@ -91,6 +91,21 @@ def clade_tables(
     yield Table(title, header, rows, note=note, file="clades.tsv")
 
 
+def short_name(row: pd.Series) -> str:
+    """Return the lowest known rank of a clade, or the ID of its most frequent feature.
+
+    Parameters
+    ----------
+    row
+        Of the table of `aam.stages.clades`.
+    """
+    ranks = split_lineage(row["taxon"]) if isinstance(row["taxon"], str) else []
+    if not ranks:
+        return shorten(str(row["clade"]), LONGEST_NAME)
+    rank, name = read_rank(ranks[-1], len(ranks) - 1)
+    return f"{rank} {name}".strip()
+
+
 def _of_target(answer: Answer, clades: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an answer's target."""
     if TARGET not in clades:
@@ -105,13 +120,4 @@ def _name_row(row: pd.Series, answer: Answer, nouns: Nouns) -> str:
     how = f"{row['direction']} with it"
     if answer.kind != "regression":
         how = f"most in {row['direction']}"
-    return f"{_short_name(row)} ({size}; {how})"
-
-
-def _short_name(row: pd.Series) -> str:
-    """Return the lowest known rank of a clade, or the ID of its most frequent feature."""
-    ranks = split_lineage(row["taxon"]) if isinstance(row["taxon"], str) else []
-    if not ranks:
-        return shorten(str(row["clade"]), LONGEST_NAME)
-    rank, name = read_rank(ranks[-1], len(ranks) - 1)
-    return f"{rank} {name}".strip()
+    return f"{short_name(row)} ({size}; {how})"

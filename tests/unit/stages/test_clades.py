@@ -41,6 +41,7 @@ def files(tmp_path):
         "taxonomy": tmp_path / "taxonomy.tsv",
         "sequences": tmp_path / "sequences.fasta",
         "clades_out": tmp_path / "clades.tsv",
+        "samples_out": tmp_path / "samples.tsv",
         "sequences_out": tmp_path / "clades.fasta",
     }
 
@@ -56,6 +57,9 @@ def test_a_clade_has_its_name_its_size_and_its_sequence(files):
     assert first["effect"] > 0.1
     assert first["prevalence"] > 0.9
     assert "s3" in read_fasta(files["sequences_out"])
+    samples = pd.read_csv(files["samples_out"], sep="\t", dtype={"sample-id": str})
+    assert samples["sample-id"].tolist() == [f"0{number}" for number in range(SAMPLES)]
+    assert samples["s3"].corr(samples["observed"]) > 0.9
 
 
 def test_of_classes_each_has_a_mean_with_an_interval(files):
