@@ -17,7 +17,7 @@ from aam.evaluate.task_report import TaskReport
 from aam.report.figures.style import saved_figure
 from aam.report.labels import shorten, to_words
 from aam.report.page.answers import is_stopped
-from aam.report.page.clades import short_name
+from aam.report.page.named_clades import short_name
 
 MOST_SHOWN = 12
 """Clades of a target that are shown."""

@@ -13,8 +13,8 @@ from aam.evaluate.task_report import TargetKey, TaskReport
 from aam.report.page.additions import addition_sentences, addition_table, write_addition
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
-from aam.report.page.clades import clade_tables, write_clades
 from aam.report.page.details import task_sentences, trains_networks
+from aam.report.page.named_clades import clade_tables, write_clades
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,

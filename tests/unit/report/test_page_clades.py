@@ -5,7 +5,7 @@ import pytest
 from page_reports import answer_to, classes, guessing, regression
 
 from aam.data.nouns import Nouns
-from aam.report.page.clades import clade_tables, write_clades
+from aam.report.page.named_clades import clade_tables, write_clades
 
 OTUS = Nouns("OTU", "OTUs", "amounts")
 SHARED = {"p": 0.0004, "effect": 0.031, "folds": 5, "prevalence": 0.4, "log_ratio": -3.0}
