@@ -36,6 +36,9 @@ class Plot:
     """Files below the folder of a dataset, by the parameter of a function that gets them."""
     figures: Sequence[Figure]
     """With the wildcards of the inputs in their paths."""
+    methods: Sequence[str] = ()
+    """Parameters of a function that get what each method of an answer predicts: `baselines`, and
+    `networks` where the answer has some."""
     settings: Callable[[Config, str], PlotSettings] | None = None
     """Returns what the figures of a dataset depend on besides files; None: nothing."""
     shown: str = "always"
@@ -116,7 +119,11 @@ PLOTS: dict[str, Plot] = {
     "answer": Plot(
         "Tasks",
         {"predictions": f"{ANSWER}/predictions.tsv", "report": f"{ANSWER}/scores.json"},
-        [Figure("task.draw", f"{ANSWER}/predictions", "predictions", "predictions")],
+        [
+            Figure("task.draw", f"{ANSWER}/predictions", "predictions", "predictions"),
+            Figure("task.draw_others", f"{ANSWER}/methods", "the other methods", "methods"),
+        ],
+        methods=("baselines", "networks"),
         shown="answers",
     ),
     "importance": Plot(

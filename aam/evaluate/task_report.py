@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from aam.config.baselines import CONSTANTS
 from aam.data.predictions import TARGET
 from aam.evaluate.scores import HEADLINE, MAIN, ORDINAL, REGRESSION, SUPER_LEARNER
 from aam.util.atomic import write_json
@@ -444,6 +445,15 @@ class TargetReport(ReportPart):
     def super_learner(self) -> MethodReport | None:
         """The mixture of all methods; None: there is one method, or labels were left out."""
         return next((method for method in self.methods if method.name == SUPER_LEARNER), None)
+
+    @property
+    def others(self) -> tuple[MethodReport, ...]:
+        """All methods that learn, without the leading one."""
+        return tuple(
+            method
+            for method in self.methods
+            if method.name != self.leading and method.name not in CONSTANTS
+        )
 
     @property
     def baselines(self) -> tuple[MethodReport, ...]:

@@ -37,7 +37,8 @@ def draw_figures(
         module, function = settings.draw[figure].split(".")
         draw_figure = getattr(import_module(f"aam.report.figures.{module}"), function)
         names = inspect.signature(draw_figure).parameters.keys() - {"path"}
-        draw_figure(**{name: given[name] for name in names}, path=path)
+        # An answer of baselines alone has no networks, which a function then takes as None.
+        draw_figure(**{name: given[name] for name in names & given.keys()}, path=path)
 
 
 def _content(name: str, path: Path) -> Any:

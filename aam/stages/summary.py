@@ -1,7 +1,6 @@
 """What was learned from a dataset: a page with all of it, and the answers as Markdown."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -40,6 +39,7 @@ from aam.report.page.encoders import EncoderReport, encoder_sentences
 from aam.report.page.files import (
     PageFile,
     PageFiles,
+    link_to,
     read_answers,
     read_figure,
     select_figures,
@@ -89,7 +89,7 @@ def write_summary(
     root = summary_out.parent
     table = read_biom(files.table)
     nouns = Nouns.of_table(table.facts)
-    figures = [(file, read_figure(file, settings, nouns)) for file in files.figures]
+    figures = [(file, read_figure(file, settings, nouns, root=root)) for file in files.figures]
     predictions = [(file, read_results(file.path)) for file in files.predictions]
     answers = list(read_answers(files, figures, predictions))
     reports = [answer.report for answer in answers]
@@ -124,7 +124,7 @@ def write_summary(
             versions={"aam": __version__, **{name: version(name) for name in packages}},
             facts=table.facts,
         ),
-        files=[_link(root, path) for path in files.linked],
+        files=[link_to(path, root) for path in files.linked],
         made_from=_name_origins(root, files, [*encoders.values(), *reports]),
     )
     write_text(report_out, render_page(results))
@@ -338,11 +338,6 @@ def _mean(values: pd.Series) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def _link(root: Path, path: Path) -> str:
-    """Return the path of a file as the page links to it: from the folder of the results."""
-    return Path(os.path.relpath(path, root)).as_posix()
-
-
 def _name_origins(
     root: Path, files: PageFiles, reports: Sequence[EncoderReport | TaskReport]
 ) -> Table:
@@ -351,5 +346,5 @@ def _name_origins(
     for path, report in zip(files.scored, reports, strict=True):
         made = report.provenance
         digest = made.get("aam.settings", "")[:16]
-        rows.append([_link(root, path), made.get("aam.version", "")[:16], digest])
+        rows.append([link_to(path, root), made.get("aam.version", "")[:16], digest])
     return Table("What made the scores", ["file", "version", "digest of the settings"], rows)

@@ -177,7 +177,7 @@ def test_digests_stand_for_a_model_directory(rule: str) -> None:
 def test_figures_are_drawn_by_functions_of_their_inputs(plot: Plot) -> None:
     """The rules of figures are made from this table: see `workflow/rules/figures.smk`."""
     config = load({"datasets": {"demo": {"simulate": {}}}})
-    known = {*plot.inputs, *plot.fill_settings(config, "demo").plain(), "path"}
+    known = {*plot.inputs, *plot.methods, *plot.fill_settings(config, "demo").plain(), "path"}
     for figure in plot.figures:
         module, function = figure.draw.split(".")
         assert f"aam.report.figures.{module}" in plot.modules

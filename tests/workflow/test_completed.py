@@ -270,7 +270,7 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.svg")
     shown = {str(path.relative_to(completed.root)) for path in figures}
-    assert len(shown) == 1 + 2 * 3 + 4 * 3 + 1 + 2
+    assert len(shown) == 1 + 2 * 3 + 4 * 4 + 1 + 2 * 2
     assert len(inside) == len(shown)
     assert entries.keys() == shown | {"results/demo/benchmark/accuracy.tsv"}
     for path, entry in entries.items():
@@ -307,9 +307,10 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     reports = [TaskReport.read(path) for path in paths if path.parent.name != "first"]
     targets = [(report.kind, target) for report in reports for target in report.targets]
     encoders = [read_json(path) for path in page.parent.glob("pretrain/*/scores.json")]
-    # Those of the first answers, the accuracy of all tasks, importances under a red light, and
-    # curves without a training.
-    left_out = 2 + 1 + sum(is_stopped(kind, target) for kind, target in targets)
+    # Those of the first answers, those of other methods, to which the page links, the accuracy of
+    # all tasks, importances under a red light, and curves without a training.
+    left_out = 2 * 2 + len(reports) + 1
+    left_out += sum(is_stopped(kind, target) for kind, target in targets)
     left_out += sum(not trains_networks(target) for _, target in targets)
     left_out += sum(encoder["steps"] == 0 for encoder in encoders)
     assert text.count("<svg") == len(list((page.parent / "figures").rglob("*.svg"))) - left_out

@@ -1,6 +1,6 @@
 """Draw what the other rules recorded, so that no figure ever costs a training run: a rule per line of `aam.config.figures`.
 
-Inputs: `rarefied/curve.tsv`, the records of pretraining, fine-tuning and explanation, `benchmark/*.tsv`.
+Inputs: `rarefied/curve.tsv`, the records of pretraining, fine-tuning and explanation, `answers/`, what each method predicts, `benchmark/*.tsv`.
 Outputs: `figures/`.
 """
 
@@ -23,6 +23,7 @@ for name, plot in PLOTS.items():
         name:
             f"plot_{name}"
         input:
+            *([unpack(method_predictions)] if plot.methods else []),
             **{key: result(path) for key, path in plot.inputs.items()},
         output:
             **{

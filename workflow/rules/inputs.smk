@@ -304,6 +304,14 @@ def network_predictions(wildcards):
     )
 
 
+def method_predictions(wildcards):
+    """Return what each method of an answer predicts: its baselines, and its networks, if any."""
+    return {
+        "baselines": baselines_file(wildcards),
+        **network_files(wildcards, networks="networks.tsv"),
+    }
+
+
 def mixed_networks(wildcards):
     """Return the networks of an answer, and what a super learner mixes of their predictions."""
     files = network_files(

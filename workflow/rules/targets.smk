@@ -143,8 +143,11 @@ def drawn_files(figure, files):
 
 def first_figures_of(dataset):
     """Return the figures of the first answers, with what each is of."""
-    figure = PLOTS["answer"].figures[0].path_stem
-    return drawn_files(figure, first_of(dataset, f"figures/{figure}.svg"))
+    files = {}
+    for figure in PLOTS["answer"].figures:
+        path = f"figures/{figure.path_stem}.svg"
+        files |= drawn_files(figure.path_stem, first_of(dataset, path))
+    return files
 
 
 def figures_of(dataset):

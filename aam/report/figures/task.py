@@ -1,4 +1,4 @@
-"""Cross-validated predictions of one task, next to those of its baselines."""
+"""Cross-validated predictions of one task: of its answer, and of every other method."""
 
 import re
 from collections.abc import Sequence
@@ -12,9 +12,16 @@ from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
 from aam.config.names import AAM
-from aam.data.predictions import PROBABILITY, by_target, class_probabilities
+from aam.data.predictions import PROBABILITY, by_baseline, by_target, class_probabilities, numbers
 from aam.evaluate.score_functions import reliability
-from aam.evaluate.task_report import ClassScores, Confusion, TargetReport, TaskReport
+from aam.evaluate.task_report import (
+    ClassScores,
+    Confusion,
+    MethodReport,
+    TargetKey,
+    TargetReport,
+    TaskReport,
+)
 from aam.report.figures.bars import draw_bars, draw_headlines, share_axis
 from aam.report.figures.style import (
     BLACK,
@@ -27,8 +34,10 @@ from aam.report.figures.style import (
     colors,
     draw_cells,
     saved_figure,
+    saved_panels,
 )
 from aam.report.labels import (
+    SCORES,
     format_percent,
     format_quantity,
     format_score,
@@ -45,6 +54,8 @@ ROC_CLASSES = 7
 """Most classes that have a ROC curve: those of the most samples."""
 MOST_POINTS = 5000
 """Most samples that have a point: each adds 350 bytes to the page."""
+COUNTED_CLASSES = 6
+"""Most classes whose counts are written into the small confusion matrices of other methods."""
 
 
 def draw(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
@@ -64,6 +75,101 @@ def draw(predictions: pd.DataFrame, report: TaskReport, path: Path) -> None:
         _draw_regression(predictions, report, path)
     else:
         _draw_classes(predictions[predictions["fold"] >= 0], report, path)
+
+
+def draw_others(
+    baselines: pd.DataFrame,
+    report: TaskReport,
+    path: Path,
+    networks: pd.DataFrame | None = None,
+) -> None:
+    """Draw a panel per method that learns and does not lead, the best first.
+
+    Classes have confusion matrices, numbers are predicted against observed ones. Points and cells
+    are pixels, so that the file stays small.
+
+    Parameters
+    ----------
+    baselines
+        Predictions of all baselines for the samples of all folds.
+    report
+        The scores of the task.
+    path
+        The figure to write; where no method is left, it says so.
+    networks
+        Predictions of the networks; None: there are none.
+    """
+    shown = [
+        (key, method) for key, target in report.by_key() for method in _rank(report, target.others)
+    ]
+    if not shown:
+        with saved_figure(path, 0.6) as (_, (axes,)):
+            axes.set_axis_off()
+            axes.text(0, 0.5, "No other method that learns predicts this task.", va="center")
+        return
+    predicted = by_baseline(baselines)
+    if networks is not None:
+        predicted[report.answer] = by_target(networks)
+    row_in = 3.1 if report.kind == "regression" else 2.9
+    with saved_panels(path, len(shown), row_in, extra_in=0.4, columns=3) as (figure, all_axes):
+        _, target = next(report.by_key())
+        title = f"{shorten(to_words(report.task), 30)}: all methods but {_owner(target)}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        for axes, (key, method) in zip(all_axes, shown, strict=True):
+            if report.kind == "regression":
+                _draw_small_scatter(axes, predicted[method.name][key.column])
+            else:
+                _draw_small_confusion(axes, method)
+            axes.set_title(_title_of_method(report, key, method), fontsize=8)
+
+
+def _rank(report: TaskReport, methods: Sequence[MethodReport]) -> list[MethodReport]:
+    """Return methods by their headline score, the best first."""
+    sign = 1 if report.kind == "regression" else -1
+
+    def score(method: MethodReport) -> float:
+        value = method.scores[report.headline]
+        assert value is not None, "a headline score is defined for any sample"
+        return sign * value
+
+    return sorted(methods, key=score)
+
+
+def _title_of_method(report: TaskReport, key: TargetKey, method: MethodReport) -> str:
+    """Return the name of a method, its headline score, and above them one of several targets."""
+    name = AAM if method.role == "network" else row_label(method.name, method.role)
+    label = "MAE" if report.kind == "regression" else SCORES[report.headline]
+    of_target = f"{shorten(to_words(key.column), 30)}\n" if key.column else ""
+    return f"{of_target}{name}\n{label} {format_score(method.scores[report.headline])}"
+
+
+def _draw_small_scatter(axes: Axes, predictions: pd.DataFrame) -> None:
+    """Draw predicted against observed numbers of all folds as pixels."""
+    scored = predictions[predictions["fold"] >= 0]
+    observed_N = numbers(scored["observed"])
+    predicted_N = numbers(scored["predicted"])
+    both = np.concatenate([observed_N, predicted_N])
+    margin = 0.04 * float(np.ptp(both))
+    limits = (float(both.min()) - margin, float(both.max()) + margin)
+    axes.plot(limits, limits, color=BLACK, linewidth=0.8, linestyle="--", zorder=1)
+    size = float(np.clip(3000 / len(observed_N), 2, 10))
+    axes.scatter(
+        observed_N, predicted_N, s=size, color=BLUE, alpha=0.5, linewidths=0, rasterized=True
+    )
+    axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="observed", ylabel="predicted")
+
+
+def _draw_small_confusion(axes: Axes, method: MethodReport) -> None:
+    """Draw a confusion matrix of pixels, with the counts of few classes."""
+    confusion = method.confusion
+    assert confusion is not None, "classes have a confusion matrix"
+    counts_CC = np.array(confusion.counts)
+    shares_CC = _share_rows(counts_CC)
+    axes.imshow(shares_CC, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    if len(counts_CC) <= COUNTED_CLASSES:
+        _write_counts(axes, counts_CC, shares_CC)
+    _name_classes(axes, [shorten(name, 12) for name in confusion.classes])
+    axes.set(xlabel="predicted", ylabel="observed")
 
 
 def _draw_comparison(axes: Axes, report: TaskReport, target: TargetReport) -> None:
@@ -285,7 +391,7 @@ def _draw_confusion(
     names = confusion.classes
     classes = [shorten(name, 16) for name in names]
     counts_CC = np.array(confusion.counts)
-    shares_CC = counts_CC / np.maximum(counts_CC.sum(axis=1, keepdims=True), 1)
+    shares_CC = _share_rows(counts_CC)
     texts = [
         f"{count} of {names[row]}, predicted as {names[column]}: {shares_CC[row, column]:.0%}"
         for (row, column), count in np.ndenumerate(counts_CC)
@@ -293,9 +399,26 @@ def _draw_confusion(
     draw_cells(axes, shares_CC, "Blues", (0, 1), texts)
     axes.set_aspect("equal")
     if len(classes) <= ANNOTATED_CLASSES:
-        for (row, column), count in np.ndenumerate(counts_CC):
-            color = ON_DARK if shares_CC[row, column] > 0.55 else ON_LIGHT
-            axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=8)
+        _write_counts(axes, counts_CC, shares_CC)
+    _name_classes(axes, classes)
+    title = f"{_title(report, target)}\nPredicted by {_owner(target)}"
+    axes.set(xlabel="predicted", ylabel="observed", title=title)
+
+
+def _share_rows(counts_CC: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return each count as a share of its row."""
+    return counts_CC / np.maximum(counts_CC.sum(axis=1, keepdims=True), 1)
+
+
+def _write_counts(axes: Axes, counts_CC: NDArray[np.int64], shares_CC: NDArray[np.float64]) -> None:
+    """Write the counts of a confusion matrix into its cells."""
+    for (row, column), count in np.ndenumerate(counts_CC):
+        color = ON_DARK if shares_CC[row, column] > 0.55 else ON_LIGHT
+        axes.text(column, row, str(count), ha="center", va="center", color=color, fontsize=8)
+
+
+def _name_classes(axes: Axes, classes: Sequence[str]) -> None:
+    """Name the rows and columns of a confusion matrix."""
     ticks = np.arange(len(classes))
     size = _label_size(len(classes))
     axes.set_yticks(ticks, classes, fontsize=size)
@@ -305,8 +428,6 @@ def _draw_confusion(
     axes.set_xticks(ticks, classes, fontsize=size, **turn)
     axes.tick_params(length=0)
     axes.grid(visible=False)
-    title = f"{_title(report, target)}\nPredicted by {_owner(target)}"
-    axes.set(xlabel="predicted", ylabel="observed", title=title)
 
 
 def _draw_recall(axes: Axes, target: TargetReport, classes: Sequence[str]) -> None:
@@ -324,7 +445,7 @@ def _draw_recall(axes: Axes, target: TargetReport, classes: Sequence[str]) -> No
     share_axis(axes, "recall: share of the class that is found")
     accuracy = format_score(target.best.scores["accuracy"])
     balanced = format_score(target.best.scores["balanced_accuracy"])
-    axes.set_title(f"Accuracy {accuracy}, balanced {balanced}\n{_owner(target)}")
+    axes.set_title(f"Balanced accuracy {balanced}\n{_owner(target)}; accuracy {accuracy}")
 
 
 def _scores_by_class(target: TargetReport, classes: Sequence[str]) -> dict[str, ClassScores]:

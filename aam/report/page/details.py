@@ -11,6 +11,7 @@ from aam.evaluate.scores import is_better
 from aam.evaluate.task_report import (
     CalibratedScores,
     Comparison,
+    MethodReport,
     Mixing,
     NetworkTraining,
     SampleScores,
@@ -66,7 +67,8 @@ def task_sentences(answer: Answer, *, is_explained: bool = True) -> Iterator[str
     yield from _describe_intervals(answer)
     if answer.best.calibrated is not None:
         yield from _describe_probabilities(answer, answer.best.calibrated)
-    yield _describe_importances(answer, is_explained=is_explained)
+    if answer.target.networks is not None:
+        yield _describe_importances(answer, answer.target.networks, is_explained=is_explained)
 
 
 def left_out_sentences(
@@ -312,11 +314,8 @@ def _describe_probabilities(answer: Answer, calibrated: CalibratedScores) -> Ite
     )
 
 
-def _describe_importances(answer: Answer, *, is_explained: bool) -> str:
+def _describe_importances(answer: Answer, networks: MethodReport, *, is_explained: bool) -> str:
     """Say whose importances the page shows, or why it shows none."""
-    networks = answer.target.networks
-    if networks is None:
-        return "What matters most to predictions is computed for networks only: none was trained."
     if not is_explained:
         return (
             "Which ASVs the predictions rest on was not computed, because the configuration says "

@@ -1,5 +1,6 @@
 """The files that a page is written from, and what each is of."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,9 @@ class PageFiles:
         return [*accuracy, *self.dropped, *tables, *self.scored]
 
 
-def read_figure(file: PageFile, settings: PageSettings, nouns: Nouns = OF_ASVS) -> PageFigure:
+def read_figure(
+    file: PageFile, settings: PageSettings, nouns: Nouns = OF_ASVS, *, root: Path
+) -> PageFigure:
     """Return a figure with the caption that Snakemake's report has, too.
 
     Parameters
@@ -106,12 +109,32 @@ def read_figure(file: PageFile, settings: PageSettings, nouns: Nouns = OF_ASVS) 
         What captions name of the configuration, and the captions.
     nouns
         What features are called.
+    root
+        Folder of the page.
     """
     figure = FIGURES[file.figure]
     wildcards = {"model": file.model, "answer": file.model, "task": file.task}
     text = render_caption(settings.captions[figure.caption], wildcards, settings.plain())
     title = capitalize(nouns.rename_asvs(figure.title))
-    return PageFigure(title, nouns.rename_asvs(text), file.path.read_text(encoding="utf-8"))
+    return PageFigure(
+        title,
+        nouns.rename_asvs(text),
+        svg=file.path.read_text(encoding="utf-8"),
+        link=link_to(file.path, root),
+    )
+
+
+def link_to(path: Path, root: Path) -> str:
+    """Return the path of a file as a page links to it.
+
+    Parameters
+    ----------
+    path
+        The file.
+    root
+        Folder of the page.
+    """
+    return Path(os.path.relpath(path, root)).as_posix()
 
 
 def select_figures(

@@ -34,6 +34,8 @@ class PageFigure:
     title: str
     caption: str
     svg: str
+    link: str = ""
+    """Path of its file, relative to the page."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class TaskSection:
     """Figures that stand open."""
     training: Sequence[PageFigure] = ()
     """Training curves, which the page folds away."""
+    linked: Sequence[PageFigure] = ()
+    """Figures that the page leaves in their files, and links to."""
     tables: Sequence[Table] = ()
     commands: Sequence[Commands] = ()
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -29,6 +29,10 @@ from aam.report.page.tables import (
 
 TRAINING = "Training curves"
 """Title of the figures that the page folds away."""
+PREDICTIONS = "Predictions"
+"""Title of the figures that show the predictions of an answer."""
+OTHERS = "The other methods"
+"""Title of the figures of the other methods, which the page links to."""
 IMPORTANCE = "Important ASVs"
 """Title of the figures that the page leaves out under a red light."""
 MOST_ASVS = 100
@@ -84,7 +88,12 @@ def task_sections(
                     *map(nouns.rename_asvs, sentences),
                     *addition_sentences(answer, nouns),
                 ],
-                figures=[one for one in written.figures if _is_shown(one, answer, nouns)],
+                figures=[
+                    _name_owner(one, answer)
+                    for one in written.figures
+                    if _is_shown(one, answer, nouns)
+                ],
+                linked=_figures_of_others(answer, written.figures),
                 training=_training_curves(answer, written.figures),
                 tables=[*shared, *_make_tables(answer, written, nouns)],
                 # Features without sequences cannot be named by them.
@@ -105,7 +114,25 @@ def _is_shown(figure: PageFigure, answer: Answer, nouns: Nouns) -> bool:
     """Return whether a figure stands open on the page."""
     if figure.title == nouns.rename_asvs(IMPORTANCE):
         return not is_stopped(answer.kind, answer.target)
-    return figure.title != TRAINING
+    return figure.title not in (TRAINING, OTHERS)
+
+
+def _name_owner(figure: PageFigure, answer: Answer) -> PageFigure:
+    """Return a figure; one of predictions says whose they are in its title and caption."""
+    if figure.title != PREDICTIONS:
+        return figure
+    whose = f"Predictions of {answer.owner}"
+    how = ""
+    if answer.best.role == "super learner":
+        how = ", whose weights for a fold rest on the other folds alone"
+    return replace(figure, title=whose, caption=f"{whose}{how}. {figure.caption}")
+
+
+def _figures_of_others(answer: Answer, figures: Iterable[PageFigure]) -> list[PageFigure]:
+    """Return the figures of the other methods of a target, where it has some."""
+    if not answer.target.others:
+        return []
+    return [figure for figure in figures if figure.title == OTHERS]
 
 
 def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[Table]:

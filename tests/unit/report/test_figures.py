@@ -143,6 +143,12 @@ def classified(names: list[str]) -> tuple[pd.DataFrame, list[MethodReport]]:
     return table, [own, *others]
 
 
+def others(table: pd.DataFrame, report: TaskReport, path: Path) -> None:
+    names = {method.name for target in report.targets for method in target.others}
+    baselines = pd.concat([table.assign(baseline=name) for name in sorted(names)])
+    task.draw_others(baselines, report, path)
+
+
 def accuracy(path: Path) -> None:
     bars.draw_accuracy(accuracy_table([regression_report()[1], class_report(3)[1]]), path)
 
@@ -183,6 +189,10 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "several_targets": lambda path: task.draw(*several_targets(), path),
     "two_classes": lambda path: task.draw(*class_report(2), path),
     "thirty_classes": lambda path: task.draw(*class_report(30), path),
+    "others_of_numbers": lambda path: others(*regression_report(), path),
+    "others_of_several_targets": lambda path: others(*several_targets(), path),
+    "others_of_two_classes": lambda path: others(*class_report(2), path),
+    "others_of_thirty_classes": lambda path: others(*class_report(30), path),
     "accuracy": accuracy,
     "importance": lambda path: important(path, 1),
     "importance_of_one_asv": lambda path: important(path, 1, 1),
@@ -216,7 +226,7 @@ def test_a_figure_says_whose_predictions_and_probabilities_it_draws(make, figure
     assert "AAM" in texts[0], "its bar"
     drawn = ["Predicted by "]
     if report.kind != "regression":
-        drawn = ["Predicted by ", "Accuracy", "ROC", "Calibration"]
+        drawn = ["Predicted by ", "Balanced accuracy", "ROC", "Calibration"]
     for name in drawn:
         titles_of_panels = [text for text in texts[1] if name in text]
         assert any("the super learner" in text for text in titles_of_panels), name

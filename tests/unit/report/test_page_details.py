@@ -170,7 +170,6 @@ def test_intervals_of_numbers_have_a_width_with_its_unit_where_there_are_enough_
             HIDDEN_IMPORTANCES,
         ),
         (regression(), False, "importance: false"),
-        (regression(answer=FIRST, super_learner={}), False, "networks only"),
     ],
 )
 def test_a_task_says_whose_importances_it_shows_or_why_it_shows_none(report, is_explained, said):

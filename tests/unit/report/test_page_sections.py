@@ -29,7 +29,7 @@ from aam.report.page.sections import AnswerFiles, task_sections
 from aam.report.page.tables import in_training, prediction_table
 
 SVG = '<svg viewBox="0 0 72 72">drawn</svg>'
-TITLES = "Training curves", "Predictions", "Important ASVs"
+TITLES = "Training curves", "Predictions", "The other methods", "Important ASVs"
 FAILS = {"guessing": guessing(9.0, -0.1, 0.5)}
 WORKS = {"guessing": guessing(9.0, -5.0, 0.001)}
 PLATE = rival("plate")
@@ -44,7 +44,7 @@ def files(
     predictions = pd.DataFrame({"sample-id": ["a"], "fold": [0], "predicted": [1.5]})
     if len(report.columns) > 1:
         predictions = pd.concat([predictions.assign(target=name) for name in report.columns])
-    figures = [PageFigure(title, "", SVG) for title in TITLES]
+    figures = [PageFigure(title, "", SVG, link=f"{title[:3]}.svg") for title in TITLES]
     given = {
         "cross_validated": predictions,
         "importance": importance,
@@ -134,6 +134,22 @@ def test_features_without_sequences_are_called_what_they_are():
 def test_training_curves_are_shown_where_a_network_was_trained(recipes, is_shown):
     (section,) = sections(regression(training={"recipes": recipes}))
     assert bool(section.training) == is_shown
+
+
+def test_a_figure_says_whose_predictions_it_shows_and_links_to_those_of_other_methods():
+    mixed = regression(super_learner={})
+    for report, owner in ((mixed, "the super learner"), (regression(), "AAM")):
+        (section,) = sections(report)
+        figure = section.figures[0]
+        assert figure.title == f"Predictions of {owner}"
+        assert figure.caption.startswith(f"Predictions of {owner}")
+        page = render_page(Results("d", [section], []))
+        assert f'aria-label="Predictions of {owner}"' in page
+        assert page.count('<a href="The.svg">The other methods</a>') == 1
+        assert page.count("drawn</svg>") == 2, "the answer and the importances"
+    alone = mixed.targets[0].model_copy(update={"methods": mixed.targets[0].methods[1:2]})
+    (section,) = sections(mixed.model_copy(update={"targets": (alone,)}))
+    assert section.linked == []
 
 
 def test_tables_say_whose_they_are():

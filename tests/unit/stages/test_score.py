@@ -9,22 +9,27 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection, PolyCollection
+from matplotlib.figure import Figure
 from problems import nested_of
 from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 from aam.config.settings.tasks import ScoreSettings, TrainingFacts
-from aam.data.predictions import read_predictions, write_predictions
+from aam.data.predictions import read_predictions, read_results, write_predictions
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate import task_scores
 from aam.evaluate.comparison import compare_with_guessing
 from aam.evaluate.task_report import Structure, TargetReport, TaskReport, accuracy_table
+from aam.report.figures import task as task_figures
 from aam.stages.score import score_task
 from aam.util.errors import InputError
 
 RECIPES = {"kernel": 0.25, "full": 0.75}
 """Their weights."""
 CLASSES = ["low", "mid", "high"]
+SHARES = [f"probability:{name}" for name in CLASSES]
 SETTINGS: dict[str, Any] = {
     "dataset": "d",
     "task": "t",
@@ -171,6 +176,96 @@ def test_baselines_alone_are_mixed_where_there_are_several(folds, scored, tmp_pa
     assert only(scored(None, pd.concat([median, forest]))).leading == "random_forest"
     report = scored(None, median)
     assert (report.answer, only(report).leading) == ("first", "median")
+
+
+def mean_error(axes: Axes) -> float:
+    """Return the mean absolute error of the points of a panel."""
+    drawn = [one.get_offsets() for one in axes.collections if isinstance(one, PathCollection)]
+    observed, guess = np.concatenate([np.asarray(points) for points in drawn]).T
+    return float(np.abs(observed - guess).mean())
+
+
+def mean_diagonal(cells: Any) -> float:
+    """Return the mean share of each class that the cells of a confusion matrix have right."""
+    shares = np.asarray(cells).reshape(len(CLASSES), len(CLASSES))
+    return float(np.diag(shares).mean())
+
+
+def draw_answer(
+    report: TaskReport, folder: Path, baselines: pd.DataFrame, figures: list[Figure], **more: Any
+) -> tuple[list[Axes], dict[str, Axes]]:
+    """Return the panels of the answer, and those of the other methods by their title."""
+    task_figures.draw(read_results(folder / "predictions.tsv"), report, folder / "answer.svg")
+    task_figures.draw_others(baselines, report, folder / "others.svg", **more)
+    answer, others = figures[-2:]
+    shown = [axes for axes in others.axes if axes.get_visible()]
+    return answer.axes, {axes.get_title(loc="left").split("\n")[0]: axes for axes in shown}
+
+
+@pytest.mark.parametrize("has_networks", [False, True])
+def test_the_figure_of_numbers_shows_the_answer_and_links_to_every_other_method(
+    has_networks, folds, scored, tmp_path, figures
+):
+    median, forest, machine = (
+        predicted(folds, error).assign(baseline=name)
+        for name, error in (("median", 90.0), ("random_forest", 9.0), ("kernel_clr", 4.0))
+    )
+    forest["predicted"] = 2 * forest["observed"] - forest["predicted"]
+    baselines = pd.concat([median, forest, machine])
+    own = predicted(folds, 6.0) if has_networks else None
+    report = scored(own, baselines)
+    target = only(report)
+    panels, others = draw_answer(report, tmp_path, baselines, figures, networks=own)
+    score = target.super_learner.scores["mae_pooled"]
+    assert mean_error(panels[0]) == pytest.approx(score, rel=1e-5)
+    for method in target.baselines:
+        assert mean_error(panels[0]) != pytest.approx(method.scores["mae_pooled"])
+    expected = {"random forest": "random_forest", "kernel on CLR": "kernel_clr"}
+    expected |= {"AAM": "m"} if has_networks else {}
+    assert others.keys() == expected.keys()
+    for label, name in expected.items():
+        score = target.method(name).scores["mae_pooled"]
+        assert mean_error(others[label]) == pytest.approx(score, rel=1e-5)
+
+
+def test_the_figure_of_classes_shows_the_answer_and_links_to_every_other_method(
+    folds, scored, tmp_path, figures
+):
+    code = np.arange(len(folds)) % 3
+    own = folds[["sample-id", "fold"]].assign(observed=np.array(CLASSES)[code])
+    parts = [own.assign(baseline="majority", predicted="low", **dict.fromkeys(SHARES, 1 / 3))]
+    for name, wrong in (("random_forest", 9), ("kernel_clr", 6)):
+        guess = np.where(np.arange(len(folds)) < wrong, (code + 1) % 3, code)
+        sure = {share: 0.2 + 0.4 * (guess == i) for i, share in enumerate(SHARES)}
+        parts.append(own.assign(baseline=name, predicted=np.array(CLASSES)[guess], **sure))
+    baselines = pd.concat(parts)
+    report = scored(None, baselines, kind="classification")
+    target = only(report)
+    panels, others = draw_answer(report, tmp_path, baselines, figures)
+    (cells,) = (one for one in panels[0].collections if isinstance(one, PolyCollection))
+    score = target.super_learner.scores["balanced_accuracy"]
+    assert mean_diagonal(cells.get_array()) == pytest.approx(score)
+    recalls = [bar.get_width() for bar in panels[1].patches]
+    assert np.mean(recalls) == pytest.approx(score)
+    assert others.keys() == {"random forest", "kernel on CLR"}
+    for label, name in (("random forest", "random_forest"), ("kernel on CLR", "kernel_clr")):
+        (image,) = others[label].images
+        expected = target.method(name).scores["balanced_accuracy"]
+        assert mean_diagonal(image.get_array()) == pytest.approx(expected)
+
+
+def test_a_method_alone_is_the_answer_of_its_figure(folds, scored, tmp_path, figures):
+    baselines = pd.concat(
+        predicted(folds, error).assign(baseline=name)
+        for name, error in (("median", 90.0), ("random_forest", 9.0))
+    )
+    report = scored(None, baselines)
+    panels, others = draw_answer(report, tmp_path, baselines, figures)
+    assert mean_error(panels[0]) == pytest.approx(only(report).best.scores["mae_pooled"])
+    assert "Predicted by the random forest" in panels[0].get_title(loc="left")
+    assert only(report).others == ()
+    assert others.keys() == {""}
+    assert "No other method" in (tmp_path / "others.svg").read_text(encoding="utf-8")
 
 
 def test_scores_of_another_version_are_refused_in_one_sentence(folds, scored, tmp_path):
