@@ -126,6 +126,16 @@ PLOTS: dict[str, Plot] = {
         methods=("baselines", "networks"),
         shown="answers",
     ),
+    "clades": Plot(
+        "Tasks",
+        {
+            "clades": "clades/{task}.tsv",
+            "samples": "clades/{task}.samples.tsv",
+            "report": f"{ANSWER}/scores.json",
+        },
+        [Figure("clades.draw", f"{ANSWER}/clades", "named clades", "clades")],
+        shown="answers",
+    ),
     "importance": Plot(
         "Tasks",
         {

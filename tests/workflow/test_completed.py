@@ -31,12 +31,12 @@ def times(number: int, jobs: Counter[str]) -> Counter[str]:
     return Counter({name: number * count for name, count in jobs.items()})
 
 
-FIRST = Counter(score=1, plot_answer=1)
+FIRST = Counter(score=1, plot_answer=1, plot_clades=1)
 """The first answer to a task; all are on one page."""
 FIRST_PAGE = Counter(first_page=1)
 FIRSTS = times(2, FIRST) + FIRST_PAGE
 TABLES = Counter(benchmark_accuracy=1, plot_accuracy=1, summary=1)
-SCORED = Counter(score=1, plot_answer=1, plot_importance=1)
+SCORED = Counter(score=1, plot_answer=1, plot_clades=1, plot_importance=1)
 """Whether importances are drawn depends on the scores."""
 EXPLAINED = Counter(explain=1, plot_importance=1)
 TRAINED = Counter(finetune=1, plot_finetuning=1, explain=1) + SCORED

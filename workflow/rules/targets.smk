@@ -144,9 +144,10 @@ def drawn_files(figure, files):
 def first_figures_of(dataset):
     """Return the figures of the first answers, with what each is of."""
     files = {}
-    for figure in PLOTS["answer"].figures:
-        path = f"figures/{figure.path_stem}.svg"
-        files |= drawn_files(figure.path_stem, first_of(dataset, path))
+    for plot in PLOTS.values():
+        for figure in plot.figures if plot.shown == "answers" else ():
+            path = f"figures/{figure.path_stem}.svg"
+            files |= drawn_files(figure.path_stem, first_of(dataset, path))
     return files
 
 

@@ -33,6 +33,8 @@ PREDICTIONS = "Predictions"
 """Title of the figures that show the predictions of an answer."""
 OTHERS = "The other methods"
 """Title of the figures of the other methods, which the page links to."""
+NAMED_CLADES = "Named clades"
+"""Title of the figures of clades, where some are named."""
 IMPORTANCE = "Important ASVs"
 """Title of the figures that the page leaves out under a red light."""
 MOST_ASVS = 100
@@ -91,7 +93,7 @@ def task_sections(
                 figures=[
                     _name_owner(one, answer)
                     for one in written.figures
-                    if _is_shown(one, answer, nouns)
+                    if _is_shown(one, answer, written.clades, nouns)
                 ],
                 linked=_figures_of_others(answer, written.figures),
                 training=_training_curves(answer, written.figures),
@@ -110,8 +112,12 @@ def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[Page
     return [figure for figure in figures if figure.title == TRAINING]
 
 
-def _is_shown(figure: PageFigure, answer: Answer, nouns: Nouns) -> bool:
+def _is_shown(
+    figure: PageFigure, answer: Answer, clades: pd.DataFrame | None, nouns: Nouns
+) -> bool:
     """Return whether a figure stands open on the page."""
+    if figure.title == NAMED_CLADES:
+        return any(clade_tables(answer, clades, nouns))
     if figure.title == nouns.rename_asvs(IMPORTANCE):
         return not is_stopped(answer.kind, answer.target)
     return figure.title not in (TRAINING, OTHERS)
