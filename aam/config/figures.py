@@ -44,6 +44,8 @@ class Plot:
     shown: str = "always"
     """always: with the summary; tasks: where models are fine-tuned to tasks; explained: of each
     task whose predictions are explained; answers: with each answer; on_demand."""
+    explains: bool = False
+    """Whether it is of the answers alone whose predictions are explained."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -135,6 +137,7 @@ PLOTS: dict[str, Plot] = {
         },
         [Figure("clades.draw", f"{ANSWER}/clades", "named clades", "clades")],
         shown="answers",
+        explains=True,
     ),
     "importance": Plot(
         "Tasks",

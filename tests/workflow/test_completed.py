@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from aam.evaluate.task_report import TaskReport
@@ -270,7 +271,7 @@ def test_report_holds_all_figures_with_captions(completed: Any) -> None:
     entries = json.loads(found[1])
     figures = (completed.root / "results" / "demo" / "figures").rglob("*.svg")
     shown = {str(path.relative_to(completed.root)) for path in figures}
-    assert len(shown) == 1 + 2 * 3 + 4 * 4 + 1 + 2 * 2
+    assert len(shown) == 1 + 2 * 3 + 4 * 5 + 1 + 2 * 3
     assert len(inside) == len(shown)
     assert entries.keys() == shown | {"results/demo/benchmark/accuracy.tsv"}
     for path, entry in entries.items():
@@ -308,8 +309,13 @@ def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any)
     targets = [(report.kind, target) for report in reports for target in report.targets]
     encoders = [read_json(path) for path in page.parent.glob("pretrain/*/scores.json")]
     # Those of the first answers, those of other methods, to which the page links, the accuracy of
-    # all tasks, importances under a red light, and curves without a training.
-    left_out = 2 * 2 + len(reports) + 1
+    # all tasks, importances under a red light, clades where none are named, and curves without a
+    # training.
+    left_out = 2 * 3 + len(reports) + 1
+    for report in reports:
+        clades = pd.read_csv(page.parent / "clades" / f"{report.task}.tsv", sep="\t")
+        is_named = len(clades) and not is_stopped(report.kind, report.targets[0])
+        left_out += not is_named
     left_out += sum(is_stopped(kind, target) for kind, target in targets)
     left_out += sum(not trains_networks(target) for _, target in targets)
     left_out += sum(encoder["steps"] == 0 for encoder in encoders)

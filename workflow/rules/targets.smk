@@ -141,13 +141,26 @@ def drawn_files(figure, files):
     return {path: {**of, "figure": figure} for path, of in files.items()}
 
 
+def explained_of(files):
+    """Return those of some files whose tasks are explained."""
+    return {
+        path: of for path, of in files.items() if CONFIG.tasks[of["task"]].importance
+    }
+
+
+def answers_shown(plot, files):
+    """Return the files of answers that a plot is shown of."""
+    return explained_of(files) if plot.explains else files
+
+
 def first_figures_of(dataset):
     """Return the figures of the first answers, with what each is of."""
     files = {}
     for plot in PLOTS.values():
         for figure in plot.figures if plot.shown == "answers" else ():
             path = f"figures/{figure.path_stem}.svg"
-            files |= drawn_files(figure.path_stem, first_of(dataset, path))
+            answers = first_of(dataset, path)
+            files |= drawn_files(figure.path_stem, answers_shown(plot, answers))
     return files
 
 
@@ -161,7 +174,8 @@ def figures_of(dataset):
         for figure in plot.figures:
             path = f"figures/{figure.path_stem}.svg"
             if plot.shown == "answers":
-                files |= drawn_files(figure.path_stem, answers_of(dataset, path))
+                answers = answers_of(dataset, path)
+                files |= drawn_files(figure.path_stem, answers_shown(plot, answers))
             elif plot.shown in shown:
                 files |= drawn_files(
                     figure.path_stem, result_files(dataset, path, tasks)
@@ -176,7 +190,7 @@ def page_files(dataset):
         "cross_validated": answers_of(
             dataset, "answers/{task}/{answer}/predictions.tsv"
         ),
-        "clades": answers_of(dataset, "clades/{task}.tsv"),
+        "clades": explained_of(answers_of(dataset, "clades/{task}.tsv")),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",
@@ -193,7 +207,7 @@ def first_page_files(dataset):
     return {
         "scores": first_of(dataset, ANSWER_SCORES),
         "cross_validated": first_of(dataset, "answers/{task}/{answer}/predictions.tsv"),
-        "clades": first_of(dataset, "clades/{task}.tsv"),
+        "clades": explained_of(first_of(dataset, "clades/{task}.tsv")),
         "figures": first_figures_of(dataset),
     }
 

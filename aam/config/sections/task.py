@@ -116,7 +116,7 @@ class Task(Section):
     report_by: list[str] = []
     """Metadata columns for whose values scores are reported separately."""
     importance: bool = True
-    """Explain which ASVs the predictions rest on."""
+    """Name the clades that say something of the label, and the ASVs that networks rest on."""
     finetuning: Override = {}
     """Overrides `finetuning` for this task."""
 
