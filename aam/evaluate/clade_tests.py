@@ -102,14 +102,18 @@ class Clades:
         tree
             A tree with the features at its tips; None: each feature is a clade below the root.
         """
-        share_NF = counts.toarray() / np.maximum(counts.sum(axis=1), 1e-300)[:, None]
-        is_tip_F = (share_NF > 0).mean(axis=0) >= LEAST_PREVALENCE
-        number = {name: at for at, name in enumerate(feature_ids) if is_tip_F[at]}
+        samples, features = counts.shape
+        present_F = np.bincount(counts.indices[counts.data > 0], minlength=features)
+        # Of all features the matrix would take gigabytes.
+        frequent = np.flatnonzero(present_F >= LEAST_PREVALENCE * samples)
+        number = {feature_ids[feature]: at for at, feature in enumerate(frequent.tolist())}
+        reads_N = np.maximum(counts.sum(axis=1), 1e-300)
+        share_NF = counts[:, frequent].toarray() / reads_N[:, None]
         nodes = _star(number) if tree is None else _frequent_nodes(tree, number)
         parent_B = np.array([parent for parent, _, _ in nodes], np.intp)
         tip_B = np.array([tip for _, _, tip in nodes], np.intp)
         end_B = np.arange(1, len(nodes) + 1)
-        share_NB = np.zeros((len(share_NF), len(nodes)))
+        share_NB = np.zeros((samples, len(nodes)))
         share_NB[:, tip_B >= 0] = share_NF[:, tip_B[tip_B >= 0]]
         for node in range(len(nodes) - 1, ROOT, -1):
             end_B[parent_B[node]] = max(end_B[parent_B[node]], end_B[node])
@@ -119,7 +123,7 @@ class Clades:
             end_B=end_B,
             length_B=np.array([length for _, length, _ in nodes]),
             share_NB=share_NB,
-            tip_B=tip_B,
+            tip_B=np.where(tip_B >= 0, frequent[tip_B], -1) if len(frequent) else tip_B,
         )
 
     @cached_property
