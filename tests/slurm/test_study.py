@@ -16,7 +16,7 @@ GPU_RULES = {"pretrain", "finetune", "explain", "predict", "predict_networks"}
 CPU_RULES = {
     *("simulate", "import_table", "import_tree", "import_metadata"),
     *("rarefy", "rarefaction_curve", "tokenize", "unifrac", "store_samples"),
-    *("folds", "baselines", "score", "super_learner", "benchmark_accuracy"),
+    *("folds", "baselines", "clades", "score", "super_learner", "benchmark_accuracy"),
 }
 
 
