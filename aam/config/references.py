@@ -41,6 +41,30 @@ def gene_references() -> dict[str, Path]:
     return {folder.name: folder for folder in folders if (folder / MANIFEST).is_file()}
 
 
+def gene_reference_folder(name: str) -> Path:
+    """Return the folder of a reference of whole genes.
+
+    Parameters
+    ----------
+    name
+        Its name.
+
+    Raises
+    ------
+    InputError
+        It is not on this machine.
+    """
+    known = gene_references()
+    if name not in known:
+        raise problem(
+            "reference",
+            f"{name}, which is not in {references_folder()}",
+            f"a reference of whole genes: {', '.join(known) or 'there is none'}",
+            f"get one: {GET_GREENGENES}",
+        )
+    return known[name]
+
+
 def is_gene_reference(name: str) -> bool:
     """Return whether a name is that of a reference of whole genes, on this machine or not.
 

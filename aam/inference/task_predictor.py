@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from aam.config.losses import LOSSES
-from aam.config.references import default_genes, gene_references
+from aam.config.references import default_genes, gene_reference_folder
 from aam.data.importing.metadata import load_metadata
 from aam.data.predictions import FEW_NEAR, NEAR_READS, PROBABILITY, QUANTILE, join_classes
 from aam.data.rarefaction import scale_to_one
@@ -302,7 +302,7 @@ class TaskPredictor:
         genes = default_genes() if reference is None else reference
         known = (nearness, counts, texts, reads.feature_texts)
         if genes is not None and is_of_other_region(*known):
-            opened = GeneReference.open(gene_references()[genes])
+            opened = GeneReference.open(gene_reference_folder(genes))
             features, ways = reads.features_in_genes(counts, texts, opened)
             check_ways(counts, ways, where, genes)
         else:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aam.config.references import gene_references, reference_digest
+from aam.config.references import gene_reference_folder, reference_digest
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
 from aam.reference_tree.gene_placement import place_in_genes
@@ -43,7 +43,7 @@ def find_genes(
     InputError
         The reference is another one than that of the digest.
     """
-    folder = gene_references()[reference]
+    folder = gene_reference_folder(reference)
     if reference_digest(reference) != digest:
         raise problem(
             folder,

@@ -12,7 +12,7 @@ from aam.config.references import (
     GREENGENES,
     REFERENCES,
     TREE,
-    gene_references,
+    gene_reference_folder,
 )
 from aam.data.importing.counts import read_left_out, read_other_names
 from aam.data.importing.region import ITS, ITS_HAS_NO_TREE, SSU_18S, recognize_region
@@ -213,7 +213,7 @@ def _place_in_reference(
             )
         else:
             assert genes is not None, "the places in whole genes are an input of this stage"
-            gene_reference = GeneReference.open(gene_references()[name])
+            gene_reference = GeneReference.open(gene_reference_folder(name))
             placement = GenePlacement.read(genes, gene_reference)
             near = placement.share_near(reads_Q)
         if reference is not None and near < FEW_NEAR:

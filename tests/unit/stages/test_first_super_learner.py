@@ -331,6 +331,8 @@ def test_reads_of_another_region_are_predicted_by_their_genes(
     predictor = aam.load(kept)
     with pytest.raises(InputError, match="aam reference get greengenes"):
         predictor.predict(study.table, tmp_path / "behind.fasta")
+    with pytest.raises(InputError, match="other, which is not in"):
+        predictor.predict(study.table, tmp_path / "behind.fasta", reference="other")
     # Genes that have the reads of training in front of the others, and a ladder as their tree.
     genes = {name: own[name] + "ACGTTGCA" * 3 + behind[name] for name in own}
     write_fasta(tmp_path / "genes.fasta", genes)
