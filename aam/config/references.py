@@ -87,6 +87,17 @@ def is_reference(name: str) -> bool:
     return name in REFERENCES or is_gene_reference(name)
 
 
+def is_on_machine(name: str) -> bool:
+    """Return whether a reference comes with the package, or the user has it.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    return name in REFERENCES or name in gene_references()
+
+
 def default_genes() -> str | None:
     """Return the reference that names features where no taxonomy is given; None: none does."""
     return GREENGENES if GREENGENES in gene_references() else None

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aam.config.configuration import Config
-from aam.config.references import is_gene_reference, is_reference
+from aam.config.references import (
+    GET_GREENGENES,
+    is_gene_reference,
+    is_on_machine,
+    is_reference,
+    references_folder,
+)
 from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
 from aam.config.sections.task import Prediction
 from aam.util.errors import InputError, first_names, problem, problems
@@ -66,7 +72,9 @@ def predicted_files(config: Config, dataset: str) -> dict[str, dict[str, Path]]:
 
 
 def require_files(config: Config) -> None:
-    """Check that every file is there which the configuration names, whatever a run would use.
+    """Check that every file and reference is there which the configuration names.
+
+    It does not matter what a run would use.
 
     Snakemake takes a result for current whose input is gone, so that a misspelt path would give
     the answer of the file before.
@@ -79,7 +87,7 @@ def require_files(config: Config) -> None:
     Raises
     ------
     InputError
-        Files are missing or cannot be read; all of them are named in one message.
+        Files or references are missing or cannot be read; all of them are named in one message.
     """
     errors = list(_file_problems(config))
     if errors:
@@ -92,6 +100,16 @@ def _file_problems(config: Config) -> Iterator[InputError]:
         **{f"datasets.{name}": section for name, section in config.datasets.items()},
         **{f"predictions.{name}": section for name, section in config.predictions.items()},
     }
+    for name, dataset in config.datasets.items():
+        references = {"tree": dataset.reference, "taxonomy": dataset.naming_reference}
+        for key, reference in references.items():
+            if reference is not None and not is_on_machine(reference):
+                yield problem(
+                    f"configuration key datasets.{name}.{key}",
+                    f"{reference}, which is not in {references_folder()}",
+                    "a reference of this machine",
+                    f"get it: {GET_GREENGENES}",
+                )
     for where, section in named.items():
         for key, path in user_files(config, section).items():
             # Another rule may write what lies among the results.

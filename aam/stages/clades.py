@@ -140,7 +140,7 @@ def describe_clade(
     share_N = clades.share_NB[:, node]
     log_N = log_ratio(share_N)
     row: dict[str, Any] = {
-        "clade": representative if len(members) == 1 else f"{len(members)} with {representative}",
+        "clade": representative if len(members) == 1 else f"clade of {representative}",
         "taxon": common_taxon([ranks_of.get(name, ()) for name in names], reads_F),
         "features": len(members),
         "p": found.p,

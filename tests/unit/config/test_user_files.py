@@ -51,6 +51,11 @@ def test_a_reference_that_is_not_on_this_machine_is_no_file_and_says_how_to_get_
     assert "tree" not in user_files(config, config.datasets["mine"])
     with pytest.raises(InputError, match="aam reference get greengenes"):
         slices.import_tree(config, "mine")
+    # Before anything is planned: Snakemake takes what is there for current if a rule cannot say
+    # its inputs.
+    for key in ("tree", "taxonomy"):
+        with pytest.raises(InputError, match=rf"datasets\.mine\.{key}.*aam reference get"):
+            require_files(config_of(**{key: "greengenes"}))
     # One of the user's own is known by its name as soon as it is complete.
     own = folder / "aam" / "references" / "own"
     own.mkdir(parents=True)
