@@ -16,7 +16,7 @@ from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
 from aam.report.page.named_clades import clade_tables, write_clades
 from aam.report.page.render import Commands, PageFigure, TaskSection
-from aam.report.page.studies import studies_sentences, studies_tables, write_studies
+from aam.report.page.unseen_studies import studies_sentences, studies_tables, write_studies
 from aam.report.page.tables import (
     Table,
     comparison_table,
