@@ -55,8 +55,8 @@ from aam.report.page.render import (
     render_summary,
 )
 from aam.report.page.sections import TRAINING, task_sections
-from aam.report.page.unseen_studies import write_studies
 from aam.report.page.tables import Table, in_training, with_few_near
+from aam.report.page.unseen_studies import write_studies
 from aam.util.atomic import write_text
 from aam.util.errors import first_few
 from aam.util.notes import Note, read_notes

@@ -16,7 +16,6 @@ from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
 from aam.report.page.named_clades import clade_tables, write_clades
 from aam.report.page.render import Commands, PageFigure, TaskSection
-from aam.report.page.unseen_studies import studies_sentences, studies_tables, write_studies
 from aam.report.page.tables import (
     Table,
     comparison_table,
@@ -27,6 +26,7 @@ from aam.report.page.tables import (
     score_table,
     subset_tables,
 )
+from aam.report.page.unseen_studies import studies_sentences, studies_tables, write_studies
 
 TRAINING = "Training curves"
 """Title of the figures that the page folds away."""
