@@ -89,7 +89,7 @@ def kernel_clr(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     labelled = task.learn_from(np.flatnonzero(task.fold >= 0))
     log_ratios = partial(centred_log_ratios, added=labelled.pseudocount)
     kernels = _feature_kernels(task, prevalent_reads(labelled), log_ratios)
-    return _KernelRidge(task, kernels)(splits)
+    return predict_with_kernels(task, splits, kernels)
 
 
 def kernel_clades(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -99,7 +99,7 @@ def kernel_clades(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]
     """
     labelled = task.learn_from(np.flatnonzero(task.fold >= 0))
     kernels = _feature_kernels(task, task.counts, clade_logs(labelled))
-    return _KernelRidge(task, kernels)(splits)
+    return predict_with_kernels(task, splits, kernels)
 
 
 def kernel_distances(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -108,7 +108,27 @@ def kernel_distances(task: Problem, splits: Sequence[RowSplit]) -> list[Predicti
     The distance d is unweighted UniFrac, or without a tree Bray-Curtis. With its square, the kernel
     would not be positive semidefinite. Parameters and results are those of `kernel_clr`.
     """
-    return _KernelRidge(task, [_laplacian(task)])(splits)
+    return predict_with_kernels(task, splits, [_laplacian(task)])
+
+
+def predict_with_kernels(
+    task: Problem, splits: Sequence[RowSplit], kernels: Sequence[Kernel]
+) -> list[Prediction]:
+    """Predict with the kernel and the penalty that suit parts of the training samples best.
+
+    Parameters
+    ----------
+    task, splits
+        See `kernel_clr`.
+    kernels
+        Candidates; the first of equals is taken.
+
+    Returns
+    -------
+    list of tuple
+        The `Prediction` of each split.
+    """
+    return _KernelRidge(task, kernels)(splits)
 
 
 def _laplacian(task: Problem) -> Kernel:
