@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.method_scores import headline_score
+from aam.learners.baselines import kernel_ridge
 from aam.learners.baselines.kernel_ridge import Kernel, predict_with_kernels
 from aam.learners.baselines.problem import Prediction, Problem, RowSplit, predict, prevalent_reads
 from aam.learners.nested_predictions import NestedCrossValidation, table_of
@@ -47,6 +49,8 @@ DEPTH = 1000
 FOLDS = 9
 """Folds that more batches are joined to."""
 TREES = 200
+TUNED_SAMPLES = 1000
+"""Samples that settings of kernels are tried on: each try has a correction of its own."""
 DEVELOPMENT = ("site by day", "day by site", "room by town", "town by room", "rank by room")
 QUOTED = ("age by study",)
 ROWS_AT_ONCE = 1024
@@ -170,7 +174,8 @@ def cross_validate(
         corrected = Corrected(samples, CORRECTIONS[name.rstrip("*")], adapt)
         start = time.process_time()
         for learner in learners:
-            predictions = LEARNERS[learner](encoded, splits, corrected)
+            with patch.object(kernel_ridge, "TUNED_SAMPLES", TUNED_SAMPLES):
+                predictions = LEARNERS[learner](encoded, splits, corrected)
             tables = [
                 table_of(encoded, rows, prediction)
                 for (_, rows), prediction in zip(splits, predictions, strict=True)
