@@ -133,6 +133,7 @@ PLOTS: dict[str, Plot] = {
         {
             "clades": "clades/{task}.tsv",
             "samples": "clades/{task}.samples.tsv",
+            "tree": "clades/{task}.nwk",
             "report": f"{ANSWER}/scores.json",
         },
         [Figure("clades.draw", f"{ANSWER}/clades", "named clades", "clades")],

@@ -78,6 +78,10 @@ def exports(config: Config, dataset: str) -> dict[str, tuple[str, str]]:
     if naming_genes(config, dataset) is not None:
         exported["inputs/taxonomy"] = "inputs/taxonomy.tsv", "FeatureData[Taxonomy]"
     tasks = [name for name, task in config.tasks.items() if task.dataset == dataset]
+    for name in tasks:
+        if config.tasks[name].importance:
+            features = f"clades/{name}.features"
+            exported[features] = f"{features}.tsv", "FeatureData[Importance]"
     for model in config.models:
         embeddings = f"pretrain/{model}/embeddings.parquet"
         exported[f"pretrain/{model}/ordination"] = embeddings, "PCoAResults"

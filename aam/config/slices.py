@@ -292,9 +292,14 @@ def baselines(config: Config, task: str) -> tasks.BaselinesSettings:
 
 
 def clades(config: Config, task: str) -> tasks.CladesSettings:
-    """Return the kind of target, its classes, and the seed of the folds."""
+    """Return the kind of target, its classes, and the seeds of the folds and of rarefaction."""
     section = config.tasks[task]
-    return tasks.CladesSettings(kind=section.kind, classes=section.classes, seed=section.folds.seed)
+    return tasks.CladesSettings(
+        kind=section.kind,
+        classes=section.classes,
+        seed=section.folds.seed,
+        rarefaction_seed=resolved(config, "rarefaction", dataset=section.dataset).seed,
+    )
 
 
 def covariates(config: Config, task: str) -> tasks.CovariatesSettings:

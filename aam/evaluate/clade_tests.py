@@ -23,7 +23,7 @@ K samples that stand in, C columns of the label, V nodes below and above a clade
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -107,24 +107,30 @@ class Clades:
         # Of all features the matrix would take gigabytes.
         frequent = np.flatnonzero(present_F >= LEAST_PREVALENCE * samples)
         number = {feature_ids[feature]: at for at, feature in enumerate(frequent.tolist())}
-        reads_N = np.maximum(counts.sum(axis=1), 1e-300)
-        share_NF = counts[:, frequent].toarray() / reads_N[:, None]
         nodes = _star(number) if tree is None else _frequent_nodes(tree, number)
         parent_B = np.array([parent for parent, _, _ in nodes], np.intp)
         tip_B = np.array([tip for _, _, tip in nodes], np.intp)
+        tip_B = np.where(tip_B >= 0, frequent[tip_B], -1) if len(frequent) else tip_B
         end_B = np.arange(1, len(nodes) + 1)
-        share_NB = np.zeros((samples, len(nodes)))
-        share_NB[:, tip_B >= 0] = share_NF[:, tip_B[tip_B >= 0]]
         for node in range(len(nodes) - 1, ROOT, -1):
             end_B[parent_B[node]] = max(end_B[parent_B[node]], end_B[node])
-            share_NB[:, parent_B[node]] += share_NB[:, node]
         return cls(
             parent_B=parent_B,
             end_B=end_B,
             length_B=np.array([length for _, length, _ in nodes]),
-            share_NB=share_NB,
-            tip_B=np.where(tip_B >= 0, frequent[tip_B], -1) if len(frequent) else tip_B,
+            share_NB=_share_below(counts, parent_B, tip_B),
+            tip_B=tip_B,
         )
+
+    def of_draw(self, counts: csr_array) -> "Clades":
+        """Return the same clades with other reads of the samples.
+
+        Parameters
+        ----------
+        counts
+            Reads or amounts [N, F].
+        """
+        return replace(self, share_NB=_share_below(counts, self.parent_B, self.tip_B))
 
     @cached_property
     def children(self) -> list[list[int]]:
@@ -374,6 +380,16 @@ class CladeTests:
         sum_U = np.bincount(self.unit_N, (left_NC * added_NC).sum(axis=1))
         return _p_of_units(sum_U.astype(np.float64))
 
+    def of_draw(self, counts: csr_array) -> "CladeTests":
+        """Return the tests of the same clades with other reads of the samples.
+
+        Parameters
+        ----------
+        counts
+            Reads or amounts [N, F].
+        """
+        return CladeTests(self.clades.of_draw(counts), self.label_NC, self.fold_N, self.unit_N)
+
     def explore(self, named: Sequence[int]) -> dict[int, float]:
         """Return the p-values of all clades below which `LOOSEST` leads."""
         found = {ROOT: self.test(ROOT)}
@@ -462,6 +478,17 @@ def _walk(clades: Clades, p_of: Mapping[int, float], level: float) -> tuple[list
         if not passed and node != ROOT:
             finest.append(node)
     return finest, tests
+
+
+def _share_below(counts: csr_array, parent_B: NDArray[np.intp], tip_B: NDArray[np.intp]) -> Floats:
+    """Return the share of each sample's reads below each node."""
+    reads_N = np.maximum(counts.sum(axis=1), 1e-300)
+    share_NB = np.zeros((counts.shape[0], len(parent_B)))
+    is_tip_B = tip_B >= 0
+    share_NB[:, is_tip_B] = counts[:, tip_B[is_tip_B]].toarray() / reads_N[:, None]
+    for node in range(len(parent_B) - 1, ROOT, -1):
+        share_NB[:, parent_B[node]] += share_NB[:, node]
+    return share_NB
 
 
 def _p_of_units(sum_U: Floats) -> float:

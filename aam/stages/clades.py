@@ -13,18 +13,31 @@ from scipy.sparse import csr_array
 from aam.data.folds import read_folds
 from aam.data.lineages import read_ranks
 from aam.data.predictions import TARGET
+from aam.data.rarefaction import rarefy
 from aam.data.sequences import read_fasta, write_fasta
-from aam.data.trees import read_tree
-from aam.evaluate.clade_tests import HALF_READ, Clades, CladeTests, NamedClade, choose_rows
+from aam.data.table import FeatureTable, read_biom
+from aam.data.trees import read_tree, write_newick
+from aam.evaluate.clade_tests import (
+    HALF_READ,
+    LOOSEST,
+    ROOT,
+    Clades,
+    CladeTests,
+    NamedClade,
+    choose_rows,
+)
 from aam.learners.baselines.problem import Problem
 from aam.stages.baselines import mean_counts, problems_of_targets
 from aam.util.atomic import write_tsv
+from aam.util.scikit_bio import TreeNode
 
 COLUMNS = (
-    *("clade", "taxon", "features", "p", "effect", "folds", "prevalence", "log_ratio"),
+    *("clade", "taxon", "features", "p", "effect", "folds", "draws", "prevalence", "log_ratio"),
     *("direction", "representative"),
 )
 """Columns of the table, before those of classes."""
+DRAWS = 5
+"""Further draws of rarefaction in which a named clade is tested again."""
 SHARED = 0.9
 """Fraction of a clade's reads that must have a rank, for the clade to be called by it."""
 
@@ -40,8 +53,11 @@ def name_clades(
     kind: Literal["regression", "classification", "ordinal"],
     classes: Sequence[str] | None = None,
     seed: int = 0,
+    rarefaction_seed: int = 0,
     clades_out: Path,
     samples_out: Path,
+    features_out: Path,
+    tree_out: Path,
     sequences_out: Path,
 ) -> None:
     """Name the clades that each target depends on, given all others.
@@ -66,11 +82,20 @@ def name_clades(
         Classes in their order. None: those that were observed.
     seed
         Seed of the choice of samples, where there are many.
+    rarefaction_seed
+        Seed of the draws of rarefaction in which the named clades are tested again.
     clades_out
         TSV file to write, a row per clade, the surest first: see docs/reference/artifacts.md.
     samples_out
         TSV file to write, a row per sample that was looked at: `sample-id`, what was observed, and
         the log-ratio of each clade, by its name.
+    features_out
+        TSV file to write, a row per feature that is frequent enough: `feature-id`, and `clade`, the
+        named one that it is in, and `importance`, the fraction of the variance that is lost without
+        this clade, empty and 0 for the others. Where there are several targets, a pair of columns
+        each, which end with a colon and its name.
+    tree_out
+        Newick file to write: the tree that leads to the most frequent features of the clades.
     sequences_out
         FASTA file to write, with the sequence of the most frequent feature of each.
     """
@@ -89,22 +114,98 @@ def name_clades(
     )
     known_tree = None if tree is None else read_tree(tree, feature_ids)
     ranks_of = read_ranks(table, taxonomy)
-    rows: list[dict[str, Any]] = []
     looked_at = choose_rows(next(iter(problems.values())))
     samples = fold_table.iloc[looked_at].filter(regex="^observed").copy()
+    seen = csr_array(counts[looked_at])
+    draws = []
+    if is_counted:
+        numbers = range(len(views), len(views) + DRAWS)
+        given = (read_biom(table), feature_ids, samples.index, round(seen[[0]].sum()))
+        draws = [_draw(*given, rarefaction_seed, number) for number in numbers]
+    rows: list[dict[str, Any]] = []
+    parts = []
     for name, task in problems.items():
-        clades = Clades.of_table(csr_array(counts[looked_at]), feature_ids, known_tree)
+        clades = Clades.of_table(seen, feature_ids, known_tree)
         tests = CladeTests.of_task(task, looked_at, clades)
-        for found in tests.name():
+        named = tests.name()
+        steady = count_draws(tests, named, draws)
+        part = pd.DataFrame({"clade": "", "importance": 0.0}, index=clades.features(ROOT))
+        for found, passed in zip(named, steady, strict=True):
             about = describe_clade(found, clades, task, looked_at, feature_ids, ranks_of)
-            rows.append(({TARGET: name} if name else {}) | about)
+            rows.append(({TARGET: name} if name else {}) | about | {"draws": passed})
             samples[about["clade"]] = log_ratio(clades.share_NB[:, found.node])
+            part.loc[clades.features(found.node)] = about["clade"], found.effect
+        parts.append(part.add_suffix(f":{name}") if name else part)
     found_table = pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
     write_tsv(clades_out, found_table)
     write_tsv(samples_out, samples.rename_axis("sample-id"), index=True)
+    features = pd.concat(parts, axis=1).rename(index=dict(enumerate(feature_ids)))
+    write_tsv(features_out, features.rename_axis("feature-id"), index=True)
+    chosen = [*dict.fromkeys(row["representative"] for row in rows)]
+    write_newick(tree_out, _lead_to(chosen, known_tree))
     text_of = read_fasta(sequences)
-    chosen = dict.fromkeys(row["representative"] for row in rows)
     write_fasta(sequences_out, {name: text_of[name] for name in chosen if name in text_of})
+
+
+def _draw(
+    table: FeatureTable,
+    feature_ids: Sequence[str],
+    sample_ids: pd.Index,
+    depth: int,
+    seed: int,
+    number: int,
+) -> csr_array:
+    """Return reads that are drawn from some samples, as columns of some features."""
+    rows = pd.Index(table.sample_ids).get_indexer(sample_ids)
+    drawn = rarefy(table.select_samples(rows), depth, seed, number)
+    reads = drawn.counts.tocoo()
+    column_F = pd.Index(feature_ids).get_indexer(pd.Index(drawn.feature_ids))[reads.col]
+    # A rare feature may be in none of the tables of the study.
+    is_known = column_F >= 0
+    shape = (len(sample_ids), len(feature_ids))
+    entries = (reads.row[is_known], column_F[is_known])
+    return csr_array((reads.data[is_known], entries), shape=shape)
+
+
+def count_draws(
+    tests: CladeTests, named: Sequence[NamedClade], draws: Sequence[csr_array]
+) -> list[int | None]:
+    """Return in how many draws of rarefaction each named clade passes, given the others.
+
+    Parameters
+    ----------
+    tests
+        The tests that named them.
+    named
+        The clades.
+    draws
+        Reads of the same samples and features [N, F].
+
+    Returns
+    -------
+    list of int or None
+        None where there are no draws.
+    """
+    if not draws:
+        return [None] * len(named)
+    nodes = [found.node for found in named]
+    passed = np.zeros(len(nodes), int)
+    for counts in draws if nodes else ():
+        again = tests.of_draw(counts)
+        for at, node in enumerate(nodes):
+            others = [other for other in nodes if other != node]
+            passed[at] += again.test(node, others) <= LOOSEST
+    return passed.tolist()
+
+
+def _lead_to(feature_ids: Sequence[str], tree: TreeNode | None) -> TreeNode:
+    """Return the part of a tree that leads to some features; without one they hang on the root."""
+    if tree is None or len(feature_ids) < 2:
+        # A root without children is a tip, which needs a name.
+        return TreeNode("", children=[TreeNode(name, length=1.0) for name in feature_ids])
+    part = tree.shear(feature_ids)
+    part.length = None
+    return part
 
 
 def describe_clade(
@@ -146,6 +247,7 @@ def describe_clade(
         "p": found.p,
         "effect": found.effect,
         "folds": found.folds,
+        "draws": None,
         "prevalence": float((share_N > 0).mean()),
         "log_ratio": float(log_N.mean()),
     }

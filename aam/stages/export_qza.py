@@ -99,7 +99,7 @@ def _probabilities(path: Path) -> Iterator[str]:
 def _importance(path: Path) -> Iterator[str]:
     """Yield the columns that are numbers throughout: the format knows no others."""
     table = _texts(path).rename(columns={"feature-id": "id"})
-    is_text = (table == "").any() | table.columns.isin(["taxon", "sequence"])
+    is_text = (table == "").any() | table.columns.str.match("(taxon|sequence|clade)(:|$)")
     yield _text(table.loc[:, ~is_text])
 
 

@@ -79,6 +79,8 @@ rule clades:
     output:
         clades=result("clades/{task}.tsv"),
         samples=result("clades/{task}.samples.tsv"),
+        features=result("clades/{task}.features.tsv"),
+        named_tree=result("clades/{task}.nwk"),
         sequences=result("clades/{task}.fasta"),
     log:
         result("logs/clades/{task}.log"),

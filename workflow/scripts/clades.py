@@ -17,7 +17,10 @@ if __name__ == "__main__":
             kind=job.settings.kind,
             classes=job.settings.classes,
             seed=job.settings.seed,
+            rarefaction_seed=job.settings.rarefaction_seed,
             clades_out=job.outputs["clades"],
             samples_out=job.outputs["samples"],
+            features_out=job.outputs["features"],
+            tree_out=job.outputs["named_tree"],
             sequences_out=job.outputs["sequences"],
         )

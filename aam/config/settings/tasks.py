@@ -67,6 +67,8 @@ class CladesSettings(StageSettings):
     """Classes in their order, where they have one."""
     seed: int
     """Seed of the choice of samples, where there are many."""
+    rarefaction_seed: int
+    """Seed of the draws of rarefaction."""
 
 
 class ExplainSettings(StageSettings):

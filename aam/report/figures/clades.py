@@ -13,11 +13,14 @@ from matplotlib.axes import Axes
 
 from aam.data.folds import OBSERVED
 from aam.data.predictions import TARGET
+from aam.data.trees import read_tree
 from aam.evaluate.task_report import TaskReport
 from aam.report.figures.style import saved_figure
+from aam.report.figures.trees import draw_tree
 from aam.report.labels import shorten, to_words
 from aam.report.page.answers import is_stopped
 from aam.report.page.named_clades import short_name
+from aam.util.scikit_bio import TreeNode
 
 MOST_SHOWN = 12
 """Clades of a target that are shown."""
@@ -27,8 +30,14 @@ NOTHING = "Nothing can be told of single clades."
 """What stands in the place of a figure."""
 
 
-def draw(clades: pd.DataFrame, samples: pd.DataFrame, report: TaskReport, path: Path) -> None:
-    """Draw the log-ratio of each clade in every sample, sorted by the label.
+def draw(
+    clades: pd.DataFrame,
+    samples: pd.DataFrame,
+    tree: Path,
+    report: TaskReport,
+    path: Path,
+) -> None:
+    """Draw a tree of the clades, and the log-ratio of each in every sample, sorted by the label.
 
     Where nothing is named, and under a red light, a sentence stands in the place of the figure.
 
@@ -36,6 +45,8 @@ def draw(clades: pd.DataFrame, samples: pd.DataFrame, report: TaskReport, path: 
     ----------
     clades, samples
         Tables of `aam.stages.clades`.
+    tree
+        Its Newick file. Of a single clade, or features that all hang on the root, none is drawn.
     report
         The scores of the task.
     path
@@ -55,14 +66,42 @@ def draw(clades: pd.DataFrame, samples: pd.DataFrame, report: TaskReport, path: 
             axes.set_axis_off()
             axes.set_title("\n".join(textwrap.wrap(NOTHING, 90)), fontweight="normal")
         return
+    trees = {column: _prune(tree, rows) for column, rows in shown.items()}
     heights = [len(rows) for rows in shown.values()]
     height_in = sum(1.1 + 0.26 * rows for rows in heights)
     grid: dict[str, Any] = {"height_ratios": [2 + rows for rows in heights]}
+    if any(trees.values()):
+        grid |= {"columns": 2, "width_ratios": [1.0, 5.0]}
     with saved_figure(path, height_in, rows=len(shown), **grid) as (_, panels):
-        for axes, (column, rows) in zip(panels, shown.items(), strict=True):
+        width = len(panels) // len(shown)
+        for number, (column, rows) in enumerate(shown.items()):
+            row = panels[number * width : (number + 1) * width]
+            pruned = trees[column]
+            if pruned is not None:
+                names = [tip.name for tip in pruned.tips()]
+                rows = rows.set_index("representative").loc[names].reset_index()
+                draw_tree(row[0], pruned)
+                _leave_the_tree(row[0], len(rows))
+            elif len(row) > 1:
+                row[0].set_axis_off()
             name = OBSERVED + column if OBSERVED + column in samples else "observed"
-            _draw_clades(axes, rows, samples, samples[name], report.kind)
-            axes.set_title(f"Samples by {to_words(column)}")
+            _draw_clades(row[-1], rows, samples, samples[name], report.kind)
+            row[-1].set_title(f"Samples by {to_words(column)}")
+
+
+def _prune(tree: Path, rows: pd.DataFrame) -> TreeNode | None:
+    """Return the tree of some clades; None where it says nothing of them."""
+    part = read_tree(tree, rows["representative"].tolist())
+    part.prune()
+    is_star = all(child.is_tip() for child in part.children)
+    return None if is_star else part
+
+
+def _leave_the_tree(axes: Axes, tips: int) -> None:
+    """Take away all but the tree, in rows as high as those of an image."""
+    axes.set_ylim(tips - 0.5, -0.5)
+    axes.set_title("")
+    axes.set_axis_off()
 
 
 def _draw_clades(

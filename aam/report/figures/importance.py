@@ -3,7 +3,6 @@
 Shape suffixes: A ASVs in the order of the tree, C explained outputs.
 """
 
-import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,18 +18,16 @@ from aam.data.trees import read_tree
 from aam.evaluate.importance import DIRECTION, MOST_IMPORTANT, TAXON, direction_columns
 from aam.evaluate.task_report import TaskReport
 from aam.report.figures.style import (
-    BLACK,
     BLUE,
-    GREY,
     VERMILION,
     add_tooltips,
     draw_cells,
     saved_figure,
 )
+from aam.report.figures.trees import draw_tree
 from aam.report.labels import format_quantity, shorten, taxon_name, to_words
 from aam.report.page.answers import is_stopped
 from aam.report.page.details import HIDDEN_IMPORTANCES
-from aam.util.scikit_bio import TreeNode
 
 SENTENCE_IN = 0.8
 """Height of a figure that is a sentence."""
@@ -78,7 +75,7 @@ def draw(
     height_in = max(3.0, 1.6 + 0.19 * len(names))
     grid: dict[str, Any] = {"columns": len(widths), "width_ratios": widths, "sharey": True}
     with saved_figure(path, height_in, **grid) as (_, panels):
-        _draw_tree(panels[0], pruned)
+        draw_tree(panels[0], pruned)
         if has_several_outputs:
             _draw_directions(panels[1], table[directions])
         _draw_bars(panels[-1], table, check)
@@ -109,46 +106,6 @@ def _labels(table: pd.DataFrame) -> list[str]:
     taxa = table[TAXON].fillna("").map(taxon_name)
     pairs = zip(taxa, table.index, strict=True)
     return [f"{shorten(taxon, 30)} ({name[:8]})" if taxon else name[:8] for taxon, name in pairs]
-
-
-def _draw_tree(axes: Axes, tree: TreeNode) -> None:
-    """Draw tips at heights 0, 1, … and a branch in the middle of those that it divides into.
-
-    Negative lengths count as 0.
-    """
-    end_by_node = _branch_ends(tree)
-    right = max(end_by_node.values())
-    height_by_node: dict[int, float] = {}
-    tips = itertools.count()
-    for node in tree.postorder():
-        below = [height_by_node[id(child)] for child in (node.children or [])]
-        height = (below[0] + below[-1]) / 2 if below else float(next(tips))
-        height_by_node[id(node)] = height
-        end = end_by_node[id(node)]
-        start = end if node.parent is None else end_by_node[id(node.parent)]
-        axes.plot([start, end], [height, height], color=BLACK, linewidth=0.9)
-        if below:
-            axes.plot([end, end], [below[0], below[-1]], color=BLACK, linewidth=0.9)
-        else:
-            # A dotted line leads to the name of the tip.
-            axes.plot([end, right], [height, height], color=GREY, lw=0.6, ls=":")
-    axes.set_xlim(-0.02 * right, 1.02 * right if right > 0 else 1)
-    axes.grid(visible=False)
-    axes.spines["left"].set_visible(False)
-    axes.set_xlabel("branch length")
-    axes.set_title("Tree")
-
-
-def _branch_ends(tree: TreeNode) -> dict[int, float]:
-    """Return how far from the root the branch of each node ends, by the ID of the node."""
-    end_by_node: dict[int, float] = {}
-    for node in tree.preorder():
-        if node.parent is None:
-            end_by_node[id(node)] = 0.0
-        else:
-            length = max(node.length or 0.0, 0.0)
-            end_by_node[id(node)] = end_by_node[id(node.parent)] + length
-    return end_by_node
 
 
 def _draw_directions(axes: Axes, direction: pd.DataFrame) -> None:

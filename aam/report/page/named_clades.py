@@ -62,7 +62,9 @@ def clade_tables(
         return
     columns = map(str, found)
     classes = [name.removeprefix("log_ratio:") for name in columns if name.startswith("log_ratio:")]
-    header = ["clade", f"{nouns.many} in it", "p", "loss", "folds", "in samples"]
+    header = ["clade", f"{nouns.many} in it", "p", "loss", "folds"]
+    has_draws = found["draws"].notna().all()
+    header += ["draws", "in samples"] if has_draws else ["in samples"]
     header += [f"log-ratio: {name}" for name in classes] or ["Spearman"]
     header.append(f"most frequent of its {nouns.many}")
     rows = []
@@ -73,6 +75,7 @@ def clade_tables(
             format_p_value(row["p"]).removeprefix("p = ").removeprefix("p "),
             format_percent(row["effect"], 1),
             f"{row['folds']:.0f}",
+            *([f"{row['draws']:.0f}"] if has_draws else []),
             format_percent(row["prevalence"]),
         ]
         for name in classes:
@@ -82,10 +85,11 @@ def clade_tables(
             cells.append(f"{row['correlation']:+.2f}")
         cells.append(shorten(str(row["representative"])))
         rows.append(cells)
+    again = "Draws: of five others of rarefaction, those with p at most 0.05. " if has_draws else ""
     note = (
         "Loss: what held-out predictions of a ridge on clades lose of the label's variance where "
-        f"the {nouns.value} of the clade are those of similar samples. Log-ratio: of the clade to "
-        "all else, mean over units, with a 95 % interval."
+        f"the {nouns.value} of the clade are those of similar samples; folds: in how many they "
+        f"lose. {again}Log-ratio: of the clade to all else, mean over units, with a 95 % interval."
     )
     title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
     yield Table(title, header, rows, note=note, file="clades.tsv")

@@ -8,7 +8,14 @@ from aam.data.nouns import Nouns
 from aam.report.page.named_clades import clade_tables, write_clades
 
 OTUS = Nouns("OTU", "OTUs", "amounts")
-SHARED = {"p": 0.0004, "effect": 0.031, "folds": 5, "prevalence": 0.4, "log_ratio": -3.0}
+SHARED = {
+    "p": 0.0004,
+    "effect": 0.031,
+    "folds": 5,
+    "draws": 4,
+    "prevalence": 0.4,
+    "log_ratio": -3.0,
+}
 
 
 def table(number, **about):
@@ -47,6 +54,15 @@ def test_clades_of_classes_are_most_in_one_and_have_intervals_in_all():
     shown = next(clade_tables(answer, table(1, **OF_CLASSES), OTUS))
     assert "log-ratio: skin" in shown.header
     assert "-2.0 [-2.5, -1.5]" in shown.rows[0]
+
+
+def test_amounts_have_no_draws():
+    answer = answer_to(regression())
+    rows = {"direction": "falls", "correlation": -0.4}
+    assert "draws" in next(clade_tables(answer, table(2, **rows))).header
+    shown = next(clade_tables(answer, table(2, **rows, draws=float("nan"))))
+    assert "draws" not in shown.header
+    assert len(shown.rows[0]) == len(shown.header)
 
 
 def test_a_clade_without_a_taxon_is_called_by_a_short_id():

@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, write_biom
-from aam.stages.clades import COLUMNS, common_taxon, name_clades
+from aam.data.trees import read_newick
+from aam.stages.clades import COLUMNS, DRAWS, common_taxon, name_clades
 
 FEATURES = [f"s{number}" for number in range(12)]
 SAMPLES = 90
@@ -41,6 +42,8 @@ def files(tmp_path):
         "taxonomy": tmp_path / "taxonomy.tsv",
         "sequences": tmp_path / "sequences.fasta",
         "clades_out": tmp_path / "clades.tsv",
+        "features_out": tmp_path / "features.tsv",
+        "tree_out": tmp_path / "clades.nwk",
         "samples_out": tmp_path / "samples.tsv",
         "sequences_out": tmp_path / "clades.fasta",
     }
@@ -56,7 +59,13 @@ def test_a_clade_has_its_name_its_size_and_its_sequence(files):
     assert first["correlation"] > 0.9
     assert first["effect"] > 0.1
     assert first["prevalence"] > 0.9
+    assert first["draws"] == DRAWS
     assert "s3" in read_fasta(files["sequences_out"])
+    assert "s3" in {tip.name for tip in read_newick(files["tree_out"]).tips()}
+    features = pd.read_csv(files["features_out"], sep="\t", index_col="feature-id")
+    assert features.loc["s3", "clade"] == "s3"
+    assert features.loc["s3", "importance"] == pytest.approx(first["effect"])
+    assert features.loc[features["clade"].isna(), "importance"].eq(0).all()
     samples = pd.read_csv(files["samples_out"], sep="\t", dtype={"sample-id": str})
     assert samples["sample-id"].tolist() == [f"0{number}" for number in range(SAMPLES)]
     assert samples["s3"].corr(samples["observed"]) > 0.9
