@@ -92,16 +92,10 @@ class KeptReads:
         """Sequences or words of the F features."""
         return [self.texts[name] for name in self.features]
 
-    def problem_fields(
-        self,
-        table: FeatureTable,
-        feature_by_name: Mapping[str, int],
-        wanted: Sequence[str],
-        landmarks: NDArray[np.intp] | None = None,
-        *,
-        distances: bool,
-    ) -> dict[str, Any]:
-        """Return fields of a `Problem` of the kept samples and, behind them, of another table.
+    def draw(
+        self, table: FeatureTable, feature_by_name: Mapping[str, int], wanted: Sequence[str]
+    ) -> list[csr_array]:
+        """Return the reads of samples of another table as those of the F features, of every view.
 
         Parameters
         ----------
@@ -110,7 +104,33 @@ class KeptReads:
         feature_by_name
             What `nearest_features` returns for the table.
         wanted
-            IDs of the samples that are predicted.
+            IDs of the samples, M of them.
+
+        Returns
+        -------
+        list of scipy.sparse.csr_array
+            [M, F] by view.
+        """
+        drawn = []
+        for view in range(len(self.views)):
+            other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
+            other = other.select_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
+            drawn.append(_feature_reads(other, feature_by_name, len(self.features)))
+        return drawn
+
+    def problem_fields(
+        self,
+        drawn: Sequence[csr_array],
+        landmarks: NDArray[np.intp] | None = None,
+        *,
+        distances: bool,
+    ) -> dict[str, Any]:
+        """Return fields of a `Problem` of the kept samples and, behind them, of others.
+
+        Parameters
+        ----------
+        drawn
+            What `draw` returns for the other samples.
         landmarks
             Positions of kept samples: distances are to these; None: to all.
         distances
@@ -123,7 +143,7 @@ class KeptReads:
             describes them.
         """
         kept = len(self.views[0].sample_ids)
-        samples = kept + len(wanted)
+        samples = kept + drawn[0].shape[0]
         counts = csr_array((samples, len(self.features)))
         # Samples whose distances are computed, and those of them that the distances lead to.
         rows = np.arange(samples)
@@ -132,10 +152,7 @@ class KeptReads:
             rows = np.concatenate([landmarks, np.arange(kept, samples)])
             columns = len(landmarks)
         distance_NL = np.zeros((samples, columns) if distances else (0, 0), np.float32)
-        for view, kept_table in enumerate(self.views):
-            other = rarefy(table, self.rarefaction["depth"], self.rarefaction["seed"], view)
-            other = other.select_samples(pd.Index(other.sample_ids).get_indexer(pd.Index(wanted)))
-            reads_MF = _feature_reads(other, feature_by_name, len(self.features))
+        for kept_table, reads_MF in zip(self.views, drawn, strict=True):
             reads_NF = csr_array(vstack([kept_table.counts, reads_MF]))
             counts = csr_array(counts + reads_NF / len(self.views))
             if distances:

@@ -60,6 +60,16 @@ ADDED = ("lower", "upper", "likeliest", "prediction_set")
 """Columns that the calibration adds, as far as the kind of target has them."""
 
 
+@dataclass(frozen=True)
+class _Matched:
+    """What the features of a table are among those of training."""
+
+    features: Mapping[str, int]
+    """Number of the known feature by name; absent are those that are near none."""
+    nearness: pd.DataFrame
+    """How much of each sample is known, by the IDs of those that are deep enough."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TaskPredictor:
     """The networks of a task, its baselines, or both mixed, with what calibrates predictions."""
@@ -273,13 +283,35 @@ class TaskPredictor:
         """Return what baselines predict; the parameters are those of `predict`."""
         assert self.super_learner is not None
         assert self.samples is not None
-        facts = self.facts
-        if not (facts.has_sequences and facts.is_counted):
-            return self._predict_known_features(counts, texts, where)
+        reads = self.super_learner.reads
+        matched = self._match(counts, texts, where, reference)
+        sample_ids = [*matched.nearness.index]
+        # More threads would wait, because baselines are fitted one after the other.
+        result = self.super_learner.predict(counts, matched.features, sample_ids, threads=1)
+        as_read = [
+            reads.features[matched.features[name]] if name in matched.features else name
+            for name in counts.feature_ids
+        ]
+        if reads.facts.has_sequences:
+            as_read = sequences_as_read(counts, texts, longest_bp(reads.texts))
+        compared = counts if reads.facts.is_counted else scale_to_one(counts)
+        marks = self.samples.marks(compared, as_read).loc[sample_ids, "in_training"]
+        result[matched.nearness.columns] = matched.nearness
+        result["in_training"] = marks.to_numpy()
+        warn_of_known(result["in_training"], where)
+        return result
+
+    def _match(
+        self, counts: FeatureTable, texts: Mapping[str, str], where: str, reference: str | None
+    ) -> _Matched:
+        """Return what the features of a table are among those of training, and check that."""
+        assert self.super_learner is not None
+        if not (self.facts.has_sequences and self.facts.is_counted):
+            return self._match_names(counts, texts, where)
         rarefaction = self.super_learner.settings["rarefaction"]
         depth = rarefaction["depth"]
-        kept_texts = self.super_learner.reads.texts
-        length_bp = longest_bp(kept_texts)
+        reads = self.super_learner.reads
+        length_bp = longest_bp(reads.texts)
         tokens, store = rarefy_views(
             counts,
             texts,
@@ -289,9 +321,8 @@ class TaskPredictor:
             max_length_bp=length_bp,
             where=where,
         )
-        reads = self.super_learner.reads
         features = reads.nearest_features(counts, texts)
-        seen_tokens, seen_lengths = tokenize([*kept_texts.values()], length_bp)
+        seen_tokens, seen_lengths = tokenize([*reads.texts.values()], length_bp)
         nearness = measure_nearness(
             store,
             tokens,
@@ -307,25 +338,12 @@ class TaskPredictor:
             check_ways(counts, ways, where, genes)
         else:
             check_nearness(*known, where)
-        # More threads would wait, because baselines are fitted one after the other.
-        result = self.super_learner.predict(counts, features, store.sample_ids, threads=1)
-        as_read = sequences_as_read(counts, texts, length_bp)
-        marks = self.samples.marks(counts, as_read).loc[store.sample_ids, "in_training"]
-        result[nearness.columns] = nearness
-        result["in_training"] = marks.to_numpy()
-        warn_of_known(result["in_training"], where)
         warn_of_unseen(nearness, where)
-        return result
+        return _Matched(features, nearness)
 
-    def _predict_known_features(
-        self, counts: FeatureTable, texts: Mapping[str, str], where: str
-    ) -> pd.DataFrame:
-        """Return what baselines predict that learned from amounts, or know features by IDs.
-
-        The parameters are those of `_predict_by_networks`.
-        """
+    def _match_names(self, counts: FeatureTable, texts: Mapping[str, str], where: str) -> _Matched:
+        """Return what `_match` does of a table of amounts, or of features without sequences."""
         assert self.super_learner is not None
-        assert self.samples is not None
         rarefaction = self.super_learner.settings["rarefaction"]
         reads = self.super_learner.reads
         draws = draw_views(
@@ -339,20 +357,7 @@ class TaskPredictor:
         nearness = measure_known(draws, features.keys())
         check_known(nearness, counts, reads.facts, where)
         warn_of_unknown(counts, features.keys(), where)
-        sample_ids = draws[0].sample_ids
-        result = self.super_learner.predict(counts, features, sample_ids, threads=1)
-        as_read = [
-            reads.features[features[name]] if name in features else name
-            for name in counts.feature_ids
-        ]
-        if reads.facts.has_sequences:
-            as_read = sequences_as_read(counts, texts, longest_bp(reads.texts))
-        compared = counts if reads.facts.is_counted else scale_to_one(counts)
-        marks = self.samples.marks(compared, as_read).loc[sample_ids, "in_training"]
-        result[nearness.columns] = nearness
-        result["in_training"] = marks.to_numpy()
-        warn_of_known(result["in_training"], where)
-        return result
+        return _Matched(features, nearness)
 
 
 def with_intervals(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from aam.config.baselines import NEED_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
@@ -145,22 +146,46 @@ class SuperLearner:
         """
         result = pd.DataFrame(index=pd.Index(sample_ids, name="sample-id"))
         classes = self.settings["classes"]
-        mixtures = {}
-        for target, plain in self.settings["mixtures"].items():
-            weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
-            mixtures[target] = Mixture(weights, plain["temperatures"])
-        needed = any(NEED_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
-        reads = self.reads.problem_fields(table, features, sample_ids, landmarks, distances=needed)
-        rows = self._problem(reads)
-        for target, mixture in mixtures.items():
-            mixed_MC = mixture.apply(self._predicted(predictions, rows, target, mixture, threads))
+        drawn = self.reads.draw(table, features, sample_ids)
+        for target, mixed_MC in self.predict_reads(drawn, threads, predictions).items():
             if classes:
                 result["predicted"] = np.asarray(classes)[mixed_MC.argmax(axis=1)]
                 result[[PROBABILITY + name for name in classes]] = mixed_MC
             else:
                 result[f"predicted{_suffix(target)}"] = mixed_MC[:, 0]
         return result
+
+    def predict_reads(
+        self,
+        drawn: Sequence[csr_array],
+        threads: int,
+        predictions: pd.DataFrame | None = None,
+    ) -> dict[str, NDArray[np.float64]]:
+        """Predict reads of the known features with the mixture.
+
+        Parameters
+        ----------
+        drawn
+            What `KeptReads.draw` returns, of M samples.
+        threads, predictions
+            See `predict`.
+
+        Returns
+        -------
+        dict
+            By target, empty where there is one, numbers [M, 1] or probabilities [M, C].
+        """
+        mixtures = {}
+        for target, plain in self.settings["mixtures"].items():
+            weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
+            mixtures[target] = Mixture(weights, plain["temperatures"])
+        needed = any(NEED_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
+        landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
+        rows = self._problem(self.reads.problem_fields(drawn, landmarks, distances=needed))
+        return {
+            target: mixture.apply(self._predicted(predictions, rows, target, mixture, threads))
+            for target, mixture in mixtures.items()
+        }
 
     def _predicted(
         self,
