@@ -60,7 +60,7 @@ quick: tools ## check style, and run the contracts and the fast tests
 # tests leave of the cores.
 test: tools ## run the linters and all tests
 	nice -n 19 $(MAKE) --no-print-directory lint &
-	$(PYTEST) tests/slurm tests/gallery tests/real/test_tutorial.py tests/workflow tests/real tests/unit tests/contract tests/fuzz tests/gpu
+	$(PYTEST) tests/slurm tests/gallery tests/real/test_tutorial.py tests/plugin tests/workflow tests/real tests/unit tests/contract tests/fuzz tests/gpu
 	wait $$!
 
 fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,000 studies with odd names

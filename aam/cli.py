@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
@@ -39,6 +39,7 @@ from aam.util.notes import collect_notes
 from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
 
 if TYPE_CHECKING:
+    from aam.data.study.columns import Column
     from aam.data.study.study import Study
 
 DOCUMENTS = "https://snakemake.readthedocs.io"
@@ -82,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     init.add_argument(
         "--columns",
         help="metadata columns to predict, with commas between them; default: two that suit",
+    )
+    init.add_argument(
+        "--groups",
+        help="metadata column whose samples stay together in folds, or false if each sample is of "
+        "a subject of its own; default: one that suits",
+    )
+    init.add_argument(
+        "--depth", type=int, help="reads that are drawn of each sample; default: one that suits"
     )
     init.add_argument("--output", type=Path, required=True, help="the file to write, mine.yaml")
     init.set_defaults(command=_init)
@@ -143,7 +152,7 @@ def _add_reference(parser: argparse.ArgumentParser) -> None:
 def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     # What reads studies takes two seconds to import, and a run does not need it.
-    from aam.data.study.columns import columns_of, require_targets
+    from aam.data.study.columns import columns_of, require_groups, require_targets
     from aam.data.study.proposal import (
         depth_sentences,
         plain_name,
@@ -159,7 +168,11 @@ def _init(given: argparse.Namespace) -> None:
         raise InputError(f"{given.output} exists; choose another --output")
     names = ("table", "metadata", "sequences", "tree", "taxonomy")
     files = {name: path for name in names if (path := getattr(given, name)) is not None}
+    if given.depth is not None and given.depth < 1:
+        raise problem("--depth", str(given.depth), "1 or more reads", "correct the number")
     study = Study.read(**files)
+    if given.depth is not None and not study.facts.is_counted:
+        raise problem("--depth", "a table of amounts", "one of reads", "leave --depth out")
     targets = None
     name = propose_name(given.table, otherwise=plain_name(given.output.stem, otherwise="mine"))
     dataset = _free_name(name, given.table)
@@ -172,10 +185,10 @@ def _init(given: argparse.Namespace) -> None:
         if study.facts.is_counted:
             if targets is None:
                 # Which columns suit depends on the samples that are kept, and these on the columns.
-                depth = propose_depth(study.reads_that_matter())
+                depth = given.depth or propose_depth(study.reads_that_matter())
                 labels = propose_targets(columns_of(study.at_depth(depth)))
             reads_N = study.reads_that_matter(labels)
-            depth = propose_depth(reads_N)
+            depth = propose_depth(reads_N) if given.depth is None else given.depth
             about_depth = list(depth_sentences(reads_N, depth, are_labelled=bool(labels)))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
@@ -183,11 +196,17 @@ def _init(given: argparse.Namespace) -> None:
         columns = columns_of(kept)
         if targets is not None:
             require_targets(columns, targets, given.metadata)
+        groups: Column | Literal[False] | None = None
+        if given.groups is not None:
+            groups = given.groups.casefold() != "false" and require_groups(
+                columns, given.groups, targets or (), given.metadata
+            )
         proposed = propose_configuration(
             {name: str(path) for name, path in files.items()} | _say_what_is_there(study),
             columns,
             depth,
             targets,
+            groups=groups,
             about_depth=about_depth,
             facts=study.facts,
             dataset=dataset,
@@ -198,7 +217,7 @@ def _init(given: argparse.Namespace) -> None:
     if depth is not None:
         print(
             f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, "
-            "the proposed depth."
+            f"the {'proposed' if given.depth is None else 'chosen'} depth."
         )
     for line in about_depth:
         print(line)

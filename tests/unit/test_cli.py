@@ -403,3 +403,51 @@ def test_two_tables_never_share_a_folder_of_results(
     # Nor is a folder taken of which nobody knows whose it is.
     Path("results/oral/.table.json").unlink()
     assert named("one/oral.tsv", "f.yaml") == "oral_2"
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"), [("city", "city"), ("false", False), (None, "patient")]
+)
+def test_groups_that_are_asked_for_are_those_of_the_folds(
+    files: list[str], tmp_path: Path, groups: str | None, expected: str | bool
+) -> None:
+    output = tmp_path / "mine.yaml"
+    options = [] if groups is None else ["--groups", groups]
+    main(["init", *files, "--columns", "age", *options, "--output", str(output)])
+    (task,) = load(yaml.safe_load(output.read_text())).tasks.values()
+    assert task.folds.groups == expected
+    assert task.folds.k == (2 if groups == "city" else 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--groups", "Patient"], ["no column 'Patient'", "did you mean 'patient'?"]),
+        (["--groups", "age"], ["groups 'age'", "a column to predict"]),
+        (["--groups", "hollow"], ["groups 'hollow'", "write `false`"]),
+        (["--groups", "partly"], ["groups 'partly' of 'age'", "20 of 40 samples"]),
+        (["--depth", "0"], ["--depth", "1 or more"]),
+        (["--depth", "10"], ["rarefaction.depth: got 10"]),
+    ],
+)
+def test_groups_and_depths_that_cannot_be_are_refused(
+    files: list[str], tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    metadata = Path(files[1])
+    header, *rows = metadata.read_text().splitlines()
+    lines = [f"{row}\t{'' if number % 2 else number % 8}" for number, row in enumerate(rows)]
+    metadata.write_text("\n".join([f"{header}\tpartly", *lines]) + "\n")
+    output = tmp_path / "mine.yaml"
+    with pytest.raises(SystemExit) as stopped:
+        main(["init", *files, "--columns", "age", *options, "--output", str(output)])
+    assert [word for word in words if word not in str(stopped.value)] == []
+    assert not output.exists()
+
+
+def test_a_depth_that_is_asked_for_is_that_of_the_configuration(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "mine.yaml"
+    main(["init", *files, "--columns", "age", "--depth", "7", "--output", str(output)])
+    assert load(yaml.safe_load(output.read_text())).rarefaction.depth == 7
+    assert "at least 7 reads, the chosen depth" in capsys.readouterr().out

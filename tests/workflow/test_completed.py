@@ -4,11 +4,9 @@ The tiny study has two views, two models, and two tasks: `environment` starts fr
 pretrained models and is predicted for a second study, `site` starts from scratch.
 """
 
-import html
 import json
 import re
 import shutil
-import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from browser import needs_browser, open_page
 
 from aam.evaluate.task_report import TaskReport
 from aam.report.page.answers import is_stopped
@@ -289,16 +288,11 @@ def test_summary_links_lead_somewhere(completed: Any) -> None:
     assert [link for link in links if not (folder / link).exists()] == []
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+@needs_browser
 def test_the_page_opens_in_a_browser_without_a_word_of_complaint(completed: Any) -> None:
     page = completed.root / "results" / "demo" / "report.html"
-    options = "--headless --no-sandbox --disable-gpu --disable-background-networking".split()
-    options += ["--enable-logging=stderr", f"--user-data-dir={completed.root / 'browser'}"]
-    done = subprocess.run(
-        ["chromium", *options, "--dump-dom", page.as_uri()], capture_output=True, text=True
-    )
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    text = html.unescape(done.stdout)
+    text, complaints = open_page(page, profile=completed.root / "browser")
+    assert complaints == []
     # What its script makes, and what it is there to say.
     assert "Download as TSV" in text
     assert text.count("environment is off by") == 2

@@ -2,7 +2,7 @@
 
 import difflib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,7 @@ from aam.data.roles import (
     names_units,
     unit_name,
 )
-from aam.util.errors import first_few, first_names, problem, problems
+from aam.util.errors import InputError, first_few, first_names, problem, problems
 
 logger = logging.getLogger(__name__)
 
@@ -323,10 +323,7 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
     errors = []
     for name in names:
         if name not in by_name:
-            near = difflib.get_close_matches(name, by_name, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else "correct the name"
-            expected = f"one of its columns, {first_few(by_name, limit=20)}"
-            errors.append(problem(where, f"no column '{name}'", expected, hint))
+            errors.append(_no_column(name, by_name, where))
             continue
         column = by_name[name]
         at = f"{where}, column '{name}'"
@@ -348,6 +345,44 @@ def require_targets(columns: list[Column], names: Sequence[str], where: Path) ->
     for name in names:
         for note in by_name[name].notes:
             logger.warning("%s, column '%s': %s", where, name, note)
+
+
+def require_groups(columns: list[Column], name: str, targets: Sequence[str], where: Path) -> Column:
+    """Return the column that says which samples belong together.
+
+    Parameters
+    ----------
+    columns
+        All columns of the metadata.
+    name
+        The one that was asked for.
+    targets
+        Columns to predict.
+    where
+        The file of the metadata.
+
+    Raises
+    ------
+    InputError
+        There is no such column, it is one to predict, or it has fewer than two values.
+    """
+    by_name = {column.name: column for column in columns}
+    if name not in by_name:
+        raise _no_column(name, by_name, where)
+    expected = "a column of two values or more that says which samples are of one subject"
+    hint = "name another column, or write `false` if each sample is of a subject of its own"
+    if name in targets:
+        raise problem(f"groups '{name}'", "a column to predict", expected, hint)
+    if len(by_name[name].counts) < 2:
+        raise problem(f"groups '{name}'", str(by_name[name]), expected, hint)
+    return by_name[name]
+
+
+def _no_column(name: str, by_name: Mapping[str, Column], where: Path) -> InputError:
+    near = difflib.get_close_matches(name, by_name, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else "correct the name"
+    expected = f"one of its columns, {first_few(by_name, limit=20)}"
+    return problem(where, f"no column '{name}'", expected, hint)
 
 
 def task_kind(column: Column) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -149,6 +150,7 @@ def propose_configuration(
     depth: int | None,
     targets: Sequence[str] | None = None,
     *,
+    groups: Column | Literal[False] | None = None,
     about_depth: Sequence[str] = (),
     facts: TableFacts = ASV_READS,
     dataset: str = "mine",
@@ -166,6 +168,9 @@ def propose_configuration(
     targets
         Columns to predict, which `require_targets` has checked; None: those that suit, what a study
         is most likely made for first (`aam.data.roles.finding_rank`).
+    groups
+        The column whose samples stay together in folds; False: each sample is of a unit of its own;
+        None: the one that suits (`aam.data.study.columns.propose_grouping`).
     about_depth
         Sentences on the depth, which become comments.
     facts
@@ -186,15 +191,25 @@ def propose_configuration(
         A run would refuse a task for one of the `targets`.
     """
     wanted = targets or []
-    together = propose_grouping([column for column in columns if column.name not in wanted])
+    if groups is None:
+        together = propose_grouping([column for column in columns if column.name not in wanted])
+    else:
+        together = groups or None
     suited = [one for one in _suited(columns, together) if one.name not in wanted]
     by_name = {column.name: column for column in columns}
     asked = [by_name[name] for name in wanted]
-    tasks, refused = _draft_tasks([*asked, *suited], together, dataset, must=wanted)
+    tasks, refused = _draft_tasks(
+        [*asked, *suited],
+        together,
+        dataset,
+        must=wanted,
+        are_alone=groups is False,
+        must_group=bool(groups),
+    )
     active = ACTIVE if targets is None else len(targets)
     commented = [re.sub("^", "#", text, flags=re.MULTILINE) for text in tasks[active:]]
     remarks: list[str] = []
-    if tasks:
+    if tasks and groups is None:
         remarks += _comments_on_groups(columns, together)
     if refused:
         remarks.append("\n".join(["# Not proposed:", *(f"#   {one}" for one in refused)]))
@@ -254,7 +269,13 @@ def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]
 
 
 def _draft_tasks(
-    columns: list[Column], together: Column | None, dataset: str, *, must: Collection[str]
+    columns: list[Column],
+    together: Column | None,
+    dataset: str,
+    *,
+    must: Collection[str],
+    are_alone: bool,
+    must_group: bool,
 ) -> tuple[list[str], list[str]]:
     """Return the lines of each task that a run accepts, and why other columns have none.
 
@@ -268,6 +289,10 @@ def _draft_tasks(
         What the study is called.
     must
         Names of columns whose refusal is an error.
+    are_alone
+        Whether each sample is known to be of a unit of its own.
+    must_group
+        Whether `together` was asked for.
 
     Raises
     ------
@@ -279,7 +304,7 @@ def _draft_tasks(
     names: set[str] = set()
     for column in columns:
         try:
-            draft = _draft(column, together)
+            draft = _draft(column, together, must_group=must_group)
         except InputError as error:
             if column.name in must:
                 raise
@@ -287,7 +312,7 @@ def _draft_tasks(
             continue
         name = _task_name(column, names)
         names.add(name.casefold())
-        tasks.append(_task(name, dataset, draft))
+        tasks.append(_task(name, dataset, draft, are_alone=are_alone))
     return tasks, refused
 
 
@@ -325,7 +350,7 @@ class _Draft:
     """What was decided, and what looks odd."""
 
 
-def _draft(column: Column, together: Column | None) -> _Draft:
+def _draft(column: Column, together: Column | None, *, must_group: bool = False) -> _Draft:
     """Return a task for a column that a run accepts, as far as these samples can tell.
 
     Classes of few samples are left out, those of one group, and those that would lie in one fold;
@@ -337,11 +362,14 @@ def _draft(column: Column, together: Column | None) -> _Draft:
         The column to predict.
     together
         The column whose samples stay together; None: there is none.
+    must_group
+        Whether that column was asked for.
 
     Raises
     ------
     InputError
-        No folds can be made of its samples, or some of its values are no numbers.
+        No folds can be made of its samples, some of its values are no numbers, or too many of its
+        samples have no value in a column of groups that was asked for.
     """
     kind = task_kind(column)
     if kind is None:
@@ -352,9 +380,17 @@ def _draft(column: Column, together: Column | None) -> _Draft:
     comments = list(column.notes)
     groups = None if together is None else together.values.loc[given.index]
     if groups is not None and groups.isna().mean() > MOST_UNGROUPED:
+        unknown = f"no value in {groups.isna().sum()} of {len(groups)} samples"
+        if must_group:
+            raise problem(
+                f"groups '{groups.name}' of '{column.name}'",
+                unknown,
+                f"a value in {1 - MOST_UNGROUPED:.0%} of the samples or more",
+                "fill it in: samples of one subject have the same value",
+            )
         comments.append(
-            f"no groups: `{groups.name}` has no value in {groups.isna().sum()} of {len(groups)} "
-            "samples; fill it in where samples belong together, or the scores will be too good"
+            f"no groups: `{groups.name}` has {unknown}; fill it in where samples belong together, "
+            "or the scores will be too good"
         )
         groups = None
     if groups is not None and groups.isna().any():
@@ -507,11 +543,15 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
     return name
 
 
-def _task(name: str, dataset: str, draft: _Draft) -> str:
-    """Return the lines of a task."""
+def _task(name: str, dataset: str, draft: _Draft, *, are_alone: bool) -> str:
+    """Return the lines of a task; `are_alone` as for `_draft_tasks`."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
     key = name if _is_text(name) else _quoted(name)
-    folds = f"k: {draft.k}" + ("" if draft.groups is None else f", groups: {_quoted(draft.groups)}")
+    folds = f"k: {draft.k}"
+    if draft.groups is not None:
+        folds += f", groups: {_quoted(draft.groups)}"
+    elif are_alone:
+        folds += ", groups: false"
     if draft.kind == "classification":
         folds += ", stratified: true"
     lines = [

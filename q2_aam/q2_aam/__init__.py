@@ -1,0 +1,3 @@
+"""QIIME 2 plugin of AAM, which calls the command `aam` of another environment."""
+
+__version__ = "0.9.0"

@@ -1,0 +1,193 @@
+"""The plugin in a real QIIME 2, on moving pictures, from its own artifacts to a page."""
+
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from browser import needs_browser, open_page
+
+import aam
+from tests.plugin.qiime import PYTHON, REPOSITORY, Qiime, install
+
+DATA = REPOSITORY.parent / "shared" / "data" / "moving-pictures"
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data in {DATA}"),
+    pytest.mark.skipif(PYTHON is None, reason="needs QIIME 2 with q2-sample-classifier"),
+]
+MAKE_ARTIFACTS = """
+import hashlib, sys
+from pathlib import Path
+import biom, pandas, skbio
+from qiime2 import Artifact
+
+data = Path(sys.argv[1])
+table = biom.load_table(str(data / "table.biom"))
+names = {one: hashlib.md5(one.encode()).hexdigest() for one in table.ids("observation")}
+table.update_ids(names, axis="observation")
+tree = skbio.TreeNode.read(str(data / "tree.nwk"))
+for tip in tree.tips():
+    tip.name = names[tip.name]
+sequences = pandas.Series({name: text for text, name in names.items()})
+Artifact.import_data("FeatureTable[Frequency]", table).save("table.qza")
+Artifact.import_data("FeatureData[Sequence]", sequences).save("rep-seqs.qza")
+Artifact.import_data("Phylogeny[Rooted]", tree, skbio.TreeNode).save("tree.qza")
+"""
+"""Features are named by hashes, as DADA2's plugin names them."""
+TABLE = ("--i-table", "table.qza", "--i-rep-seqs", "rep-seqs.qza")
+METADATA = ("--m-metadata-file", "metadata.tsv")
+STUDY = (*TABLE, "--i-phylogeny", "tree.qza", *METADATA)
+BODY_SITE = ("--p-columns", "BodySite", "--p-groups", "false")
+
+
+@pytest.fixture(scope="module")
+def qiime(tmp_path_factory: pytest.TempPathFactory) -> Qiime:
+    """Return QIIME 2 with the plugin, and moving pictures as artifacts."""
+    qiime = install(tmp_path_factory.mktemp("plugin"))
+    qiime.python(MAKE_ARTIFACTS, DATA)
+    shutil.copy(DATA / "metadata.tsv", qiime.folder)
+    return qiime
+
+
+def peek(qiime: Qiime, name: str) -> str:
+    """Return the type of a result that QIIME 2 finds valid."""
+    assert "valid at level=max" in qiime.run("tools", "validate", name)
+    return re.search(r"Type: +(.*)", qiime.run("tools", "peek", name))[1]
+
+
+def unpack(qiime: Qiime, name: str) -> Path:
+    """Return the folder `data` of a result."""
+    folder = qiime.folder / f"{name}.unpacked"
+    with zipfile.ZipFile(qiime.folder / name) as archive:
+        archive.extractall(folder)
+    (data,) = folder.glob("*/data")
+    return data
+
+
+@pytest.fixture(scope="module")
+def first_answer(qiime: Qiime) -> Path:
+    """Return the unpacked page of a first answer."""
+    said = qiime.run(
+        *("aam", "first-answer", *STUDY, *BODY_SITE, "--p-random-state", "3", "--p-n-jobs", "2"),
+        *("--o-visualization", "answer.qzv", "--verbose"),
+    )
+    assert "33 of 34 samples have at least" in said
+    assert "BodySite is predicted right in" in said
+    assert peek(qiime, "answer.qzv") == "Visualization"
+    return unpack(qiime, "answer.qzv")
+
+
+@needs_browser
+def test_the_page_of_the_visualization_opens_in_a_browser(first_answer: Path, qiime: Qiime) -> None:
+    text, complaints = open_page(
+        first_answer / "index.html", profile=qiime.folder.parent / "browser"
+    )
+    assert complaints == []
+    assert "BodySite is predicted right in" in text
+    assert "Download as TSV" in text
+    assert text.count("<svg") >= 1
+
+
+def test_what_the_page_refers_to_is_in_the_visualization(first_answer: Path) -> None:
+    page = (first_answer / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'(?:href|src)="(?!data:|https?:|#)([^"#]+)', page)
+    assert any(link.endswith("methods.svg") for link in links)
+    assert [link for link in links if not (first_answer / link).is_file()] == []
+    predicted = pd.read_csv(first_answer / "answers/BodySite/first/predictions.tsv", sep="\t")
+    assert len(predicted) == 33
+
+
+def test_seed_and_groups_reach_the_configuration(first_answer: Path) -> None:
+    config = yaml.safe_load((first_answer / "study.yaml").read_text(encoding="utf-8"))
+    assert config["rarefaction"]["seed"] == 3
+    folds = config["tasks"]["BodySite"]["folds"]
+    assert (folds["groups"], folds["seed"]) == (False, 3)
+
+
+def test_help_shows_an_example_whose_files_qiime_writes(qiime: Qiime) -> None:
+    shown = qiime.run("aam", "first-answer", "--help")
+    assert "--p-columns body_site" in shown
+    qiime.run("aam", "first-answer", "--example-data", "examples")
+    written = {path.name for path in (qiime.folder / "examples").rglob("*.*")}
+    assert {"table.qza", "rep-seqs.qza", "sample-metadata.tsv"} <= written
+    assert "AAM" in qiime.run("aam", "first-answer", "--citations")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--p-columns", "Bodysite"], ["no column 'Bodysite'", "did you mean 'BodySite'?"]),
+        (["--p-columns", "a,b"], ["'a,b'", "without commas"]),
+        (["--p-columns", "BodySite", "--p-groups", "Subjekt"], ["did you mean 'Subject'?"]),
+        (
+            ["--p-columns", "BodySite", "--p-sampling-depth", "99999"],
+            ["99999", "the reads of the deepest sample"],
+        ),
+        (["--p-columns", "BodySite", "--p-settings", "depth"], ["settings", "'depth'", "keys"]),
+        (
+            ["--p-columns", "BodySite", "--p-settings", "rarefaction: {dept: 3}"],
+            ["rarefaction.dept"],
+        ),
+    ],
+)
+def test_what_aam_refuses_is_the_message_of_qiime(
+    qiime: Qiime, arguments: list[str], words: list[str]
+) -> None:
+    message = qiime.refuse(
+        "aam", "first-answer", *STUDY, *arguments, "--o-visualization", "none.qzv"
+    )
+    assert [word for word in words if word not in message] == []
+    assert "Traceback" not in message
+    assert not (qiime.folder / "none.qzv").exists()
+
+
+def test_samples_that_the_metadata_lack_are_refused_or_left_out(qiime: Qiime) -> None:
+    lines = (DATA / "metadata.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (qiime.folder / "some.tsv").write_text("".join(lines[:-3]), encoding="utf-8")
+    renamed = [*lines[:2], *(f"other-{line}" for line in lines[2:])]
+    (qiime.folder / "other.tsv").write_text("".join(renamed), encoding="utf-8")
+    command = ("aam", "first-answer", *TABLE, *BODY_SITE, "--o-visualization", "none.qzv")
+    some = qiime.refuse(*command, "--m-metadata-file", "some.tsv")
+    assert "3 of 34 samples that are not in the metadata" in some
+    other = qiime.refuse(*command, "--m-metadata-file", "other.tsv")
+    assert "34 samples" in other
+    assert "of which the metadata have none" in other
+
+
+def test_sequences_of_other_features_are_refused(qiime: Qiime) -> None:
+    code = (
+        "from qiime2 import Artifact; import pandas\n"
+        "sequences = pandas.Series({'other': 'ACGT' * 30})\n"
+        "Artifact.import_data('FeatureData[Sequence]', sequences).save('other-seqs.qza')"
+    )
+    qiime.python(code)
+    files = ("--i-table", "table.qza", "--i-rep-seqs", "other-seqs.qza", *METADATA)
+    message = qiime.refuse(
+        "aam", "first-answer", *files, *BODY_SITE, "--o-visualization", "none.qzv"
+    )
+    assert "rep-seqs.fasta" in message
+    assert "sequence" in message
+
+
+def test_a_command_that_is_missing_broken_or_of_another_release(
+    qiime: Qiime, tmp_path: Path
+) -> None:
+    command = ("aam", "first-answer", *STUDY, *BODY_SITE, "--o-visualization", "none.qzv")
+    missing = qiime.refuse(*command, AAM_COMMAND="/nowhere/aam")
+    assert "AAM_COMMAND: got no program '/nowhere/aam'" in missing
+    assert "export AAM_COMMAND=" in missing
+    old = tmp_path / "aam"
+    old.write_text("#!/bin/sh\necho aam 0.1.0\n")
+    old.chmod(0o755)
+    assert "got AAM 0.1.0; expected AAM" in qiime.refuse(*command, AAM_COMMAND=str(old))
+    old.write_text("#!/bin/sh\necho 'No module named aam' >&2; exit 1\n")
+    assert "'No module named aam'" in qiime.refuse(*command, AAM_COMMAND=str(old))
+
+
+def test_the_plugin_is_of_the_release_of_aam(qiime: Qiime) -> None:
+    found = qiime.python("import q2_aam; print(q2_aam.__version__)")
+    assert found.strip() == aam.__version__
