@@ -325,6 +325,17 @@ def mixed_networks(wildcards):
     return {**{key: ancient(path) for key, path in models.items()}, **files}
 
 
+def clade_files(wildcards):
+    """Return the clades that the labels depend on, for an answer that explains its predictions."""
+    if wildcards.answer != FIRST or not CONFIG.tasks[wildcards.task].importance:
+        return {}
+    of = {"dataset": wildcards.dataset, "task": wildcards.task}
+    return {
+        "clades": result("clades/{task}.tsv", **of),
+        "clade_features": result("clades/{task}.features.tsv", **of),
+    }
+
+
 def leading_method(wildcards):
     """Return what leads an answer: its super learner, or networks where nothing is mixed."""
     if wildcards.answer != FIRST and not slices.mixes(CONFIG, wildcards.task):

@@ -14,7 +14,7 @@ from aam.report.page.additions import addition_sentences, addition_table, write_
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
-from aam.report.page.named_clades import clade_tables, write_clades
+from aam.report.page.named_clades import clade_tables, effect_tables, write_clades
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -54,6 +54,8 @@ class AnswerFiles:
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
+    effects: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Effects of clades on predictions for other tables, by the names of these."""
 
 
 def task_sections(
@@ -164,6 +166,8 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
+    for name, effects in files.effects.items():
+        yield from effect_tables(answer, name, effects, nouns)
 
 
 def _write_commands(answer: Answer, importance: pd.DataFrame | None) -> Iterator[Commands]:
