@@ -421,7 +421,7 @@ def _describe_reference(name: str, manifest: Mapping[str, Any]) -> None:
 
 def _predict(given: argparse.Namespace) -> None:
     # What applies methods takes seconds to import, and a run does not need it.
-    from aam.stages.apply import predict_samples
+    from aam.inference.apply import predict_samples
 
     predict_samples(
         model=given.model,
@@ -435,7 +435,7 @@ def _predict(given: argparse.Namespace) -> None:
 
 
 def _place(given: argparse.Namespace) -> None:
-    from aam.stages.apply import place_sequences
+    from aam.inference.apply import place_sequences
 
     place_sequences(
         sequences=given.sequences,
@@ -446,7 +446,7 @@ def _place(given: argparse.Namespace) -> None:
 
 
 def _distances(given: argparse.Namespace) -> None:
-    from aam.stages.apply import measure_distances
+    from aam.inference.apply import measure_distances
 
     measure_distances(
         table=given.table,
@@ -461,7 +461,7 @@ def _distances(given: argparse.Namespace) -> None:
 
 
 def _embed(given: argparse.Namespace) -> None:
-    from aam.stages.apply import embed_samples
+    from aam.inference.apply import embed_samples
 
     embed_samples(
         encoder=given.encoder,
