@@ -240,6 +240,24 @@ def covariate_predictions(wildcards):
     }
 
 
+def asked_answer(wildcards):
+    """Return the predictions and folds of the task that a further question is about."""
+    task = asked_task(wildcards.task)
+    if task == wildcards.task:
+        return {}
+    return {
+        "asked": result(
+            "answers/{task}/{answer}/predictions.tsv",
+            dataset=wildcards.dataset,
+            task=task,
+            answer=wildcards.answer,
+        ),
+        "asked_folds": result(
+            "folds/{task}.tsv", dataset=wildcards.dataset, task=folds_owner(task)
+        ),
+    }
+
+
 def starting_files(wildcards):
     """Return the weights that a pretraining starts from, where they are a directory's."""
     start = slices.start(CONFIG, wildcards.dataset, wildcards.model)

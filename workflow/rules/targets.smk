@@ -159,7 +159,12 @@ def explained_of(files):
 
 def answers_shown(plot, files):
     """Return the files of answers that a plot is shown of."""
-    return explained_of(files) if plot.explains else files
+    asked = {
+        path: of
+        for path, of in files.items()
+        if question_of(of["task"]) == plot.question
+    }
+    return explained_of(asked) if plot.explains else asked
 
 
 def first_figures_of(dataset):
