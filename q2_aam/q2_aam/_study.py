@@ -12,8 +12,8 @@ import yaml
 
 from q2_aam._command import call_aam, check_version
 
-LINK = re.compile(r"""(?:href|src)="([^"#?]+)""")
-"""A file that a page refers to."""
+LINK = re.compile(r"""(?:href|src)="([^":#?]+)(?=["#?])""")
+"""A file that a page refers to; addresses and pictures within the page have a colon."""
 ANSWER_FILES = ("answers/*/*/predictions.tsv", "answers/*/*/scores.json", "clades/*")
 """What a visualization holds beside its page and what the page refers to."""
 
