@@ -127,7 +127,7 @@ def test_the_report_has_networks(qiime: Qiime) -> None:
     small = (
         "{models: {base: {width: 16, asv_layers: 1, sample_layers: 1}}, "
         "pretraining: {epochs: 1}, finetuning: {epochs: 1, recipe: frozen}, "
-        "tasks: {BodySite: {baselines: [knn]}}}"
+        "tasks: {BodySite: {baselines: [kernel_clr]}}}"
     )
     qiime.run(
         *("aam", "report", *STUDY, *BODY_SITE, "--p-settings", small, "--p-n-jobs", "2"),
@@ -207,7 +207,7 @@ def test_a_model_of_another_kind_or_a_changed_one_is_refused(
 def test_numbers_are_fitted_and_predicted(qiime: Qiime) -> None:
     qiime.run(
         *("aam", "fit-regressor", *STUDY, "--m-metadata-column", "DaysSinceExperimentStart"),
-        *("--p-settings", "tasks: {DaysSinceExperimentStart: {baselines: [knn]}}"),
+        *("--p-settings", "tasks: {DaysSinceExperimentStart: {baselines: [kernel_clr]}}"),
         *("--p-n-jobs", "2", "--o-model", "days.qza", "--o-predictions", "days-cv.qza"),
     )
     qiime.run(
