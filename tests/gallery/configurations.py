@@ -250,7 +250,7 @@ CASES = (
     ),
     Case(
         name="a hospital that is kept for the test",
-        report="issue 61",
+        report="ConQuR#5",
         twist=in_hospitals,
         settings={"tasks": {"group": {"folds": {"test": {"hospital": "h1"}}}}},
         runs=True,
