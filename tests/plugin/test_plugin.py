@@ -176,6 +176,10 @@ def test_a_kept_model_predicts_and_qiime_takes_what_it_predicts(
     assert (details["near_reads"] > 0.9).all()
     assert (details["in_training"] == "id").all()
     assert list(classifier.index) == list(predicted.index)
+    with zipfile.ZipFile(qiime.folder / "p.qza") as archive:
+        ancestors = [one for one in archive.namelist() if one.endswith("action/action.yaml")]
+        actions = [archive.read(one).decode() for one in ancestors]
+    assert any("action: fit_classifier" in action for action in actions), "provenance goes on"
     qiime.run(
         *("sample-classifier", "confusion-matrix", "--i-predictions", "cv.qza"),
         *("--i-probabilities", "cvp.qza", "--p-missing-samples", "ignore"),
