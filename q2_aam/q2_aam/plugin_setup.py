@@ -2,7 +2,14 @@
 
 import importlib
 
-from q2_sample_classifier import ClassifierPredictions, Probabilities, RegressorPredictions
+try:
+    from q2_sample_classifier import ClassifierPredictions, Probabilities, RegressorPredictions
+except ImportError as error:
+    # One plugin that cannot be imported stops all of QIIME 2.
+    raise ImportError(
+        "The plugin q2-aam needs q2-sample-classifier, which this environment lacks. Install that "
+        "(the amplicon distribution of QIIME 2 has it), or: pip uninstall q2-aam"
+    ) from error
 from q2_types.distance_matrix import DistanceMatrix
 from q2_types.feature_data import FeatureData, Sequence, Taxonomy
 from q2_types.feature_table import FeatureTable, Frequency
