@@ -11,6 +11,7 @@ from aam.config.losses import LOSSES
 from aam.config.messages import config_error
 from aam.config.metrics import METRICS, WITHOUT_TREE
 from aam.config.names import FIRST
+from aam.config.questions import with_questions
 from aam.config.sections.base import FilePath, Section
 from aam.config.sections.dataset import (
     AugmentationSettings,
@@ -99,7 +100,8 @@ def load(raw: Mapping[str, Any]) -> Config:
     Returns
     -------
     Config
-        The configuration with all defaults.
+        The configuration with all defaults, and with the tasks of further questions
+        (`aam.config.questions`).
 
     Raises
     ------
@@ -111,6 +113,7 @@ def load(raw: Mapping[str, Any]) -> Config:
         config = Config.model_validate(dict(raw))
     except ValidationError as error:
         raise config_error(error, Config) from error
+    config = config.model_copy(update={"tasks": with_questions(config.tasks)})
     for model in config.models:
         if model == FIRST or model in BASELINES:
             baseline = "the name of a baseline"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from aam.config import slices
 from aam.config.configuration import Config
+from aam.config.questions import STUDIES
 from aam.config.settings.plot import PlotSettings
 
 
@@ -46,6 +47,8 @@ class Plot:
     task whose predictions are explained; answers: with each answer; on_demand."""
     explains: bool = False
     """Whether it is of the answers alone whose predictions are explained."""
+    question: str | None = None
+    """The further question whose answers alone it is of; None: those to tasks of the user."""
 
     @property
     def draw(self) -> dict[str, str]:
@@ -139,6 +142,13 @@ PLOTS: dict[str, Plot] = {
         [Figure("clades.draw", f"{ANSWER}/clades", "named clades", "clades")],
         shown="answers",
         explains=True,
+    ),
+    "studies": Plot(
+        "Tasks",
+        {"report": f"{ANSWER}/scores.json"},
+        [Figure("studies.draw", f"{ANSWER}/studies", "study by study", "studies")],
+        shown="answers",
+        question=STUDIES,
     ),
     "importance": Plot(
         "Tasks",

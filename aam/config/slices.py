@@ -15,6 +15,7 @@ from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
+from aam.config.questions import asked_task, question_of
 from aam.config.references import (
     REFERENCES,
     default_genes,
@@ -261,6 +262,8 @@ def folds(config: Config, task: str) -> tasks.FoldsSettings:
     """Return what a task predicts, its folds, and its columns of categories."""
     section = config.tasks[task]
     categories = [*section.condition, *filter(None, [section.transform_by])]
+    question = question_of(task)
+    known = None if question is None else config.tasks[asked_task(task)].folds.groups
     return tasks.FoldsSettings(
         columns=section.columns,
         where=_listed_values(section.where),
@@ -269,6 +272,8 @@ def folds(config: Config, task: str) -> tasks.FoldsSettings:
         categories=list(dict.fromkeys(categories)),
         folds=section.folds,
         logarithm=section.transform.startswith("log"),
+        question=question,
+        known=known or None,
     )
 
 
@@ -421,6 +426,7 @@ def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
         structure=_structure(section.folds),
         training=None if answer == FIRST else _training(config, section.dataset, answer, task),
         covariates=section.covariates or None,
+        question=question_of(task),
     )
 
 
@@ -550,7 +556,8 @@ def _page_task(task: Task) -> page.PageTask:
         where=_listed_values(task.where),
         kind=task.kind,
         folds=page.PageFolds(column=folds.column, groups=folds.groups, stratified=folds.stratified),
-        test_fraction=folds.test,
+        test_fraction=0.0 if isinstance(folds.test, dict) else folds.test,
+        test_values=_listed_values(folds.test) if isinstance(folds.test, dict) else None,
         importance=task.importance,
     )
 

@@ -13,11 +13,14 @@ from aam.config.settings.tasks import FoldsSettings
 from aam.data.folds import TEST, Names
 from aam.data.target_columns import BeforeRarefaction
 from aam.util.errors import first_few, first_names, problem
+from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
 
 LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
+LEAST_STUDIES = 3
+"""Studies that leaving out one at a time needs: of two, one alone would be learned from."""
 MOST_LISTED = 8
 """Classes that a hint lists."""
 
@@ -56,6 +59,101 @@ def require_whole_groups(groups: Sequence[str], labels: Sequence[str], settings:
         )
 
 
+def warn_of_tested_groups(groups: Names, folds: NDArray[np.int64], settings: Folds) -> None:
+    """Warn where samples of one group are on both sides of a test set that the user names.
+
+    Parameters
+    ----------
+    groups
+        Group of each sample.
+    folds
+        The fold of each, -1: held out for testing.
+    settings
+        The section `folds` of the task.
+    """
+    is_test = pd.Series(folds == TEST).groupby(pd.Series(groups)).mean()
+    split = is_test[(is_test > 0) & (is_test < 1)]
+    if len(split):
+        logger.warning(
+            "folds.test divides %d of %d groups of '%s': %s; the score of the test set is too good "
+            "where a model knows the group from training",
+            len(split),
+            len(is_test),
+            settings.groups or settings.column,
+            first_names(map(str, split.index)),
+            extra=CAUTION,
+        )
+
+
+def require_studies(
+    observed: pd.Series,
+    folds: NDArray[np.int64],
+    studies: Names,
+    known: Names | None,
+    task: FoldsSettings,
+) -> None:
+    """Check that leaving out one study at a time says how a study never seen would be predicted.
+
+    Parameters
+    ----------
+    observed
+        The target of each sample.
+    folds
+        The fold of each, -1: held out for testing.
+    studies
+        The study of each.
+    known
+        What must not be in two studies, such as the person of each sample; None: nothing is.
+    task
+        What the task predicts, and how its samples are divided.
+
+    Raises
+    ------
+    InputError
+        Fewer than `LEAST_STUDIES` studies have two classes, or numbers, or a person is in two.
+    """
+    column = task.folds.column
+    where = f"metadata column '{column}', which `studies` names"
+    is_scored = folds != TEST
+    study = pd.Series(studies, observed.index)[is_scored]
+    sizes = study.value_counts()
+    spread = observed[is_scored].groupby(study).nunique()
+    if len(sizes) < LEAST_STUDIES:
+        raise problem(
+            where,
+            f"{len(sizes)} studies in the samples with a target: {_with_sizes(sizes)}",
+            f"at least {LEAST_STUDIES}, of which all but one are learned from",
+            "remove `studies` from the task, or name a column with more values",
+        )
+    several = spread[spread > 1]
+    if len(several) < LEAST_STUDIES:
+        single = sizes[spread.index[spread < 2]]
+        what = "one number" if task.kind == "regression" else "one class"
+        raise problem(
+            where,
+            f"{what} alone in {len(single)} of {len(sizes)} studies: {_with_sizes(single)}",
+            f"at least {LEAST_STUDIES} studies with different values of '{observed.name}', as no "
+            "score can tell a model of the value from one of the study",
+            "remove `studies` from the task, or add samples with other values to these studies",
+        )
+    if known is not None:
+        studies_of = study.groupby(pd.Series(known, observed.index)[is_scored]).unique()
+        shared = studies_of[studies_of.map(len) > 1]
+        if len(shared):
+            shown = [f"'{name}' in {first_names(sorted(them))}" for name, them in shared.items()]
+            raise problem(
+                where,
+                f"values of '{task.known}' that are in several studies: {first_few(shown)}",
+                "each in one study, as a study never seen would hold what is known otherwise",
+                "remove `studies` from the task, or correct the metadata",
+            )
+
+
+def _with_sizes(sizes: pd.Series) -> str:
+    """Return names with the numbers of their samples, the first few."""
+    return first_few(f"{name!r} ({size})" for name, size in sizes.items())
+
+
 def require_enough(
     observed: pd.Series,
     groups: Names | None,
@@ -84,7 +182,7 @@ def require_enough(
     settings = task.folds
     k = settings.k
     assert k is not None, "only folds that are drawn can be too many"
-    beyond = " beyond folds.test" if settings.test > 0 else ""
+    beyond = " beyond folds.test" if settings.holds_out else ""
     lower = "lower folds.k or folds.test" if beyond else "lower folds.k"
     # What the samples to test take is not what rarefaction drops.
     before = None if beyond else before

@@ -31,7 +31,12 @@ DRAW = "draw:"
 GROUP = "group"
 """Column that says which samples belong together; a sample that is alone has its ID there."""
 
-NAMES = ("sample-id", "feature-id", "task", "name", "model", TARGET, "taxon")
+REPRESENTATIVE = "representative"
+"""Column of a table of clades: the most frequent feature of each."""
+NAMES = (
+    *("sample-id", "feature-id", "task", "name", "model", TARGET, "taxon"),
+    *("clade", REPRESENTATIVE),
+)
 """Columns of names, in any file of results."""
 CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
 """Columns of classes, in a file of results that has probabilities of classes."""
@@ -201,14 +206,16 @@ def read_results(path: Path) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Names (`NAMES`), and classes (`CLASSES`) next to their probabilities, stay text even if
-        they look like numbers or missing values (`01`, `NA`).
+        Names (`NAMES`), classes (`CLASSES`) next to their probabilities, and what a table of
+        clades says of them stay text even if they look like numbers or missing values (`01`, `NA`).
     """
     # The header is read first, because the types of the columns depend on which there are.
     header = pd.read_csv(path, sep="\t", nrows=0)
     text = [*NAMES]
     if any(str(name).startswith(PROBABILITY) for name in header):
         text += CLASSES
+    if REPRESENTATIVE in header:
+        text.append("direction")
     types = dict.fromkeys(text, str)
     return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
 

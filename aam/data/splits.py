@@ -13,13 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from aam.config.questions import STUDIES
 from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.fold_checks import (
     require_enough,
     require_spread_classes,
+    require_studies,
     require_training_samples,
     require_whole_groups,
+    warn_of_tested_groups,
 )
 from aam.data.folds import TEST, Names
 from aam.data.metadata import metadata_column
@@ -184,18 +187,24 @@ def divide(
     column = settings.column
     groups: list[str] | None = None
     together: list[str] | None = None
+    is_named = _named_to_test(metadata, values.index, settings)
     if column is not None:
-        values, folds = _folds_in_column(metadata, values, column, settings)
+        values, folds = _folds_in_column(metadata, values, task, column, is_named)
         together = _groups(metadata, values.index, column)
         groups = together if settings.groups is None else None
         if settings.groups:
             groups = _groups(metadata, values.index, settings.groups)
             require_whole_groups(groups, together, settings)
+        if task.question == STUDIES:
+            known = None if task.known is None else _groups(metadata, values.index, task.known)
+            require_studies(values[target], folds, together, known, task)
     else:
         if settings.groups:
             groups = _groups(metadata, values.index, settings.groups)
         together = groups
-        folds = _draw_folds(values[target], groups, task, before)
+        folds = _draw_folds(values[target], groups, task, before, is_named)
+    if is_named is not None and groups is not None:
+        warn_of_tested_groups(groups, folds, settings)
     require_training_samples(folds, settings.column or settings.groups or target)
     if task.kind != "regression":
         require_spread_classes(values[target], folds, together, task, before)
@@ -226,17 +235,64 @@ def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]
     return fold_of_sample.dropna().astype(np.int64).rename("fold")
 
 
+def _named_to_test(metadata: pd.DataFrame, samples: pd.Index, settings: Folds) -> pd.Series | None:
+    """Return which samples a column marks as the test set; None: no column does.
+
+    Raises
+    ------
+    InputError
+        A value is not there, or marks all samples.
+    """
+    if not isinstance(settings.test, dict):
+        return None
+    ((column, named),) = settings.test.items()
+    names = [named] if isinstance(named, str) else named
+    given = metadata_column(metadata, column).loc[samples]
+    where = f"metadata column '{column}', which folds.test names"
+    counts = given.value_counts()
+    absent = [name for name in names if not set(spellings_of([name], given)) & set(counts.index)]
+    if absent:
+        raise problem(
+            where,
+            f"no sample with a target that has the value {first_names(absent)}",
+            f"its values: {first_few(f'{value!r} ({size})' for value, size in counts.items())}",
+            "correct folds.test, or the metadata",
+        )
+    is_test = given.isin(spellings_of(names, given))
+    if is_test.all():
+        raise problem(
+            where,
+            f"the value {first_names(names)} in all {len(given)} samples with a target",
+            "other samples to learn from",
+            "name fewer values in folds.test, or fill in the targets of the others",
+        )
+    return is_test
+
+
 def _folds_in_column(
-    metadata: pd.DataFrame, values: pd.DataFrame, column: str, settings: Folds
+    metadata: pd.DataFrame,
+    values: pd.DataFrame,
+    task: FoldsSettings,
+    column: str,
+    is_named: pd.Series | None,
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-    """Return the samples that a column puts into a fold, and these folds: whole ones to test."""
+    """Return the samples that a column puts into a fold, and these folds: whole ones to test.
+
+    Samples that `is_named` marks are tested, wherever the column puts them.
+    """
+    settings = task.folds
     labels = metadata_column(metadata, column).loc[values.index]
     without = labels.index[labels.isna()]
     if len(without):
-        logger.warning("left out, as '%s' has no value: %s", column, count_names("sample", without))
+        asked = "" if task.question is None else f" of the question about {task.question}"
+        logger.warning(
+            "left out%s, as '%s' has no value: %s", asked, column, count_names("sample", without)
+        )
     labels = labels[labels.notna()]
     is_test = np.zeros(len(labels), dtype=np.bool_)
-    if settings.test > 0 and labels.nunique() > 1:
+    if is_named is not None:
+        is_test = is_named.loc[labels.index].to_numpy()
+    elif settings.holds_out and labels.nunique() > 1:
         is_test = _hold_out(labels.index.tolist(), settings, None, labels.tolist(), column)
     rest = labels[~is_test]
     if rest.nunique() < 2:
@@ -282,15 +338,18 @@ def _draw_folds(
     groups: Names | None,
     task: FoldsSettings,
     before: BeforeRarefaction | None,
+    is_named: pd.Series | None,
 ) -> NDArray[np.int64]:
-    """Return the fold of each sample, -1 for the fraction to test."""
+    """Return the fold of each sample, -1 for the fraction to test, or for those named to test."""
     settings = task.folds
     assert settings.k is not None, "folds are drawn where no column names them"
     names = np.array(observed.index, dtype=object)
     classes = observed.to_numpy(dtype=object) if settings.stratified else None
     grouped = None if groups is None else np.array(groups, dtype=object)
     is_test = np.zeros(len(names), dtype=np.bool_)
-    if settings.test > 0:
+    if is_named is not None:
+        is_test = is_named.to_numpy()
+    elif settings.holds_out:
         where = settings.groups or task.columns[0]
         is_test = _hold_out(names, settings, classes, grouped, where)
     rest_groups = None if grouped is None else grouped[~is_test]
@@ -334,6 +393,7 @@ def _hold_out(
         Even the smallest group is larger than the fraction to test.
     """
     fraction = settings.test
+    assert not isinstance(fraction, dict), "samples that a column names are not drawn"
     is_test = held_out_groups(names, fraction, settings.seed, classes=classes, groups=groups)
     if not is_test.any():
         smallest = pd.Series(names if groups is None else groups).value_counts().min()

@@ -159,6 +159,20 @@ class Clades:
         tips = self.tip_B[node : self.end_B[node]]
         return tips[tips >= 0]
 
+    def find(self, features: NDArray[np.intp]) -> int:
+        """Return the smallest clade that has some features, as far as they are frequent enough.
+
+        Parameters
+        ----------
+        features
+            Numbers of the features.
+        """
+        tips = np.flatnonzero(np.isin(self.tip_B, features) & (self.tip_B >= 0))
+        if not len(tips):
+            return ROOT
+        holds_B = (np.arange(len(self.end_B)) <= tips[0]) & (self.end_B > tips[-1])
+        return int(np.flatnonzero(holds_B)[-1])
+
     @cached_property
     def logs_NB(self) -> Floats:
         """log(1 + READS share) below each node, times the root of the branch's length."""
@@ -301,7 +315,7 @@ class CladeTests:
     @cached_property
     def distance_NN(self) -> Floats:
         """Squared distances of the samples by all clades; infinite within a unit."""
-        distance_NN = _squared_distances(self.clades.logs_NB)
+        distance_NN = squared_distances(self.clades.logs_NB, self.clades.logs_NB)
         distance_NN[self.unit_N[:, None] == self.unit_N] = np.inf
         return distance_NN
 
@@ -326,7 +340,8 @@ class CladeTests:
 
     def find_stand_ins(self, columns: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the samples of other units that are most alike outside of some nodes, [N, K]."""
-        rest_NN = self.distance_NN - _squared_distances(self.clades.logs_NB[:, columns])
+        beyond_NV = self.clades.logs_NB[:, columns]
+        rest_NN = self.distance_NN - squared_distances(beyond_NV, beyond_NV)
         others = min(STAND_INS, int(np.isfinite(rest_NN).sum(axis=1).min()))
         return np.argpartition(rest_NN, max(others - 1, 0), axis=1)[:, :others]
 
@@ -502,12 +517,21 @@ def _p_of_units(sum_U: Floats) -> float:
     return float(stats.t.sf(t, units - 1))
 
 
-def _squared_distances(features_NB: Floats) -> Floats:
-    """Return the squared distances of all pairs of rows."""
-    centered_NB = features_NB - features_NB.mean(axis=0)
-    product_NN = centered_NB @ centered_NB.T
-    square_N = np.diag(product_NN)
-    return np.asarray(square_N[:, None] + square_N - 2 * product_NN)
+def squared_distances(features_MB: Floats, features_NB: Floats) -> Floats:
+    """Return the squared distances [M, N] of two sets of rows.
+
+    Parameters
+    ----------
+    features_MB, features_NB
+        The rows.
+    """
+    # Around their mean the squares are small, so that little is lost when they are subtracted.
+    center_B = features_NB.mean(axis=0)
+    one_MB = features_MB - center_B
+    other_NB = features_NB - center_B
+    square_M = (one_MB**2).sum(axis=1)
+    square_N = (other_NB**2).sum(axis=1)
+    return np.asarray(square_M[:, None] + square_N - 2 * one_MB @ other_NB.T)
 
 
 def _star(number: Mapping[str, int]) -> list[tuple[int, float, int]]:

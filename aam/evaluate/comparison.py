@@ -290,8 +290,27 @@ def _compare_errors(predictions: pd.DataFrame, unit_N: Codes, units: float | Non
     observed_N = numbers(predictions["observed"])
     fold_N = predictions["fold"].to_numpy()
     error_N = np.abs(observed_N - numbers(predictions["predicted"]))
-    guess_error_N = np.abs(observed_N - _median_of_other_folds(observed_N, fold_N))
+    guess_error_N = np.abs(observed_N - median_of_other_folds(observed_N, fold_N))
     weight_N = _weights_of_equal_folds(predictions["fold"])
+    return compare_mean_errors(error_N, guess_error_N, weight_N, unit_N, units)
+
+
+def compare_mean_errors(
+    error_N: Floats, guess_error_N: Floats, weight_N: Floats, unit_N: Codes, units: float | None
+) -> Guessing:
+    """Compare a weighted mean of absolute errors with that of guesses.
+
+    Parameters
+    ----------
+    error_N, guess_error_N
+        Errors of the predictions and of the guesses, [N].
+    weight_N
+        Weights that sum to 1, [N].
+    unit_N
+        Unit of each sample, [N].
+    units
+        How many equal units these are worth (`effective_units`); None: too few for a test.
+    """
     score = float(weight_N @ error_N)
     guess = float(weight_N @ guess_error_N)
     guessing = Guessing(score=guess, difference=score - guess)
@@ -312,8 +331,14 @@ def _compare_errors(predictions: pd.DataFrame, unit_N: Codes, units: float | Non
     return guessing.model_copy(update={"p": p, "interval": interval})
 
 
-def _median_of_other_folds(observed_N: Floats, fold_N: Codes) -> Floats:
-    """Return for each sample the median of the samples of all other folds, [N]."""
+def median_of_other_folds(observed_N: Floats, fold_N: Codes) -> Floats:
+    """Return for each sample the median of the samples of all other folds, [N].
+
+    Parameters
+    ----------
+    observed_N, fold_N
+        Numbers and folds, [N].
+    """
     guess_N = np.empty_like(observed_N)
     for number in np.unique(fold_N):
         is_in_fold = fold_N == number
@@ -346,8 +371,8 @@ def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | No
     return guessing.model_copy(update={"p": test.p, "interval": ends})
 
 
-class _Test(NamedTuple):
-    """p-value of a score against guessing, and the ends of its interval."""
+class ShareTest(NamedTuple):
+    """p-value of a share that is right against guessing, and the ends of its interval."""
 
     p: float
     low: float
@@ -356,18 +381,37 @@ class _Test(NamedTuple):
 
 def _test_recalls(
     is_right_N: NDArray[np.bool_], class_N: Codes, unit_N: Codes, units: float
-) -> _Test:
+) -> ShareTest:
     """Test a balanced accuracy between 0 and 1."""
     size_C = np.bincount(class_N)
     recall_C = np.bincount(class_N, weights=is_right_N) / size_C
     score = float(recall_C.mean())
     added_N = (is_right_N - recall_C[class_N]) / (len(size_C) * size_C[class_N])
+    return share_test(score, 1.0 / len(size_C), added_N, unit_N, units)
+
+
+def share_test(
+    score: float, guess: float, added_N: Floats, unit_N: Codes, units: float
+) -> ShareTest:
+    """Test a share that is right, on the scale of the arcsine of its root.
+
+    Parameters
+    ----------
+    score, guess
+        The share, between 0 and 1, and that of guessing.
+    added_N
+        What each sample adds to the score less its mean, [N].
+    unit_N
+        Unit of each sample, [N].
+    units
+        How many equal units these are worth.
+    """
     derivative = 0.5 / math.sqrt(score * (1.0 - score))
     error = derivative * _standard_error(added_N, unit_N, units)
     angle = math.asin(math.sqrt(score))
     step = _t_quantile(units) * error
-    return _Test(
-        p=_p_value(angle - math.asin(math.sqrt(1.0 / len(size_C))), error, units),
+    return ShareTest(
+        p=_p_value(angle - math.asin(math.sqrt(guess)), error, units),
         low=math.sin(max(angle - step, 0.0)) ** 2,
         high=math.sin(min(angle + step, math.pi / 2)) ** 2,
     )

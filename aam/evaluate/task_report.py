@@ -200,6 +200,37 @@ class Addition(ReportPart):
     """Weights, for new samples, of what is mixed to predict from both."""
 
 
+class StudyScore(ReportPart):
+    """How the leading method predicts the samples of one study."""
+
+    study: str
+    n: int
+    within: float | None
+    """Headline score where other samples of the study are learned from; None: it has one class."""
+    unseen: float | None
+    """The same where the study is left out."""
+    guessing: float | None
+    """What guessing reaches where the study is left out."""
+
+
+class Studies(ReportPart):
+    """A target in studies that were never seen: `aam.evaluate.studies`."""
+
+    column: str
+    """Metadata column of the studies."""
+    studies: tuple[StudyScore, ...]
+    """The largest first."""
+    within: Answered
+    """The mean over the studies where other samples of each are learned from."""
+    unseen: Answered
+    """The same where each is left out; its test and interval take studies as units."""
+
+    @property
+    def scored(self) -> tuple[StudyScore, ...]:
+        """The studies that have a score."""
+        return tuple(study for study in self.studies if study.unseen is not None)
+
+
 class SubsetScore(ReportPart):
     """The mean absolute error of some samples, or the share of them whose class is right."""
 
@@ -407,6 +438,8 @@ class TargetReport(ReportPart):
     """Columns that could say which samples belong together, and do not."""
     addition: Addition | None = Field(None, exclude_if=lambda addition: addition is None)
     """What the features add to covariates; None, and absent from the file: the task has none."""
+    studies: Studies | None = Field(None, exclude_if=lambda studies: studies is None)
+    """Of the task that leaves out one study at a time; None, and absent from the file: another."""
     methods: tuple[MethodReport, ...]
     """Networks, the super learner, then the baselines in the order of their stage."""
     leading: str
@@ -435,6 +468,11 @@ class TargetReport(ReportPart):
     def best(self) -> MethodReport:
         """The leading method; its score need not be the best of all."""
         return self.method(self.leading)
+
+    @property
+    def asked_guessing(self) -> Guessing:
+        """The leading method against guessing, by the score that the task asks for."""
+        return self.best.guessing if self.studies is None else self.studies.unseen.guessing
 
     @property
     def networks(self) -> MethodReport | None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from aam.config.baselines import CONSTANTS
+from aam.config.questions import STUDIES
 from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.data.confounding import Number, Observed, list_rivals
 from aam.data.folds import units_of
@@ -35,6 +36,7 @@ from aam.evaluate.method_scores import (
 from aam.evaluate.other_groups import try_other_groups
 from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
+from aam.evaluate.studies import compare_studies
 from aam.evaluate.task_report import (
     Addition,
     Chosen,
@@ -48,6 +50,7 @@ from aam.evaluate.task_report import (
     Rival,
     Role,
     Structure,
+    Studies,
     TargetReport,
     TaskReport,
     Unnested,
@@ -108,6 +111,16 @@ class WithCovariates:
     nested: pd.DataFrame
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The answer to the user's task that a further question is compared with."""
+
+    predictions: pd.DataFrame
+    """Cross-validated predictions of its leading methods: `predictions.tsv`."""
+    group: pd.Series
+    """Group of each sample of its folds, by sample ID."""
+
+
 def report_task(
     settings: ScoreSettings,
     *,
@@ -116,6 +129,7 @@ def report_task(
     nested_baselines: pd.DataFrame,
     covariates: WithCovariates | None = None,
     samples: Samples,
+    asked: Asked | None = None,
     provenance: Mapping[str, str] = {},
 ) -> tuple[TaskReport, pd.DataFrame]:
     """Score all methods of a task, and mix them.
@@ -132,6 +146,8 @@ def report_task(
         None: the task has no covariates.
     samples
         Groups, metadata and reads.
+    asked
+        The answer to the task that a further question is about; None: the settings have none.
     provenance
         Where the scores come from (`aam.util.digests`).
 
@@ -167,6 +183,10 @@ def report_task(
             covariates=known.get(target, {}),
             samples=samples,
         )
+        if settings.question == STUDIES:
+            assert asked is not None, "studies are compared with the answer to the task itself"
+            studies = _compare_with_asked(settings, asked, target, intervals, samples.group)
+            target_report = target_report.model_copy(update={"studies": studies})
         targets.append(target_report)
         parts.append(intervals.assign(**{TARGET: target}) if target else intervals)
     report = TaskReport(
@@ -180,6 +200,33 @@ def report_task(
     )
     intervals = pd.concat(parts, ignore_index=True)
     return report, intervals[_shown_columns(intervals)]
+
+
+def _compare_with_asked(
+    task: ScoreSettings, asked: Asked, target: str, unseen: pd.DataFrame, study: pd.Series
+) -> Studies:
+    """Return how studies that were left out are predicted, next to the answer to the task.
+
+    Parameters
+    ----------
+    task, asked
+        See `report_task`.
+    target
+        The target as tables of predictions name it: "" where there is one.
+    unseen
+        Predictions of the leading method where studies are the folds.
+    study
+        Study of each sample, by sample ID.
+    """
+    assert task.structure.column is not None, "studies are named by a column"
+    return compare_studies(
+        task.kind,
+        task.structure.column,
+        within=by_target(asked.predictions)[target],
+        unseen=unseen,
+        group=asked.group,
+        study=study,
+    )
 
 
 @dataclass(frozen=True, eq=False)

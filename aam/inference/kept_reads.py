@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
+from scipy.spatial.distance import cdist
 
 from aam.config.baselines import compared_metric
 from aam.data.importing.sequences import load_sequences
@@ -21,12 +22,13 @@ from aam.data.lineages import match_lineages, read_ranks, spell_lineages
 from aam.data.nouns import PLURALS
 from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, TableFacts, read_biom
-from aam.data.trees import branches_of
+from aam.data.trees import branches_of, read_tree
 from aam.distances.in_batch import BatchDistances
 from aam.learners.kept_mixture import SEQUENCES, TREE
 from aam.reference_tree.gene_placement import NOWHERE, nearest_placed, place_in_genes
 from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.nearest import KnownSequences, encode
+from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class KeptReads:
     above: csr_array
     """1 where a branch of the tree lies above a feature, [F, E]; without a tree E is 0."""
     lengths: NDArray[np.float64]
+    tree: TreeNode | None
+    """The tree; None: the study has none."""
     texts: Mapping[str, str]
     """By feature: its sequence, or the words of its lineage (`aam.data.lineages`)."""
     rarefaction: Mapping[str, Any]
@@ -73,9 +77,10 @@ class KeptReads:
         else:
             lineages = read_ranks(directory / "view0.biom")
             texts = spell_lineages(features, lineages, views[0].facts.noun)
-        tree = directory / TREE
-        above, lengths = branches_of(tree if tree.is_file() else None, features)
-        return cls(views, above, lengths, texts, rarefaction)
+        path = directory / TREE
+        tree = read_tree(path, features) if path.is_file() else None
+        above, lengths = branches_of(path if path.is_file() else None, features)
+        return cls(views, above, lengths, tree, texts, rarefaction)
 
     @property
     def features(self) -> list[str]:
@@ -140,24 +145,20 @@ class KeptReads:
         -------
         dict
             `above`, `lengths`, `landmarks`, `counts`, `distances` and `is_counted`, as `Problem`
-            describes them.
+            describes them; distances are to the kept samples alone.
         """
         kept = len(self.views[0].sample_ids)
         samples = kept + drawn[0].shape[0]
         counts = csr_array((samples, len(self.features)))
-        # Samples whose distances are computed, and those of them that the distances lead to.
-        rows = np.arange(samples)
-        columns = samples
-        if landmarks is not None:
-            rows = np.concatenate([landmarks, np.arange(kept, samples)])
-            columns = len(landmarks)
-        distance_NL = np.zeros((samples, columns) if distances else (0, 0), np.float32)
+        columns = np.arange(kept) if landmarks is None else landmarks
+        distance_NL = np.zeros((samples, len(columns)) if distances else (0, 0), np.float32)
         for kept_table, reads_MF in zip(self.views, drawn, strict=True):
             reads_NF = csr_array(vstack([kept_table.counts, reads_MF]))
             counts = csr_array(counts + reads_NF / len(self.views))
             if distances:
-                distance_RR = self._distances(csr_array(reads_NF[rows]))
-                distance_NL[rows] += distance_RR[:, :columns] / len(self.views)
+                known_LF = csr_array(kept_table.counts[columns])
+                distance_NL[columns] += self._distances(known_LF) / len(self.views)
+                distance_NL[kept:] += self._distances_between(reads_MF, known_LF) / len(self.views)
         return {
             "above": self.above,
             "lengths": self.lengths,
@@ -167,14 +168,28 @@ class KeptReads:
             "is_counted": self.facts.is_counted,
         }
 
-    def _distances(self, reads_RF: csr_array) -> NDArray[np.float64]:
-        """Return the distances of all pairs of some samples that baselines look at, [R, R]."""
+    def _distances(self, reads_LF: csr_array) -> NDArray[np.float64]:
+        """Return the distances of all pairs of some samples that baselines look at, [L, L]."""
         metric = compared_metric(self.above.shape[1] > 0)
         measure = BatchDistances((metric,), 1.0, self.above.astype(np.float64), self.lengths)
         with np.errstate(invalid="ignore"):
-            distance_RR = measure(reads_RF)[metric]
+            distance_LL = measure(reads_LF)[metric]
         # Without any known ASV a sample has nothing in common with another.
-        return np.nan_to_num(distance_RR, nan=1.0)
+        return np.nan_to_num(distance_LL, nan=1.0)
+
+    def _distances_between(self, reads_MF: csr_array, reads_LF: csr_array) -> NDArray[np.float64]:
+        """Return what `_distances` does of samples and others, [M, L]."""
+        if not self.above.shape[1]:
+            # SciPy's is NaN where neither sample has reads.
+            distance_ML = cdist(reads_MF.toarray(), reads_LF.toarray(), "braycurtis")
+            return np.nan_to_num(distance_ML, nan=1.0)
+        has_ME = csr_array((reads_MF @ self.above) > 0).astype(np.float64)
+        has_LE = csr_array((reads_LF @ self.above) > 0).astype(np.float64)
+        shared_ML = has_ME @ (has_LE * self.lengths).T.toarray()
+        either_ML = (has_ME @ self.lengths)[:, None] + has_LE @ self.lengths - shared_ML
+        with np.errstate(invalid="ignore"):
+            distance_ML = 1.0 - shared_ML / either_ML
+        return np.nan_to_num(distance_ML, nan=1.0)
 
     def nearest_features(self, table: FeatureTable, texts: Mapping[str, str]) -> dict[str, int]:
         """Return the feature that each feature of another table is, or is near.

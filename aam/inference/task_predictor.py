@@ -27,6 +27,7 @@ from aam.inference.cautions import (
     warn_of_nothing_learned,
     warn_of_unseen,
 )
+from aam.inference.clade_effects import explain_by_clades
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -230,6 +231,46 @@ class TaskPredictor:
         if self.calibration is not None and self.calibration.has_learned_nothing:
             warn_of_nothing_learned(where)
         return with_intervals(result, self.calibration, self.target)
+
+    def explain(
+        self,
+        table: str | Path | FeatureTable,
+        sequences: str | Path | None = None,
+        *,
+        reference: str | None = None,
+    ) -> pd.DataFrame:
+        """Return by how much each clade that the label depends on moved the prediction of a sample.
+
+        Parameters
+        ----------
+        table, sequences, reference
+            See `predict`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            See `aam.inference.clade_effects.explain_by_clades`.
+
+        Raises
+        ------
+        InputError
+            As `predict`, or networks are among the methods, which are explained by themselves
+            (`importance.tsv` of their task).
+        """
+        if self.networks is not None or self.super_learner is None:
+            raise problem(
+                repr(self),
+                "networks are among its methods",
+                "a super learner of baselines alone",
+                "load the folder answers/<task>/first/super_learner",
+            )
+        given = read_table(table, sequences)
+        where = name_table(table)
+        counts = like_training(given.table, self.facts, where)
+        matched = self._match(counts, texts_for(given, self.facts), where, reference)
+        sample_ids = [*matched.nearness.index]
+        drawn = self.super_learner.reads.draw(counts, matched.features, sample_ids)
+        return explain_by_clades(self.super_learner, drawn, sample_ids)
 
     def _predict_by_networks(
         self,

@@ -23,7 +23,7 @@ from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_others
-from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS
+from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS, read_clades
 from aam.learners.mixture import Mixture
 from aam.util.atomic import read_json
 from aam.util.digests import check_manifest, fitting
@@ -45,6 +45,9 @@ class SuperLearner:
     """Reads of these samples, in the same order."""
     models: Path | None
     """The directory of the fine-tuned models; None: the baselines are mixed alone."""
+    clades: tuple[pd.DataFrame, pd.DataFrame] | None = None
+    """Tables of the clades that the labels depend on, and of their features; None: there are none.
+    """
 
     @classmethod
     def load(cls, directory: Path) -> "SuperLearner | None":
@@ -82,7 +85,8 @@ class SuperLearner:
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
             models = None if settings["model"] is None else directory / MODEL
-        return cls(settings, folds, reads, models)
+            clades = read_clades(directory)
+        return cls(settings, folds, reads, models, clades)
 
     def mix(
         self,
@@ -187,6 +191,17 @@ class SuperLearner:
             for target, mixture in mixtures.items()
         }
 
+    def labels(self, target: str) -> NDArray[Any]:
+        """Return the labels of the kept samples, numbers or names of classes.
+
+        Parameters
+        ----------
+        target
+            Name of the target; empty where there is one.
+        """
+        observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
+        return observed.astype(np.str_ if self.settings["classes"] else np.float64)
+
     def _predicted(
         self,
         predictions: pd.DataFrame | None,
@@ -219,8 +234,7 @@ class SuperLearner:
         model = self.settings["model"]
         shares = [PROBABILITY + name for name in classes]
         columns = shares or [f"predicted{_suffix(target)}"]
-        observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
-        labels = observed.astype(np.str_ if classes else np.float64)
+        labels = self.labels(target)
         asked = [name for name in mixture.weights if name != model]
         # The labels of the other samples are not known: any label stands in their place.
         filled = np.concatenate([labels, np.repeat(labels[:1], len(rows.fold) - len(labels))])

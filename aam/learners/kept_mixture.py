@@ -9,7 +9,13 @@ import pandas as pd
 
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds
-from aam.data.predictions import CROSS_VALIDATION, TARGET, class_names, write_predictions
+from aam.data.predictions import (
+    CROSS_VALIDATION,
+    TARGET,
+    class_names,
+    read_results,
+    write_predictions,
+)
 from aam.data.same_reads import Fingerprints
 from aam.data.table import align_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
@@ -31,6 +37,10 @@ MODEL = "model"
 """Folder of the fine-tuned models, where there are any."""
 FINGERPRINTS = "fingerprints.safetensors"
 """File of a super learner without models: what recognizes the reads of its training samples."""
+CLADES = "clades.tsv"
+"""File of the clades that the labels depend on, where these were looked for."""
+CLADE_FEATURES = "clade_features.tsv"
+"""File of the features of these clades."""
 
 
 def mix_targets(
@@ -119,6 +129,8 @@ def write_super_learner(
     models: Path | None = None,
     fingerprints: Fingerprints | None = None,
     lineages: Mapping[str, Sequence[str]] = {},
+    clades: Path | None = None,
+    clade_features: Path | None = None,
 ) -> None:
     """Write the directory that `SuperLearner.load` reads, atomically.
 
@@ -140,6 +152,9 @@ def write_super_learner(
         Reads of the training samples, which are recognized by them later. None: the models do it.
     lineages
         Ranks of the features of a table without sequences, by ID, as far as they are known.
+    clades, clade_features
+        Files of the clades that the labels depend on, and of their features (`aam.stages.clades`);
+        None: nobody looked for them.
     """
     labelled = read_folds(folds)
     sample_ids = [*labelled.index[labelled["fold"] >= 0]]
@@ -155,6 +170,28 @@ def write_super_learner(
             write_biom(partial / f"view{view}.biom", reads, {}, lineages)
         if fingerprints is not None:
             fingerprints.write(partial / FINGERPRINTS)
+        if clades is not None and clade_features is not None:
+            shutil.copyfile(clades, partial / CLADES)
+            shutil.copyfile(clade_features, partial / CLADE_FEATURES)
         write_predictions(partial / CROSS_VALIDATION, predictions)
         write_json(partial / SETTINGS, settings)
         write_manifest(partial)
+
+
+def read_clades(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """Return the clades that the labels depend on, and their features by ID.
+
+    Parameters
+    ----------
+    directory
+        A folder that `write_super_learner` wrote.
+
+    Returns
+    -------
+    tuple or None
+        Tables as `aam.stages.clades` writes them; None: nobody looked for clades.
+    """
+    if not (directory / CLADES).is_file():
+        return None
+    features = pd.read_csv(directory / CLADE_FEATURES, sep="\t", dtype=str)
+    return read_results(directory / CLADES), features.set_index("feature-id")

@@ -8,9 +8,9 @@ import pandas as pd
 from aam.config.settings.tasks import ScoreSettings
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.data.predictions import read_predictions, write_predictions
+from aam.data.predictions import read_predictions, read_results, write_predictions
 from aam.data.table import read_biom, reads_of_samples
-from aam.evaluate.task_scores import Networks, Samples, WithCovariates, report_task
+from aam.evaluate.task_scores import Asked, Networks, Samples, WithCovariates, report_task
 
 
 def score_task(
@@ -23,6 +23,8 @@ def score_task(
     covariates: Path | None = None,
     nested_covariates: Path | None = None,
     folds: Path,
+    asked: Path | None = None,
+    asked_folds: Path | None = None,
     metadata: Path,
     table: Path,
     rarefied: Path,
@@ -45,6 +47,9 @@ def score_task(
         task has no covariates.
     folds
         TSV file of the folds of the task.
+    asked, asked_folds
+        Predictions (TSV) and folds (TSV) of the task that a further question is about. None: the
+        task is none of these.
     metadata
         Parquet file of the imported metadata.
     table
@@ -75,6 +80,12 @@ def score_task(
         with_covariates = WithCovariates(
             predictions=read_predictions(covariates), nested=pd.read_parquet(nested_covariates)
         )
+    answer_asked = None
+    if asked is not None:
+        assert asked_folds is not None, "a task has folds"
+        answer_asked = Asked(
+            predictions=read_results(asked), group=read_folds(asked_folds)["group"]
+        )
     imported = read_biom(table)
     report, answer = report_task(
         settings,
@@ -89,6 +100,7 @@ def score_task(
             reads=reads_of_samples(imported) if imported.facts.is_counted else None,
             rarefied=read_biom(rarefied),
         ),
+        asked=answer_asked,
         provenance=provenance,
     )
     report.write(scores_out)

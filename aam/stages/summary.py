@@ -11,6 +11,7 @@ import pandas as pd
 
 from aam.config.figures import PLOTS
 from aam.config.names import name_models
+from aam.config.questions import question_of
 from aam.config.sections.model import LINEAGE
 from aam.config.settings.describe import RunPlan
 from aam.config.settings.page import PageModel, PageSettings
@@ -55,6 +56,7 @@ from aam.report.page.render import (
 )
 from aam.report.page.sections import TRAINING, task_sections
 from aam.report.page.tables import Table, in_training, with_few_near
+from aam.report.page.unseen_studies import write_studies
 from aam.util.atomic import write_text
 from aam.util.errors import first_few
 from aam.util.notes import Note, read_notes
@@ -189,6 +191,7 @@ def _closing_answers(answers: Sequence[Answer]) -> Iterator[str]:
     if len(answers) == 1:
         light = list_cautions(answers[0])[0]
         yield f"{answers[0].name}: {write_short_answer(answers[0])}"
+        yield from filter(None, [write_studies(answers[0])])
         yield f"light: {light.light}. {light.text}"
         return
     several = len({answer.key for answer in answers}) < len(answers)
@@ -270,7 +273,7 @@ def _describe_networks(
     return describe_networks(
         reports,
         models=models,
-        tasks=list(settings.tasks),
+        tasks=[name for name in settings.tasks if question_of(name) is None],
         seconds=seconds,
         reads_lineages=not table.facts.has_sequences,
     )

@@ -31,6 +31,8 @@ def keep_super_learner(
     sequences: Path,
     table: Path,
     taxonomy: Path | None = None,
+    clades: Path | None = None,
+    clade_features: Path | None = None,
     settings: SuperLearnerSettings,
     directory_out: Path,
     digest_out: Path,
@@ -60,6 +62,9 @@ def keep_super_learner(
     taxonomy
         TSV file with the taxon of each feature (`aam.stages.import_taxonomy`), for features without
         sequences; None: the table has their lineages, where there are any.
+    clades, clade_features
+        What `aam.stages.clades` writes: the clades that the labels depend on, and their features;
+        None: nobody looked for them.
     settings
         What is predicted, what the answer is called, and how another table is rarefied.
     directory_out
@@ -103,6 +108,8 @@ def keep_super_learner(
         models=model,
         fingerprints=fingerprints,
         lineages=lineages,
+        clades=clades,
+        clade_features=clade_features,
     )
     # The provenance in the settings has the digests of all inputs.
     write_json(digest_out, {"digest": settings_digest({"settings": content})})

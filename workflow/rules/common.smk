@@ -19,6 +19,7 @@ from aam.config.configuration import load, metrics_of, resolved
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.names import AAM, FIRST
+from aam.config.questions import asked_task, question_of
 from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
 from aam.util.records import claim, record_table, require_own_table, user_digests

@@ -6,6 +6,7 @@ of the baselines `inputs/tree.nwk` and `unifrac/unweighted/view<v>.parquet`, wit
 Outputs: `folds/<task>.tsv`, `folds/<task>.members.tsv`, `folds/<task>.notes.tsv`, `baselines/<task>/`, of covariates `covariates/<task>/`, `finetune/<model>/<task>/`: `model/`, `networks.tsv`,
 `nested.parquet`, `digests.json`, `recipes.tsv`, `history.parquet`; `answers/<task>/<answer>/`: `scores.json`, `predictions.tsv`,
 where the answer is `first`, of the baselines alone, or the name of a model, of its networks and the baselines.
+A further question about a task is a task `<task>@<question>` here (`aam.config.questions`), which also reads `answers/<task>/<answer>/predictions.tsv` and `folds/<task>.tsv`.
 """
 
 
@@ -171,6 +172,7 @@ rule score:
     input:
         unpack(network_predictions),
         unpack(covariate_predictions),
+        unpack(asked_answer),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,

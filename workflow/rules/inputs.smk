@@ -240,6 +240,24 @@ def covariate_predictions(wildcards):
     }
 
 
+def asked_answer(wildcards):
+    """Return the predictions and folds of the task that a further question is about."""
+    task = asked_task(wildcards.task)
+    if task == wildcards.task:
+        return {}
+    return {
+        "asked": result(
+            "answers/{task}/{answer}/predictions.tsv",
+            dataset=wildcards.dataset,
+            task=task,
+            answer=wildcards.answer,
+        ),
+        "asked_folds": result(
+            "folds/{task}.tsv", dataset=wildcards.dataset, task=folds_owner(task)
+        ),
+    }
+
+
 def starting_files(wildcards):
     """Return the weights that a pretraining starts from, where they are a directory's."""
     start = slices.start(CONFIG, wildcards.dataset, wildcards.model)
@@ -323,6 +341,17 @@ def mixed_networks(wildcards):
     # A directory has no checksum: see `starting_model`.
     models = network_files(wildcards, model="model")
     return {**{key: ancient(path) for key, path in models.items()}, **files}
+
+
+def clade_files(wildcards):
+    """Return the clades that the labels depend on, for an answer that explains its predictions."""
+    if wildcards.answer != FIRST or not CONFIG.tasks[wildcards.task].importance:
+        return {}
+    of = {"dataset": wildcards.dataset, "task": wildcards.task}
+    return {
+        "clades": result("clades/{task}.tsv", **of),
+        "clade_features": result("clades/{task}.features.tsv", **of),
+    }
 
 
 def leading_method(wildcards):

@@ -1,7 +1,7 @@
 """Apply the methods of a task to another table.
 
 Inputs: a table of `predictions`, with its sequences and metadata where given, `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
-Outputs: `answers/<task>/<answer>/super_learner/`, with `super_learner.json` next to it, which stands for it; `predict/<answer>/<task>/<table>.tsv`, by the leading method of the answer; `predict/<model>/<task>/networks/<table>.tsv`, by networks alone where a super learner leads.
+Outputs: `answers/<task>/<answer>/super_learner/`, with `super_learner.json` next to it, which stands for it; `predict/<answer>/<task>/<table>.tsv`, by the leading method of the answer; `predict/<model>/<task>/networks/<table>.tsv`, by networks alone where a super learner leads; `predict/first/<task>/<table>.clades.tsv`, which clades moved the predictions.
 """
 
 
@@ -10,6 +10,7 @@ rule super_learner:
         unpack(mixed_networks),
         unpack(tree_file),
         unpack(named_lineages),
+        unpack(clade_files),
         baselines=baselines_file,
         nested_baselines=nested_baselines_file,
         folds=folds_file,
@@ -97,3 +98,30 @@ rule predict_networks:
         f"Predicting {{wildcards.task}} of {{wildcards.table}} with {MODEL}"
     script:
         "../scripts/predict.py"
+
+
+rule explain_predictions:
+    input:
+        unpack(prediction_files),
+        model=ancient(result("answers/{task}/first/super_learner")),
+        digest=result("answers/{task}/first/super_learner.json"),
+    output:
+        effects=result("predict/first/{task}/{table}.clades.tsv"),
+    log:
+        result("logs/explain_predictions/{task}/{table}.log"),
+    benchmark:
+        result("benchmarks/explain_predictions/{task}/{table}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        settings=slices.predict().plain(),
+        code=script_digest("explain_predictions"),
+        content=content_of(prediction_files),
+    message:
+        "Explaining the predictions of {wildcards.task} of {wildcards.table} by clades"
+    script:
+        "../scripts/explain_predictions.py"

@@ -14,6 +14,7 @@ rule summary:
         importance=page_input(page_files, "importance"),
         encoders=page_input(page_files, "encoders"),
         predictions=page_input(page_files, "predictions"),
+        effects=page_input(page_files, "effects"),
         figures=page_input(page_files, "figures"),
         dropped=[result("inputs/dropped.tsv"), result("rarefied/view0.dropped.tsv")],
         notes=lambda wildcards: [

@@ -114,6 +114,15 @@ def predictions_of(dataset):
     }
 
 
+def effects_of(dataset):
+    """Return what clades moved predictions by answers without networks, with what each is of."""
+    return {
+        path.removesuffix(".tsv") + ".clades.tsv": of
+        for path, of in predictions_of(dataset).items()
+        if of["model"] == FIRST and CONFIG.tasks[of["task"]].importance
+    }
+
+
 def prediction_notes_of(dataset):
     """Return what was decided for the user about the tables to predict for."""
     return [
@@ -150,7 +159,12 @@ def explained_of(files):
 
 def answers_shown(plot, files):
     """Return the files of answers that a plot is shown of."""
-    return explained_of(files) if plot.explains else files
+    asked = {
+        path: of
+        for path, of in files.items()
+        if question_of(of["task"]) == plot.question
+    }
+    return explained_of(asked) if plot.explains else asked
 
 
 def first_figures_of(dataset):
@@ -198,6 +212,7 @@ def page_files(dataset):
         ),
         "encoders": pretraining_of(dataset),
         "predictions": predictions_of(dataset),
+        "effects": effects_of(dataset),
         "figures": figures_of(dataset),
     }
 
@@ -240,6 +255,7 @@ def everything_of(dataset):
         *pretraining_of(dataset),
         *finetuning_of(dataset),
         *predictions_of(dataset),
+        *effects_of(dataset),
         *exports_of(dataset),
         result("summary.md", dataset=dataset),
     ]

@@ -17,6 +17,8 @@ if __name__ == "__main__":
             covariates=job.inputs.get("covariates"),
             nested_covariates=job.inputs.get("nested_covariates"),
             folds=job.inputs["folds"],
+            asked=job.inputs.get("asked"),
+            asked_folds=job.inputs.get("asked_folds"),
             metadata=job.inputs["metadata"],
             table=job.inputs["table"],
             rarefied=job.inputs["rarefied"],

@@ -20,6 +20,8 @@ if __name__ == "__main__":
             sequences=job.inputs["sequences"],
             table=job.inputs["table"],
             taxonomy=job.inputs.get("taxonomy"),
+            clades=job.inputs.get("clades"),
+            clade_features=job.inputs.get("clade_features"),
             settings=job.settings,
             directory_out=job.outputs["directory"],
             digest_out=job.outputs["digest"],

@@ -53,9 +53,9 @@ class Folds(Section):
     the groups; with `k` groups are unknown, and the page warns."""
     stratified: bool = False
     """Give all folds the same class frequencies."""
-    test: float = Field(0.0, ge=0, lt=1)
+    test: Annotated[float, Field(ge=0, lt=1)] | dict[str, str | list[str]] = 0.0
     """Fraction of the samples set aside as a test set, in whole groups (with `column`, whole
-    folds)."""
+    folds); or a metadata column and its values that mark the test set, `{split: test}`."""
     seed: int = 0
     """Seed of the draw."""
 
@@ -74,6 +74,26 @@ class Folds(Section):
     @classmethod
     def _name(cls, column: Any) -> Any:
         return None if column is None else as_text(column)
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _fraction_or_values(cls, test: Any) -> Any:
+        # Pydantic would list a problem for each type of the union.
+        if isinstance(test, dict):
+            values = as_text(test)
+            if len(values) == 1 and all(values.values()):
+                return values
+        elif isinstance(test, int | float) and not isinstance(test, bool) and 0 <= test < 1:
+            return test
+        raise ValueError(
+            f"got {test!r}; expected a fraction below 1, or one metadata column with the value, or "
+            "the values, of the samples to test: {split: test}"
+        )
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether any samples are set aside as a test set."""
+        return self.test != 0
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -110,6 +130,9 @@ class Task(Section):
     """Metadata columns, numbers or categories, beside which the page says what the features add."""
     folds: Folds
     """Cross-validation."""
+    studies: str | None = None
+    """Metadata column of studies, cohorts, centers or runs, each of which is also left out once:
+    the page then says how the prediction does in one that was never seen."""
     baselines: list[BaselineName] | Literal["all"] | None = None
     """Methods to compare and mix with the model, next to the median or the majority; null: five
     that are fast, `all`: all that suit the target."""
@@ -133,11 +156,12 @@ class Task(Section):
         "condition",
         "covariates",
         "report_by",
+        "studies",
         mode="before",
     )
     @classmethod
     def _names_and_values(cls, given: Any, info: ValidationInfo) -> Any:
-        has_default = info.field_name in ("classes", "transform_by")
+        has_default = info.field_name in ("classes", "transform_by", "studies")
         return given if given is None and has_default else as_text(given)
 
     @model_validator(mode="after")
@@ -183,6 +207,7 @@ class Task(Section):
                     "would see what it is to predict"
                 )
         self._require_features_alone()
+        self._require_other_folds()
         return self
 
     def _require_features_alone(self) -> None:
@@ -199,6 +224,21 @@ class Task(Section):
             raise ValueError(
                 "got `covariates` with `baselines: []`; expected a baseline, or null: what "
                 "features add is compared on the folds of the baselines"
+            )
+
+    def _require_other_folds(self) -> None:
+        """Check that `studies` asks for something that the folds of the task do not answer."""
+        if self.studies is None:
+            return
+        if self.studies in self.columns:
+            raise ValueError(
+                f"got the target '{self.studies}' in `studies`; expected the column of another "
+                "property, which says of which study a sample is"
+            )
+        if self.studies == self.folds.column:
+            raise ValueError(
+                f"got '{self.studies}' in `studies` and in `folds.column`; expected one of them: "
+                "with `studies` draw the folds with folds.k, which compares both answers"
             )
 
 

@@ -41,6 +41,9 @@ class PageTask(StageSettings):
     folds: PageFolds
     test_fraction: float
     """Fraction of the samples that is set aside for testing alone."""
+    test_values: dict[str, list[str]] | None = None
+    """Metadata column whose values mark the samples that are set aside instead; None: none
+    does."""
     importance: bool
     """Whether predictions are explained."""
 

@@ -26,6 +26,12 @@ class FoldsSettings(StageSettings):
     """How samples are divided."""
     logarithm: bool
     """Ask for numbers above -1."""
+    question: str | None = None
+    """Which further question the folds are for, by `aam.config.questions`; None: the task's
+    own."""
+    known: str | None = None
+    """Metadata column, such as people, none of whose values may lie in two folds of a further
+    question; None: there is none."""
 
 
 class BaselinesSettings(StageSettings):
@@ -132,6 +138,8 @@ class ScoreSettings(StageSettings):
     """None: baselines alone answer."""
     covariates: list[str] | None = None
     """Metadata columns beside which the features are measured; None: there are none."""
+    question: str | None = None
+    """Which further question is answered, by `aam.config.questions`; None: the task's own."""
 
 
 class SuperLearnerSettings(BaselinesSettings):

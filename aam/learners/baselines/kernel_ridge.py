@@ -169,7 +169,7 @@ def _feature_kernels(
         Makes features, [N, P], of reads.
     """
     products, square_N = (
-        _all_products(reads_NF, features)
+        _all_products(np.flatnonzero(task.fold >= 0), reads_NF, features)
         if task.landmarks is None
         else _landmark_products(task.landmarks, reads_NF, features)
     )
@@ -190,14 +190,26 @@ def _feature_kernels(
 
 
 def _all_products(
-    reads_NF: csr_array, features: Callable[[csr_array], Floats]
+    labelled: Rows, reads_NF: csr_array, features: Callable[[csr_array], Floats]
 ) -> tuple[Callable[[Rows, Rows], Floats], Floats]:
-    """Return the products of the features of some rows and others, and the square lengths [N]."""
-    features_NP = features(reads_NF)
+    """Return the products of the features of rows and labelled ones, and the square lengths [N]."""
+    labelled_LP = features(reads_NF[labelled])
     # Kernels do not depend on the origin, and numbers near it are rounded less.
-    features_NP -= features_NP.mean(axis=0)
-    product_NN = features_NP @ features_NP.T
-    return lambda rows, others: product_NN[np.ix_(rows, others)], np.diag(product_NN).copy()
+    center_P = labelled_LP.mean(axis=0)
+    labelled_LP -= center_P
+    samples = reads_NF.shape[0]
+    product_NL = np.empty((samples, len(labelled)))
+    product_NL[labelled] = labelled_LP @ labelled_LP.T
+    square_N = np.empty(samples)
+    square_N[labelled] = np.diag(product_NL[labelled])
+    # Rows to predict may be many more than those with labels.
+    for rows in _blocks(np.setdiff1d(np.arange(samples), labelled)):
+        features_RP = features(reads_NF[rows]) - center_P
+        product_NL[rows] = features_RP @ labelled_LP.T
+        square_N[rows] = np.square(features_RP).sum(axis=1)
+    column_N = np.full(samples, -1)
+    column_N[labelled] = np.arange(len(labelled))
+    return lambda rows, others: product_NL[np.ix_(rows, column_N[others])], square_N
 
 
 def _landmark_products(

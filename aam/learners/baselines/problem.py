@@ -62,7 +62,7 @@ class Problem:
     """Rarefied reads, the mean of all views, or amounts that sum to 1, [N, F]."""
     distances: NDArray[np.float32]
     """Unweighted UniFrac, without a tree Bray-Curtis, the mean of all views, [N, N], or of all
-    samples to landmarks, [N, L]."""
+    samples to landmarks, [N, L]; those to rows behind the last labelled one may be missing."""
     above: scipy.sparse.csr_array
     """1 where a branch of the tree lies above a feature, [F, E]; without a tree E is 0."""
     lengths: NDArray[np.float64]

@@ -1,10 +1,11 @@
 """The answer to a task: the verdict on it, its score, what guessing reaches, the best baseline."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from aam.config.names import name_models
+from aam.config.questions import asked_task, question_of
 from aam.evaluate.scores import (
     LEAST_UNITS,
     LEAST_UNITS_OF_CLASS,
@@ -72,6 +73,8 @@ class Answer:
     verdict: Verdict
     addition: AdditionTest | None = None
     """None: there are no covariates, or no test is possible."""
+    further: Mapping[str, "Answer"] = field(default_factory=dict)
+    """Answers to further questions about the target, by `aam.config.questions`."""
 
     @property
     def name(self) -> str:
@@ -124,6 +127,11 @@ class Answer:
         return self.best.guessing.skill(self.kind)
 
     @property
+    def asked_skill(self) -> float:
+        """The same by the score that the task asks for."""
+        return self.target.asked_guessing.skill(self.kind)
+
+    @property
     def units(self) -> str:
         """How many units are predicted, in words: groups, or samples where they have none."""
         structure = self.target.structure
@@ -144,17 +152,44 @@ class Answer:
 
 
 def list_answers(reports: Sequence[TaskReport]) -> list[Answer]:
-    """Return the answers of a page, one per report and target.
+    """Return the answers of a page, one per report and target of the user's tasks.
 
     Parameters
     ----------
     reports
         All that the page shows: p-values are corrected for their number, and the names of models
-        depend on how many there are.
+        depend on how many there are. Reports of further questions are part of the answers that
+        they are about. Each question is a family of tests of its own.
     """
     labels = name_models(report.answer for report in reports if _has_networks(report))
+    by_question: dict[str | None, list[TaskReport]] = {None: []}
+    for report in reports:
+        by_question.setdefault(question_of(report.task), []).append(report)
+    own = _list_alike(by_question.pop(None), labels)
+    further: dict[tuple[str, TargetKey], dict[str, Answer]] = {}
+    for question, alike in by_question.items():
+        assert question is not None, "the reports of the tasks themselves are taken out"
+        for answer in _list_alike(alike, labels):
+            key = answer.key._replace(task=asked_task(answer.key.task))
+            further.setdefault((answer.report.answer, key), {})[question] = answer
+    return [
+        replace(answer, further=further.get((answer.report.answer, answer.key), {}))
+        for answer in own
+    ]
+
+
+def _list_alike(reports: Sequence[TaskReport], labels: Mapping[str, str]) -> list[Answer]:
+    """Return the answers to tasks that ask the same question, whose tests are corrected together.
+
+    Parameters
+    ----------
+    reports
+        Those of the tasks.
+    labels
+        What people read instead of the names of models.
+    """
     targets = [(report, *one) for report in reports for one in report.by_key()]
-    guesses = [target.best.guessing for _, _, target in targets]
+    guesses = [target.asked_guessing for _, _, target in targets]
     corrected = correct_p_values([guess.p for guess in guesses])
     tests = sum(p is not None for p in corrected)
     additions = correct_p_values(

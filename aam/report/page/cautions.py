@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from aam.config.questions import STUDIES
 from aam.data.nouns import Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS
 from aam.data.table import ASV_READS, TableFacts
@@ -321,6 +322,7 @@ def _format_error_or_share(answer: Answer, value: float) -> str:
 
 def _name_limits(answer: Answer) -> Iterator[str]:
     """Say what limits the trust in a score, whatever the verdict is."""
+    yield from _name_unseen_studies(answer)
     yield from _name_partial_rivals(answer)
     baseline = answer.best_baseline
     if baseline is not None:
@@ -339,6 +341,24 @@ def _name_limits(answer: Answer) -> Iterator[str]:
         )
     if answer.best.calibrated is not None:
         yield from _name_useless_probabilities(answer, answer.best.calibrated)
+
+
+def _name_unseen_studies(answer: Answer) -> Iterator[str]:
+    """Say where a score holds for the studies at hand alone, as far as can be told."""
+    further = answer.further.get(STUDIES)
+    if further is None:
+        return
+    outcome = further.verdict.outcome
+    if outcome == "works, weakly":
+        yield (
+            "In a study never seen, predictions are better than guessing, but by little: "
+            f"{format_percent(further.asked_skill)} of the way to perfect ones."
+        )
+    elif further.verdict.p is not None and outcome != "works":
+        yield (
+            "In a study never seen, predictions are not shown to be better than guessing: they may "
+            "not hold outside of these studies."
+        )
 
 
 def open_coverage(answer: Answer) -> str:

@@ -53,6 +53,8 @@ class PageFiles:
     """JSON files of the scores of pretraining."""
     predictions: Sequence[PageFile] = ()
     """TSV files of predictions for other tables."""
+    effects: Sequence[PageFile] = ()
+    """TSV files of the clades that moved them."""
     figures: Sequence[PageFile] = ()
     """SVG files."""
     accuracy: Path | None = None
@@ -92,7 +94,7 @@ class PageFiles:
     def linked(self) -> list[Path]:
         """All tables and scores, the accuracy of all methods first."""
         accuracy = [] if self.accuracy is None else [self.accuracy]
-        tables = [file.path for file in self.predictions]
+        tables = [file.path for file in (*self.predictions, *self.effects)]
         return [*accuracy, *self.dropped, *tables, *self.scored]
 
 
@@ -175,4 +177,9 @@ def read_answers(
             importance=read_results(importance[of]) if of in importance else None,
             figures=select_figures(figures, model=file.model, task=file.task),
             predictions=predicted,
+            effects={
+                other.table: read_results(other.path)
+                for other in files.effects
+                if (other.model, other.task) == of
+            },
         )

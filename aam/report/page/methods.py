@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from aam.config.metrics import METRICS
 from aam.config.names import name_models
+from aam.config.questions import STUDIES
 from aam.config.sections.model import LINEAGE
 from aam.config.settings.page import PageFolds, PageModel, PageSettings, PageTask
 from aam.data.nouns import Nouns
@@ -195,6 +196,17 @@ def _describe_tasks(settings: Mapping[str, PageTask], answers: Iterable[Answer])
         if task.test_fraction > 0:
             share = f"{100 * task.test_fraction:g} %"
             yield f"{share} of the samples had been set aside as a test set."
+        for column, values in (task.test_values or {}).items():
+            yield f"Samples with {column} {' or '.join(values)} had been set aside as a test set."
+        further = answer.further.get(STUDIES)
+        if further is not None and further.target.studies is not None:
+            studies = further.target.studies
+            yield (
+                f"For samples of studies never seen, each {to_words(studies.column)} "
+                f"({len(studies.studies)}) was also left out once, of nested steps too; scores by "
+                "study, within which classes count alike, were averaged over the studies, which "
+                "are the units of the test."
+            )
 
 
 def _describe_folds(folds: PageFolds, number: int) -> str:

@@ -7,9 +7,9 @@ import pandas as pd
 from aam.data.lineages import read_rank
 from aam.data.nouns import OF_ASVS, Nouns, split_lineage
 from aam.data.predictions import TARGET
-from aam.report.labels import format_p_value, format_percent, shorten
+from aam.report.labels import format_p_value, format_percent, format_quantity, shorten
 from aam.report.page.answers import Answer, is_stopped
-from aam.report.page.tables import Table
+from aam.report.page.tables import MOST_ROWS, Table
 
 MOST_NAMED = 5
 """Clades that the sentence names; the table has all."""
@@ -93,6 +93,50 @@ def clade_tables(
     )
     title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
     yield Table(title, header, rows, note=note, file="clades.tsv")
+
+
+def effect_tables(
+    answer: Answer, name: str, effects: pd.DataFrame, nouns: Nouns = OF_ASVS
+) -> Iterator[Table]:
+    """Yield the table of what moved the predictions for another table, where clades are named.
+
+    Parameters
+    ----------
+    answer
+        One of `aam.report.page.answers.list_answers`.
+    name
+        Name of the other table.
+    effects
+        Effects as `aam.inference.clade_effects.explain_by_clades` returns them.
+    nouns
+        What the features of the table are called.
+    """
+    found = _of_target(answer, effects)
+    if is_stopped(answer.kind, answer.target) or not len(found):
+        return
+    shown = found.head(MOST_ROWS)
+    is_class = answer.kind != "regression"
+    rows = [
+        [
+            str(row["sample-id"]),
+            row["predicted"] if is_class else format_quantity(row["predicted"]),
+            short_name(row),
+            f"{row['effect']:+.2f}" if is_class else f"{row['effect']:+.3g}",
+            format_percent(row["share"], 1),
+            format_percent(row["share_alike"], 1),
+        ]
+        for _, row in shown.iterrows()
+    ]
+    header = ["sample", "predicted", "clade", "effect", f"of its {nouns.value}", "of alike ones"]
+    of_what = "the probability of the class, before it is calibrated" if is_class else answer.what
+    alike = "class" if is_class else "tenth of the labels"
+    note = (
+        f"Effect: on {of_what}; the prediction less that with the {nouns.value} of similar samples "
+        f"in the clade. Of alike ones: the median of training samples of the predicted {alike}."
+    )
+    title = f"Clades that moved the predictions for {name}"
+    more = len(found) - len(shown)
+    yield Table(title, header, rows, note=note, left_out=more, file=f"{name}.clades.tsv")
 
 
 def short_name(row: pd.Series) -> str:

@@ -60,6 +60,8 @@ class TaskSection:
     """Lights, the red ones first."""
     addition: str = ""
     """What the features add to covariates; empty where there are none."""
+    studies: str = ""
+    """How the target is predicted in a study never seen; empty where nobody asked."""
     clades: str = ""
     """Which clades the label depends on; empty where nobody looked."""
     sentences: Sequence[str] = ()
@@ -160,7 +162,7 @@ def render_summary(results: Results, page: str) -> str:
         for section in sections:
             several = f"**{section.model}**: " if section.model else ""
             parts.append(several + section.answer)
-            parts += [section.addition] if section.addition else []
+            parts += [text for text in (section.addition, section.studies) if text]
             parts += _list_items(caution.text for caution in section.cautions)
     if results.decisions:
         parts += ["## Decided for you", *_list_items(results.decisions)]

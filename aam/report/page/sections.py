@@ -14,7 +14,7 @@ from aam.report.page.additions import addition_sentences, addition_table, write_
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
-from aam.report.page.named_clades import clade_tables, write_clades
+from aam.report.page.named_clades import clade_tables, effect_tables, write_clades
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -26,6 +26,7 @@ from aam.report.page.tables import (
     score_table,
     subset_tables,
 )
+from aam.report.page.unseen_studies import studies_sentences, studies_tables, write_studies
 
 TRAINING = "Training curves"
 """Title of the figures that the page folds away."""
@@ -54,6 +55,8 @@ class AnswerFiles:
     figures: Sequence[PageFigure] = ()
     predictions: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     """Predictions for other tables, by what the page calls them."""
+    effects: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    """Effects of clades on predictions for other tables, by the names of these."""
 
 
 def task_sections(
@@ -84,16 +87,21 @@ def task_sections(
                 model=answer.networks if len(members) > 1 else "",
                 answer=write_answer(answer),
                 addition=write_addition(answer, nouns),
+                studies=write_studies(answer),
                 clades=write_clades(answer, written.clades, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
                     *map(nouns.rename_asvs, sentences),
                     *addition_sentences(answer, nouns),
+                    *studies_sentences(answer),
                 ],
                 figures=[
-                    _name_owner(one, answer)
-                    for one in written.figures
-                    if _is_shown(one, answer, written.clades, nouns)
+                    *(
+                        _name_owner(one, answer)
+                        for one in written.figures
+                        if _is_shown(one, answer, written.clades, nouns)
+                    ),
+                    *_figures_of_further(answer, files),
                 ],
                 linked=_figures_of_others(answer, written.figures),
                 training=_training_curves(answer, written.figures),
@@ -103,6 +111,14 @@ def task_sections(
                 if nouns == OF_ASVS
                 else [],
             )
+
+
+def _figures_of_further(
+    answer: Answer, files: Mapping[tuple[str, str], AnswerFiles]
+) -> Iterator[PageFigure]:
+    """Yield the figures of further questions about a target, which have files of their own."""
+    for further in answer.further.values():
+        yield from files[further.report.task, further.report.answer].figures
 
 
 def _training_curves(answer: Answer, figures: Iterable[PageFigure]) -> list[PageFigure]:
@@ -145,6 +161,7 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
     """Yield the tables of one answer: covariates, comparisons, predictions, important ASVs."""
     if answer.target.addition is not None:
         yield addition_table(answer, nouns)
+    yield from studies_tables(answer)
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)
@@ -164,6 +181,8 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
         yield from_frame(title, most, "importance.tsv")
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
+    for name, effects in files.effects.items():
+        yield from effect_tables(answer, name, effects, nouns)
 
 
 def _write_commands(answer: Answer, importance: pd.DataFrame | None) -> Iterator[Commands]:

@@ -327,3 +327,35 @@ def test_without_models_baselines_predict_other_tables() -> None:
     raw["tasks"]["age"]["baselines"] = []
     assert_one_line(raw, "configuration key predictions.new.tasks: got age, without baselines")
     assert len(result_paths.predictions(load({**raw, "models": {"base": {}}}), "age")) == 1
+
+
+def test_a_further_question_is_a_task_that_nobody_can_write() -> None:
+    config = load(with_key("tasks.age.studies", 7))
+    assert list(config.tasks) == ["age", "age@studies"]
+    asked = config.tasks["age@studies"]
+    assert asked.folds.column == "7", "as the metadata have it"
+    assert asked.folds.groups is None
+    assert not asked.importance
+    assert "age@studies" in message(with_key("tasks.age@studies", TASK))
+    raw = with_key("tasks.age.studies", "study")
+    raw["predictions"]["new"]["tasks"] = ["age@studies"]
+    assert "'age@studies' is not one of age" in message(raw)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "parts"),
+    [
+        ("studies", "age", ["target 'age' in `studies`"]),
+        ("folds", {"column": "study"}, ["'study' in `studies` and in `folds.column`", "folds.k"]),
+        ("folds", {"k": 5, "test": {}}, ["one metadata column", "{split: test}"]),
+        ("folds", {"k": 5, "test": {"a": "x", "b": "y"}}, ["one metadata column"]),
+        ("folds", {"k": 5, "test": 1.5}, ["got 1.5", "below 1"]),
+        ("folds", {"k": 5, "test": {"split": True}}, ["write it in quotes"]),
+    ],
+)
+def test_questions_and_test_sets_that_say_nothing_are_refused(
+    key: str, value: Any, parts: list[str]
+) -> None:
+    raw = with_key("tasks.age.studies", "study")
+    raw["tasks"]["age"][key] = value
+    assert_one_line(raw, *parts)

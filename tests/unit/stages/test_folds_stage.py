@@ -69,12 +69,14 @@ def config(task: dict):
 
 @pytest.fixture
 def divide(files, tmp_path):
-    def run(column, kind="regression", metadata=files["metadata"], **task) -> pd.DataFrame:
+    def run(
+        column, kind="regression", metadata=files["metadata"], name="t", **task
+    ) -> pd.DataFrame:
         output = tmp_path / "folds.tsv"
         divide_into_folds(
             table=files["table"],
             metadata=metadata,
-            settings=slices.folds(config({"column": column, "kind": kind, **task}), "t"),
+            settings=slices.folds(config({"column": column, "kind": kind, **task}), name),
             folds_out=output,
             members_out=tmp_path / "members.tsv",
             notes_out=tmp_path / "notes.tsv",
@@ -135,6 +137,33 @@ def test_each_value_of_a_column_is_a_fold_and_whole_ones_are_held_out(divide, ca
     assert (made["fold"].groupby(studies).nunique() == 1).all()
     assert studies[made["fold"] == TEST].nunique() == 2
     assert set(made["fold"]) == {TEST, 0, 1, 2, 3}
+
+
+def test_values_of_a_column_are_the_test_set(divide, caplog):
+    study = pd.Series(METADATA["study"], index=IDS)
+    for folds in ({"k": 3}, {"column": "cage"}):
+        made = divide("age", folds={**folds, "test": {"study": ["study1", "study4"]}})
+        assert ((made["fold"] == TEST) == study[made.index].isin(["study1", "study4"])).all()
+        assert set(made["fold"]) >= {TEST, 0, 1, 2}
+    assert "divides" not in caplog.text
+    divide("age", folds={"k": 3, "groups": "host", "test": {"study": "study1"}})
+    assert "divides 10 of 20 groups of 'host'" in caplog.text
+
+
+def test_each_study_is_a_fold_and_a_group_of_the_further_question(divide, caplog):
+    task = {"folds": {"k": 5, "test": {"sex": "b"}}, "studies": "study"}
+    study = pd.Series(METADATA["study"], index=IDS)
+    sex = pd.Series(METADATA["sex"], index=IDS)
+    made = divide("age", **task, name="t@studies")
+    assert made["group"].tolist() == study[made.index].tolist()
+    assert ((made["fold"] == TEST) == (sex[made.index] == "b")).all()
+    rest = made[made["fold"] != TEST]
+    assert (rest.groupby("group")["fold"].nunique() == 1).all()
+    assert rest["fold"].nunique() == rest["group"].nunique()
+    own = divide("age", **task)
+    assert set(own["fold"]) == {TEST, 0, 1, 2, 3, 4}
+    divide("age", folds={"k": 5}, studies="published", name="t@studies")
+    assert "question about studies, as 'published' has no value: sample '002'" in caplog.text
 
 
 def test_samples_that_the_task_does_not_want_take_no_part(divide):
@@ -243,6 +272,33 @@ def in_folds(**folds) -> dict:
 def test_what_cannot_be_divided_is_explained(divide, tmp_path, task, message):
     with pytest.raises(InputError, match=message):
         divide(**{"kind": "regression", "folds": {"k": 2}, **task})
+    assert not list(tmp_path.iterdir())
+
+
+STUDY_TASK = {"column": "age", "kind": "regression", "folds": {"k": 3}, "name": "t@studies"}
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"studies": "studdy"}, "'studdy': got no such column.*mean 'study'"),
+        ({"studies": "sex"}, "'sex'.*: got 2 studies .*: 'a' .*; expected at least 3"),
+        (
+            {"studies": "center", **CLASSES, "column": "ill"},
+            "'center'.*: got one class alone in 4 of 4 studies: 'center 0' [(]15[)], .*'ill'",
+        ),
+        (
+            {"studies": "study", "folds": {"k": 3, "groups": "host"}},
+            "'study'.*: got values of 'host' that are in several studies: 'h0' in 'study0'",
+        ),
+        ({"folds": {"k": 3, "test": {"study": "s9"}}, "name": "t"}, "'s9'; .*'study1' [(]10[)]"),
+        ({"folds": {"k": 3, "test": {"one": "x"}}, "name": "t"}, "'one'.* in all 59 samples"),
+        ({"folds": {"k": 3, "test": {"non": "x"}}, "name": "t"}, "'non': got no such column"),
+    ],
+)
+def test_studies_and_test_sets_that_cannot_be_are_explained(divide, tmp_path, task, message):
+    with pytest.raises(InputError, match=message):
+        divide(**{**STUDY_TASK, **task})
     assert not list(tmp_path.iterdir())
 
 

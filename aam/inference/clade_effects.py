@@ -1,0 +1,194 @@
+"""Which of the named clades moved the prediction of each sample, and by how much.
+
+In a sample the reads of a clade are replaced by those of the training samples that are most alike
+outside of the clade, as in `aam.evaluate.clade_tests`. The effect of the clade is the prediction
+less the mean of the predictions with replaced reads, all by the mixture that predicts.
+
+Shape suffixes: M samples to explain, N training samples, F features, B nodes of the tree, K
+training samples that stand in, C classes (1 where a number is predicted).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array, vstack
+
+from aam.data.predictions import TARGET
+from aam.evaluate.clade_tests import STAND_INS, Clades, squared_distances
+from aam.inference.with_baselines import SuperLearner
+
+COLUMNS = ("sample-id", "predicted", "clade", "taxon", "effect", "share", "share_alike")
+"""Columns of the table; where there are several targets, `target` stands before `predicted`."""
+ROWS_AT_ONCE = 20_000
+"""Rows with replaced reads that are predicted at a time, for which methods are fitted once."""
+DIGITS = 6
+"""Digits of squared distances of log-reads by which samples are told apart."""
+ALIKE = 0.1
+"""Fraction of the training samples, those of the nearest labels, that a number is compared with."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _NamedClade:
+    """A clade that was named for a target."""
+
+    target: str
+    """Name of the target; empty where there is one."""
+    clade: str
+    taxon: str
+    features: NDArray[np.intp]
+    """Numbers of its features among the known ones."""
+
+
+def explain_by_clades(
+    super_learner: SuperLearner, drawn: Sequence[csr_array], sample_ids: Sequence[str]
+) -> pd.DataFrame:
+    """Return by how much each named clade moved the prediction of each sample.
+
+    Parameters
+    ----------
+    super_learner
+        What predicts, without networks.
+    drawn
+        Reads of the samples by view, as `KeptReads.draw` returns them.
+    sample_ids
+        Their IDs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `COLUMNS`: a row per sample and clade, those of a sample by the size of the effect.
+        `predicted` is the number, or the most probable class; `effect` is in the unit of the
+        number, or is that on the probability of this class before it is calibrated; `share` is the
+        clade's share of the sample's reads, and `share_alike` its median share in the training
+        samples of this class, or in the tenth of them whose label is nearest. Empty where no clade
+        was named.
+    """
+    named = _list_clades(super_learner)
+    if not named:
+        return pd.DataFrame(columns=[*COLUMNS])
+    reads = super_learner.reads
+    known = Clades.of_table(
+        _mean([view.counts for view in reads.views]), reads.features, reads.tree
+    )
+    at_once = max(ROWS_AT_ONCE // (len(named) * STAND_INS), 1)
+    parts = []
+    for first in range(0, len(sample_ids), at_once):
+        chunk = slice(first, first + at_once)
+        some = [csr_array(reads_MF[chunk]) for reads_MF in drawn]
+        parts.append(_explain(super_learner, known, named, some, sample_ids[chunk]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _list_clades(super_learner: SuperLearner) -> list[_NamedClade]:
+    """Return the clades that were named for the targets; none where nobody looked."""
+    if super_learner.clades is None:
+        return []
+    table, features = super_learner.clades
+    named = []
+    for _, row in table.iterrows():
+        target = row[TARGET] if TARGET in table else ""
+        clade_of = features[f"clade:{target}" if target else "clade"]
+        members = clade_of.index[clade_of == row["clade"]]
+        numbers = pd.Index(super_learner.reads.features).get_indexer(members)
+        taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
+        named.append(_NamedClade(target, row["clade"], taxon, numbers))
+    return named
+
+
+def _explain(
+    super_learner: SuperLearner,
+    known: Clades,
+    named: Sequence[_NamedClade],
+    drawn: Sequence[csr_array],
+    sample_ids: Sequence[str],
+) -> pd.DataFrame:
+    """Return the rows of some samples; `known` are the clades of the training samples."""
+    kept = [csr_array(view.counts) for view in super_learner.reads.views]
+    others = known.of_draw(_mean(drawn))
+    # A sample that was in training does not stand in for itself.
+    kept_ids = super_learner.reads.views[0].sample_ids
+    is_same_MN = np.array(sample_ids, object)[:, None] == np.array(kept_ids, object)
+    distance_MN = np.where(is_same_MN, np.inf, squared_distances(others.logs_NB, known.logs_NB))
+    replaced = [[reads_MF] for reads_MF in drawn]
+    for clade in named:
+        node = known.find(clade.features)
+        beyond = [*known.above(node), *range(node, known.end_B[node])]
+        beyond_MN = squared_distances(others.logs_NB[:, beyond], known.logs_NB[:, beyond])
+        # Of samples that are equally alike the first ones stand in, however sums were rounded.
+        rest_MN = np.round(distance_MN - beyond_MN, DIGITS)
+        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
+        for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
+            parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
+    predicted = super_learner.predict_reads([csr_array(vstack(parts)) for parts in replaced], 1)
+    tables = []
+    samples = len(sample_ids)
+    for number, clade in enumerate(named):
+        value_MC = predicted[clade.target][:samples]
+        # The samples themselves come first, then those with replaced reads, clade by clade.
+        first = samples * (1 + number * stand_in_MK.shape[1])
+        rows = slice(first, first + stand_in_MK.size)
+        replaced_MKC = predicted[clade.target][rows].reshape(*stand_in_MK.shape, -1)
+        effect_MC = value_MC - replaced_MKC.mean(axis=1)
+        column_M = value_MC.argmax(axis=1)
+        node = known.find(clade.features)
+        guess_M, alike_M = _compare(super_learner, clade.target, value_MC, known.share_NB[:, node])
+        table = pd.DataFrame({"sample-id": [*sample_ids], TARGET: clade.target})
+        tables.append(
+            table.assign(
+                predicted=guess_M,
+                clade=clade.clade,
+                taxon=clade.taxon,
+                effect=effect_MC[np.arange(samples), column_M],
+                share=others.share_NB[:, node],
+                share_alike=alike_M,
+            )
+        )
+    joined = pd.concat(tables, ignore_index=True)
+    order = {name: position for position, name in enumerate(sample_ids)}
+    joined["order"] = joined["sample-id"].map(order)
+    joined["size"] = -joined["effect"].abs()
+    joined = joined.sort_values(["order", TARGET, "size"], kind="stable", ignore_index=True)
+    has_one = len(super_learner.settings["mixtures"]) == 1
+    return joined.drop(columns=["order", "size", *([TARGET] if has_one else [])])
+
+
+def _replace(
+    reads_MF: csr_array,
+    kept_NF: csr_array,
+    features: NDArray[np.intp],
+    stand_in_MK: NDArray[np.intp],
+) -> csr_array:
+    """Return rows [MK, F] in which the reads of some features are those of other samples."""
+    is_member_F = np.zeros(reads_MF.shape[1], reads_MF.dtype)
+    is_member_F[features] = 1
+    own = np.repeat(np.arange(len(stand_in_MK)), stand_in_MK.shape[1])
+    own_reads = reads_MF[own] @ diags_array(1 - is_member_F, dtype=None)
+    return csr_array(
+        own_reads + kept_NF[stand_in_MK.ravel()] @ diags_array(is_member_F, dtype=None)
+    )
+
+
+def _compare(
+    super_learner: SuperLearner, target: str, value_MC: Floats, share_N: Floats
+) -> tuple[NDArray[np.object_], Floats]:
+    """Return what is predicted, and the median share of a clade in training samples like that."""
+    classes = super_learner.settings["classes"]
+    label_N = super_learner.labels(target)
+    if classes:
+        guess_M = np.asarray(classes, object)[value_MC.argmax(axis=1)]
+        median = {name: float(np.median(share_N[label_N == name])) for name in set(label_N)}
+        return guess_M, np.array([median.get(name, np.nan) for name in guess_M])
+    alike = max(round(ALIKE * len(label_N)), 1)
+    far_MN = np.abs(value_MC - label_N)
+    nearest_MA = np.argsort(far_MN, axis=1, kind="stable")[:, :alike]
+    return value_MC[:, 0].astype(object), np.median(share_N[nearest_MA], axis=1)
+
+
+def _mean(views: Sequence[csr_array]) -> csr_array:
+    """Return the mean reads of all views."""
+    return csr_array(sum(view / len(views) for view in views))
