@@ -1,4 +1,4 @@
-"""The command `aam`: write a configuration, check what it names, run it, describe the run."""
+"""The command `aam`: describe a study, run it, and apply what was learned to other tables."""
 
 import argparse
 import difflib
@@ -22,6 +22,7 @@ from aam.config import slices
 from aam.config.configuration import Config, load
 from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
+from aam.config.metrics import METRICS
 from aam.config.references import (
     GET_GREENGENES,
     GREENGENES,
@@ -72,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aam", description=__doc__)
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
     commands = parser.add_subparsers(
-        required=True, metavar="init | check | run | crate | reference"
+        required=True,
+        metavar="init | check | run | crate | reference | predict | place | distances | embed",
     )
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
@@ -125,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     crate.set_defaults(command=_crate)
     _add_reference(commands.add_parser("reference", help="get, build or list reference trees"))
+    _add_applications(commands)
     return parser
 
 
@@ -149,6 +152,52 @@ def _add_reference(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(command=_list_references)
 
 
+def _add_applications(commands: Any) -> None:
+    """Add what is done with other tables and with sequences, without a run."""
+    predict = commands.add_parser("predict", help="predict the samples of another table")
+    predict.add_argument("model", type=Path, help="folder `super_learner` or `model` of a task")
+    _add_table(predict)
+    predict.add_argument("--metadata", type=Path, help="covariates that networks ask for")
+    predict.add_argument("--reference", help="reference that places reads of another region")
+    predict.set_defaults(command=_predict)
+
+    place = commands.add_parser("place", help="place sequences in the tree of a reference")
+    place.add_argument("sequences", type=Path, help="FASTA or .qza")
+    place.add_argument("--reference", default=GREENGENES, help=f"default: {GREENGENES}")
+    place.set_defaults(command=_place)
+
+    distances = commands.add_parser(
+        "distances", help="measure the distances of samples on the tree of a reference"
+    )
+    _add_table(distances)
+    metrics = [name for name, facts in METRICS.items() if not facts.per_sample]
+    distances.add_argument("--metric", choices=metrics, default=metrics[0])
+    distances.add_argument("--reference", default="v4", help="default: v4")
+    distances.add_argument("--depth", type=int, help="reads that are drawn of each sample first")
+    distances.add_argument("--seed", type=int, default=0, help="seed of that draw")
+    distances.set_defaults(command=_distances)
+
+    embed = commands.add_parser("embed", help="embed samples by a pretrained encoder")
+    embed.add_argument("encoder", type=Path, help="folder `pretrain/<model>/model` of a study")
+    _add_table(embed)
+    embed.add_argument("--depth", type=int, help="reads that are drawn of each sample first")
+    embed.set_defaults(command=_embed)
+
+    for command, output in (
+        (predict, "the table to write"),
+        (place, "the folder to write: places.tsv and tree.nwk"),
+        (distances, "the square matrix to write"),
+        (embed, "the table to write"),
+    ):
+        command.add_argument("--threads", type=int, default=1, help="cores to use; default: 1")
+        command.add_argument("--output", type=Path, required=True, help=output)
+
+
+def _add_table(command: argparse.ArgumentParser) -> None:
+    command.add_argument("table", type=Path, help="feature table: .qza, BIOM or TSV")
+    command.add_argument("--sequences", type=Path, help="sequences of the features: FASTA or .qza")
+
+
 def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     # What reads studies takes two seconds to import, and a run does not need it.
@@ -164,14 +213,12 @@ def _init(given: argparse.Namespace) -> None:
     from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
     from aam.stages.describe import expected_time
 
-    if given.output.exists():
-        raise InputError(f"{given.output} exists; choose another --output")
+    output = _new_output(given)
+    depth = _depth(given)
     names = ("table", "metadata", "sequences", "tree", "taxonomy")
     files = {name: path for name in names if (path := getattr(given, name)) is not None}
-    if given.depth is not None and given.depth < 1:
-        raise problem("--depth", str(given.depth), "1 or more reads", "correct the number")
     study = Study.read(**files)
-    if given.depth is not None and not study.facts.is_counted:
+    if depth is not None and not study.facts.is_counted:
         raise problem("--depth", "a table of amounts", "one of reads", "leave --depth out")
     targets = None
     name = propose_name(given.table, otherwise=plain_name(given.output.stem, otherwise="mine"))
@@ -180,15 +227,14 @@ def _init(given: argparse.Namespace) -> None:
         if given.columns is not None:
             targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
         labels = [name for name in targets or () if name in study.metadata]
-        depth = None
         about_depth = []
         if study.facts.is_counted:
             if targets is None:
                 # Which columns suit depends on the samples that are kept, and these on the columns.
-                depth = given.depth or propose_depth(study.reads_that_matter())
-                labels = propose_targets(columns_of(study.at_depth(depth)))
+                likely = depth or propose_depth(study.reads_that_matter())
+                labels = propose_targets(columns_of(study.at_depth(likely)))
             reads_N = study.reads_that_matter(labels)
-            depth = propose_depth(reads_N) if given.depth is None else given.depth
+            depth = depth or propose_depth(reads_N)
             about_depth = list(depth_sentences(reads_N, depth, are_labelled=bool(labels)))
         if study.blanks:
             about_depth.append(describe_blanks(study.blanks))
@@ -211,7 +257,7 @@ def _init(given: argparse.Namespace) -> None:
             facts=study.facts,
             dataset=dataset,
         )
-    write_text(given.output, proposed)
+    write_text(output, proposed)
     config = load(yaml.safe_load(proposed))
     times = list(expected_time(study, slices.describe(config, dataset)))
     if depth is not None:
@@ -229,7 +275,7 @@ def _init(given: argparse.Namespace) -> None:
         )
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print("On two cores of this machine, give or take half:", *times, sep="\n  ")
-    print(f"Look at {given.output}, then run: aam check {given.output}")
+    print(f"Look at {output}, then run: aam check {output}")
 
 
 def _free_name(name: str, table: Path) -> str:
@@ -371,6 +417,76 @@ def _describe_reference(name: str, manifest: Mapping[str, Any]) -> None:
     facts = [f"{manifest['sequences']:,} genes, {manifest['lineages']:,} of them with a lineage"]
     facts += [manifest[key] for key in ("source", "licence") if manifest[key]]
     print(f"{name}: {'; '.join(facts)} ({references_folder() / name})")
+
+
+def _predict(given: argparse.Namespace) -> None:
+    # What applies methods takes seconds to import, and a run does not need it.
+    from aam.inference.apply import predict_samples
+
+    predict_samples(
+        model=given.model,
+        table=given.table,
+        sequences=given.sequences,
+        metadata=given.metadata,
+        reference=given.reference,
+        threads=given.threads,
+        predictions_out=_new_output(given),
+    )
+
+
+def _place(given: argparse.Namespace) -> None:
+    from aam.inference.apply import place_sequences
+
+    place_sequences(
+        sequences=given.sequences,
+        reference=given.reference,
+        threads=given.threads,
+        folder_out=_new_output(given),
+    )
+
+
+def _distances(given: argparse.Namespace) -> None:
+    from aam.inference.apply import measure_distances
+
+    measure_distances(
+        table=given.table,
+        sequences=given.sequences,
+        reference=given.reference,
+        metric=given.metric,
+        depth=_depth(given),
+        seed=given.seed,
+        threads=given.threads,
+        distances_out=_new_output(given),
+    )
+
+
+def _embed(given: argparse.Namespace) -> None:
+    from aam.inference.apply import embed_samples
+
+    embed_samples(
+        encoder=given.encoder,
+        table=given.table,
+        sequences=given.sequences,
+        depth=_depth(given),
+        threads=given.threads,
+        embedding_out=_new_output(given),
+    )
+
+
+def _new_output(given: argparse.Namespace) -> Path:
+    """Return the path of an output that does not exist."""
+    output: Path = given.output
+    if output.exists():
+        raise InputError(f"{output} exists; choose another --output")
+    return output
+
+
+def _depth(given: argparse.Namespace) -> int | None:
+    """Return the depth that was asked for, if any."""
+    depth: int | None = given.depth
+    if depth is not None and depth < 1:
+        raise problem("--depth", str(depth), "1 or more reads", "correct the number")
+    return depth
 
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:

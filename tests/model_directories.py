@@ -2,19 +2,25 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from torch import nn
 
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.table import FeatureTable
 from aam.inference.bundle import SHARES
 from aam.inference.reference import write_reference
+from aam.model.asv_encoders import Architecture
+from aam.model.encoder import build_encoder
+from aam.model.heads import distance_head
+from aam.model.known_asvs import KnownAsvs
 from aam.model.predictor import Predictor
-from aam.model.store import REFERENCE, SEEN_ASVS
+from aam.model.store import KNOWN_ASVS, REFERENCE, SEEN_ASVS, save_model
 from aam.util.atomic import write_json
 from aam.util.digests import write_manifest
 
@@ -47,6 +53,19 @@ def write_models(
         write_predictions(folder / CROSS_VALIDATION, predictions)
     write_manifest(folder)
     return folder
+
+
+def write_pretrained(folder: Path, shape: Architecture, known: KnownAsvs | None = None) -> None:
+    """Write the directory of a pretrained model, with the ASVs that it learned from, if any."""
+    heads = nn.ModuleDict({"unweighted": distance_head(shape, "unweighted")})
+    encoder = build_encoder(shape, seed=0, backend="auto")
+    config = {"format": 2, "kind": "pretrained", "architecture": asdict(shape)}
+    save_model(
+        folder,
+        nn.ModuleDict({"encoder": encoder, "distances": heads}),
+        {**config, "distances": ["unweighted"]},
+        {} if known is None else {KNOWN_ASVS: known.write},
+    )
 
 
 def other_reads(samples: int, feature_ids: list[str]) -> FeatureTable:

@@ -427,6 +427,7 @@ def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
         training=None if answer == FIRST else _training(config, section.dataset, answer, task),
         covariates=section.covariates or None,
         question=question_of(task),
+        names_test=True if isinstance(section.folds.test, dict) else None,
     )
 
 

@@ -53,6 +53,12 @@ _TECHNICAL_STEMS = ("barcode", "primer", "extract", "sequenc", "instrument", "pl
 """Beginnings of such words."""
 _STUDY = frozenset("study studyid project projectid qiita accession title".split())
 """Words of which the name of a column of studies consists: an arm of a study is none."""
+_STUDIES = (
+    frozenset("cohort cohorts dataset datasets".split()),
+    frozenset("center centers centre centres hospital hospitals clinic clinics country".split()),
+    frozenset("run runs batch batches".split()),
+)
+"""Words of columns that divide samples as studies do, beside those of studies themselves."""
 _ARCHIVE_WORDS = frozenset(
     "bases mbases bytes mbytes spot spots insert load assay consent "
     "datastore filetype provider biosample bioproject accession sra ena submission taxid taxon "
@@ -144,6 +150,30 @@ def names_study(name: str) -> bool:
     """Return whether a column says of which study a sample is, or which number it has in it."""
     core = {word for word in words_of(name) if word not in _ID}
     return core <= _STUDY and any(word.startswith(("study", "project")) for word in core)
+
+
+def study_rank(name: str) -> int | None:
+    """Return how surely a column divides samples as studies do, by its name: 0 is surest.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+
+    Returns
+    -------
+    int or None
+        0 for studies, then cohorts, centers, and runs; None: for nothing that would be left out as
+        a whole.
+    """
+    if names_study(name):
+        return 0
+    words = [word for word in words_of(name) if word not in _ID]
+    last = words[-1] if words else ""
+    for rank, known in enumerate(_STUDIES, start=1):
+        if last in known:
+            return rank
+    return None
 
 
 def circumstance(name: str) -> str | None:

@@ -90,6 +90,38 @@ def compare_with_guessing(
     return guessing
 
 
+def compare_tested_with_guessing(
+    kind: str, predictions: pd.DataFrame, groups: ArrayLike, classes: Sequence[str] = ()
+) -> Guessing:
+    """Compare the score of samples that no fold has with guessing, as `compare_with_guessing`.
+
+    A number is guessed by the median of the samples of all folds. The variance is that of a
+    cross-validation, which is more than that of samples that are held out once.
+
+    Parameters
+    ----------
+    kind, groups, classes
+        See `compare_with_guessing`.
+    predictions
+        Predictions of one target by one method, a row per sample of any fold.
+    """
+    is_test_N = predictions["fold"].to_numpy() < 0
+    tested = predictions[is_test_N]
+    tested_groups = np.asarray(groups, dtype=np.str_)[is_test_N]
+    if kind != "regression":
+        return compare_with_guessing(kind, tested, tested_groups, classes)
+    observed_N = numbers(tested["observed"])
+    median = float(np.median(numbers(predictions["observed"][~is_test_N])))
+    unit_N = unit_codes(tested_groups)
+    return compare_mean_errors(
+        np.abs(observed_N - numbers(tested["predicted"])),
+        np.abs(observed_N - median),
+        np.full(len(observed_N), 1.0 / len(observed_N)),
+        unit_N,
+        effective_units(kind, tested, unit_N),
+    )
+
+
 def compare(kind: str, first: pd.DataFrame, second: pd.DataFrame, groups: pd.Series) -> Comparison:
     """Compare two tables of predictions of the same samples and folds, in any order.
 

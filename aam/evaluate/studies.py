@@ -8,8 +8,8 @@ The score of classes in a study is its balanced accuracy, over the classes that 
 recognizes studies in which a class is frequent gains nothing from it, since it is asked to tell
 apart the samples of one study. A study with one class asks nothing, and has no score. Guessing
 reaches one over the number of classes of the study. The score of numbers is the mean absolute
-error. Guessing takes the median of the samples that are learned from: all other studies where the
-study is left out, else the other samples of the study.
+error. Guessing takes the median of the samples that are learned from: of all other studies where
+the study is left out, else of the study, or of all samples if that is nearer on average.
 
 The interval of the first score holds for these studies: its units are those of the task. That of
 the second holds for studies like these, so that studies are its units, of which it needs
@@ -102,17 +102,21 @@ def _score_numbers(
     observed_N = numbers(unseen["observed"])
     size_S = np.bincount(study_N)
     weight_N = 1.0 / (len(size_S) * size_S[study_N])
-    guess_N = median_of_other_folds(observed_N, study_N)
-    known_N = _median_within(observed_N, study_N, within["fold"].to_numpy())
+    fold_N = within["fold"].to_numpy()
     error_N = np.abs(observed_N - numbers(unseen["predicted"]))
     known_error_N = np.abs(observed_N - numbers(within["predicted"]))
-    guess_error_N = np.abs(observed_N - guess_N)
+    guess_error_N = np.abs(observed_N - median_of_other_folds(observed_N, study_N))
+    # The median of few samples is worse than that of all where studies are alike.
+    guesses = (
+        _median_within(observed_N, study_N, fold_N),
+        median_of_other_folds(observed_N, fold_N),
+    )
+    known_guess_error_N = min(
+        (np.abs(observed_N - guess_N) for guess_N in guesses),
+        key=lambda error_N: float(weight_N @ error_N),
+    )
     of_within = compare_mean_errors(
-        known_error_N,
-        np.abs(observed_N - known_N),
-        weight_N,
-        unit_N,
-        _count_units(weight_N, unit_N),
+        known_error_N, known_guess_error_N, weight_N, unit_N, _count_units(weight_N, unit_N)
     )
     of_unseen = compare_mean_errors(
         error_N, guess_error_N, weight_N, study_N, _count_units(weight_N, study_N)

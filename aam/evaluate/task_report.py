@@ -378,6 +378,9 @@ class MethodReport(SampleScores):
     folds: dict[int, FoldScore]
     test: SampleScores | None = None
     """Of held-out samples that no fold has."""
+    test_guessing: Guessing | None = Field(None, exclude_if=lambda guessing: guessing is None)
+    """The same against guessing, with an interval; None, and absent from the file: the user does
+    not name them."""
     guessing: Guessing
     comparisons: dict[str, Comparison] = {}
     """Networks and the super learner against each baseline that learns."""

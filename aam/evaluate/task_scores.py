@@ -24,7 +24,11 @@ from aam.data.predictions import (
 )
 from aam.data.table import FeatureTable
 from aam.evaluate.additions import measure_addition
-from aam.evaluate.comparison import compare, compare_with_guessing
+from aam.evaluate.comparison import (
+    compare,
+    compare_tested_with_guessing,
+    compare_with_guessing,
+)
 from aam.evaluate.far_values import find_far_values
 from aam.evaluate.method_scores import (
     bin_probabilities,
@@ -42,6 +46,7 @@ from aam.evaluate.task_report import (
     Chosen,
     Comparison,
     Draws,
+    Guessing,
     MethodReport,
     Mixing,
     NetworkTraining,
@@ -326,6 +331,7 @@ def _report_target(
         structure=_describe_structure(group.loc[scored["sample-id"]], task.structure),
         baselines={name: table for name, table in baselines.items() if name not in CONSTANTS},
         classes=() if task.classes is None else tuple(task.classes),
+        names_test=task.names_test is True,
     )
     methods = _score_methods(scoring, network, baselines, learners)
     leading = _find_leading(methods)
@@ -462,6 +468,8 @@ class _Scoring:
     """Predictions of the baselines to compare with, by their names."""
     classes: Sequence[str]
     """Classes in their order; none: they have none, or numbers are predicted."""
+    names_test: bool
+    """Whether the user names the test set."""
 
     def name_units(self, predictions: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with what probabilities are calibrated by: who belongs together."""
@@ -483,6 +491,7 @@ class _Scoring:
             role=role,
             folds=score_folds(self.kind, rows),
             test=test,
+            test_guessing=self._compare_tested(predictions) if test is not None else None,
             guessing=guessing,
             recalibration=recalibration,
         )
@@ -494,6 +503,13 @@ class _Scoring:
             report = report.model_copy(update={"scores": shown, "guessing": alone})
         logger.info("%s: %s %.4g", name, headline, report.scores[headline])
         return report
+
+    def _compare_tested(self, predictions: pd.DataFrame) -> Guessing | None:
+        """Compare the test set with guessing, where the user names it."""
+        if not self.names_test:
+            return None
+        groups_N = self.group.loc[predictions["sample-id"]].to_numpy()
+        return compare_tested_with_guessing(self.kind, predictions, groups_N, self.classes)
 
     def compare(self, first: pd.DataFrame, second: pd.DataFrame) -> Comparison:
         """Return the comparison of two methods on the samples of fold 0 and above."""

@@ -115,8 +115,7 @@ class ReferencePhylogeny:
         InputError
             The file cannot be read.
         """
-        texts = _read_sequences(sequences)
-        return self._placement(texts, np.ones(len(texts), np.int64)).to_frame()
+        return self.placement(sequences).to_frame()
 
     def tree(self, sequences: Sequences) -> TreeNode:
         """Return the tree of some sequences.
@@ -136,8 +135,28 @@ class ReferencePhylogeny:
         InputError
             The file cannot be read.
         """
+        return self.placement(sequences).to_tree()
+
+    def placement(self, sequences: Sequences) -> Placement | GenePlacement:
+        """Return the places of some sequences, for a table and a tree of them.
+
+        Parameters
+        ----------
+        sequences
+            As for `place`.
+
+        Returns
+        -------
+        aam.reference_tree.tree.Placement or aam.reference_tree.gene_placement.GenePlacement
+            With `to_frame` and `to_tree`.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read.
+        """
         texts = _read_sequences(sequences)
-        return self._placement(texts, np.ones(len(texts), np.int64)).to_tree()
+        return self._placement(texts, np.ones(len(texts), np.int64))
 
     def distances(
         self,

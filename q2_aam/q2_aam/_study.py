@@ -12,8 +12,8 @@ import yaml
 
 from q2_aam._command import call_aam, check_version
 
-LINK = re.compile(r"""(?:href|src)="([^"#?]+)""")
-"""A file that a page refers to."""
+LINK = re.compile(r"""(?:href|src)="([^":#?]+)(?=["#?])""")
+"""A file that a page refers to; addresses and pictures within the page have a colon."""
 ANSWER_FILES = ("answers/*/*/predictions.tsv", "answers/*/*/scores.json", "clades/*")
 """What a visualization holds beside its page and what the page refers to."""
 
@@ -63,6 +63,7 @@ def open_study(
     random_state=None,
     missing_samples="error",
     settings=None,
+    has_networks=False,
 ):
     """Yield a study of some files, with the configuration that `aam init` proposes.
 
@@ -90,6 +91,8 @@ def open_study(
         What happens where samples of the table are not in the metadata.
     settings : str, optional
         Keys of a configuration in YAML.
+    has_networks : bool
+        Whether networks are trained even where `aam init` proposes none.
 
     Yields
     ------
@@ -127,7 +130,10 @@ def open_study(
             *("init", "table.biom", "metadata.tsv", *options, "--output", "study.yaml"),
             folder=folder,
         )
-        yield Study(folder, _change_configuration(folder / "study.yaml", random_state, changes))
+        config = _change_configuration(
+            folder / "study.yaml", random_state, changes, has_networks=has_networks
+        )
+        yield Study(folder, config)
 
 
 def write_page(study, name, output_dir):
@@ -202,9 +208,11 @@ def _read_settings(text):
     return keys
 
 
-def _change_configuration(path, random_state, changes):
+def _change_configuration(path, random_state, changes, *, has_networks):
     """Lay seeds and keys over the configuration in a file, and return it."""
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if has_networks and not config["models"]:
+        config["models"] = {"base": {}}
     if random_state is not None:
         config.setdefault("rarefaction", {})["seed"] = random_state
         for task in config["tasks"].values():

@@ -18,7 +18,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "config/README.md")),
 ]
-FOLDERS = "aam|benchmarks|config|docs|profiles|tests|workflow|snakemake_logger_plugin_aam"
+FOLDERS = "aam|benchmarks|config|docs|profiles|q2_aam|tests|workflow|snakemake_logger_plugin_aam"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./*-]*)`(?! of [0-9a-f]{{7}})")
 """A file of the project, unless the page says of which commit it is."""
 MODULE = re.compile(r"`(?:python -m )?((?:aam|benchmarks|workflow)(?:\.\w+)+)(?:\(\))?[` ]")

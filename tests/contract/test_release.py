@@ -1,6 +1,8 @@
 """What a release names more than once is the same everywhere: versions, licence, dependencies."""
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -102,3 +104,29 @@ def test_the_recipe_builds_and_starts_the_package_as_pip_does(
     (backend,) = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"]
     host = requirements(recipe["requirements"]["host"])
     assert host == {"python": project["requires-python"], "pip": "", **requirements([backend])}
+
+
+PLUGIN = REPOSITORY / "q2_aam" / "q2_aam"
+
+
+def test_the_plugin_is_of_this_release() -> None:
+    """It refuses to call a command of another one."""
+    text = (PLUGIN / "__init__.py").read_text(encoding="utf-8")
+    assert f'__version__ = "{aam.__version__}"' in text
+    assert f"Version {aam.__version__}}}" in (PLUGIN / "citations.bib").read_text(encoding="utf-8")
+
+
+def test_the_plugin_reads_on_the_python_of_qiime_and_imports_nothing_of_aam() -> None:
+    """QIIME 2 2022.11 has Python 3.8, and none of the packages that AAM needs."""
+    there = {"biom", "numpy", "pandas", "qiime2", "skbio", "yaml", "q2_aam"}
+    there |= {"q2_types", "q2_sample_classifier"}
+    for path in sorted(PLUGIN.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+        names = [
+            one.name if isinstance(node, ast.Import) else node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for one in node.names
+        ]
+        roots = {name.partition(".")[0] for name in names}
+        assert roots <= there | sys.stdlib_module_names, path

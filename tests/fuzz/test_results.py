@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,16 @@ import torch
 from fuzzing import VALUES, damaged, fuzzed, refused
 from hypothesis import given
 from hypothesis import strategies as st
-from model_directories import write_models
-from torch import nn
+from model_directories import write_models, write_pretrained
 
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
 from aam.inference.pretrained import PretrainedEncoder
 from aam.model.asv_encoders import Architecture
 from aam.model.encoder import build_encoder
-from aam.model.heads import distance_head
 from aam.model.known_asvs import KnownAsvs
 from aam.model.predictor import Predictor
-from aam.model.store import KNOWN_ASVS, save_model
+from aam.model.store import KNOWN_ASVS
 from aam.train.checkpoint import Checkpoints
 from aam.util.digests import MANIFEST, write_manifest
 from aam.util.records import check_digests, write_digests
@@ -80,25 +77,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         encoder = build_encoder(shape, seed=seed, backend="auto")
         found[f"fold{seed}"] = Predictor(encoder, SITE, seed=seed)
     folder = tmp_path_factory.mktemp("models")
-    write_pretrained(folder / "encoder", shape)
+    known = KnownAsvs(np.random.default_rng(0).integers(0, 4, (40, 20), np.uint8))
+    write_pretrained(folder / "encoder", shape, known)
     about = pd.DataFrame({"fold": [0, 1], "observed": ["gut"] * 2, "predicted": ["gut", "skin"]})
     about.index = pd.Index(["s1", "s2"], name="sample-id")
     bundle = write_models(folder / "bundle", found, ["ACGT"], np.eye(5, 16), about)
     return {"bundle": bundle, "encoder": folder / "encoder"}
-
-
-def write_pretrained(folder: Path, shape: Architecture) -> None:
-    """Write the directory of a pretrained model, with the ASVs that it learned from."""
-    heads = nn.ModuleDict({"unweighted": distance_head(shape, "unweighted")})
-    encoder = build_encoder(shape, seed=0, backend="auto")
-    config = {"format": 2, "kind": "pretrained", "architecture": asdict(shape)}
-    known = KnownAsvs(np.random.default_rng(0).integers(0, 4, (40, 20), np.uint8))
-    save_model(
-        folder,
-        nn.ModuleDict({"encoder": encoder, "distances": heads}),
-        {**config, "distances": ["unweighted"]},
-        {KNOWN_ASVS: known.write},
-    )
 
 
 KINDS = {

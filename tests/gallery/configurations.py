@@ -60,6 +60,15 @@ def with_covariates(study: Study, folder: Path) -> None:
     study.columns["crp"][5] = ""
 
 
+def in_hospitals(study: Study, folder: Path) -> None:
+    """Add the hospital of each sample; in one of six all have the same label."""
+    group = study.columns["group"]
+    study.columns["hospital"] = [f"h{i // 2 % 5}" for i in range(len(study.rows))]
+    for row, label in enumerate(group):
+        if row % 20 == 0 and label == group[0]:
+            study.columns["hospital"][row] = "alone"
+
+
 def words_among_ages(study: Study, folder: Path) -> None:
     study.columns["age"][:2] = ["old", "very old"]
 
@@ -225,6 +234,30 @@ CASES = (
         may_be_late=True,
         reading=refused("covariate 'age'", "'old'", "categorical"),
     ),
+    Case(
+        name="samples of six hospitals, one of which has cases alone",
+        report="ConQuR#5",
+        twist=in_hospitals,
+        settings={"tasks": {"group": {"studies": "hospital"}}},
+        runs=True,
+        first=Outcome(
+            passes=(
+                r"within the 5 studies \(values of hospital\): right in",
+                r"in a study never seen: (\d\d\.\d|100\.0) % \(95 % interval",
+                "one study has samples of one class alone",
+            )
+        ),
+    ),
+    Case(
+        name="a hospital that is kept for the test",
+        report="ConQuR#5",
+        twist=in_hospitals,
+        settings={"tasks": {"group": {"folds": {"test": {"hospital": "h1"}}}}},
+        runs=True,
+        first=Outcome(passes=(r"8 held-out.*\(95 % interval", "hospital h1 had been set aside")),
+    ),
+    late("a column of studies that is not there", "clinic", studies="clinic"),
+    late("a test set in a column that is not there", "clinic", folds={"test": {"clinic": "x"}}),
     late("a column of folds that is not there", "clinic", folds={"groups": "clinic"}),
     after(
         "a target that is misspelt",

@@ -37,8 +37,12 @@ class Qiime:
 
     def try_to(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Call `qiime` in the folder, whether it works or not."""
+        return self.shell("qiime", *arguments, **variables)
+
+    def shell(self, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Call a command in the folder, whether it works or not."""
         return subprocess.run(
-            ["qiime", *map(str, arguments)],
+            [*map(str, command)],
             cwd=self.folder,
             env=self.environment | variables,
             capture_output=True,

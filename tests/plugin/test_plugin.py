@@ -1,16 +1,22 @@
 """The plugin in a real QIIME 2, on moving pictures, from its own artifacts to a page."""
 
+import hashlib
 import re
 import shutil
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 from browser import needs_browser, open_page
+from model_directories import write_pretrained
+from skbio import OrdinationResults
 
 import aam
+from aam.data.importing.table import load_table
+from aam.model.asv_encoders import Architecture
 from tests.plugin.qiime import PYTHON, REPOSITORY, Qiime, install
 
 DATA = REPOSITORY.parent / "shared" / "data" / "moving-pictures"
@@ -71,12 +77,14 @@ def unpack(qiime: Qiime, name: str) -> Path:
 @pytest.fixture(scope="module")
 def first_answer(qiime: Qiime) -> Path:
     """Return the unpacked page of a first answer."""
-    said = qiime.run(
+    done = qiime.try_to(
         *("aam", "first-answer", *STUDY, *BODY_SITE, "--p-random-state", "3", "--p-n-jobs", "2"),
         *("--o-visualization", "answer.qzv", "--verbose"),
     )
-    assert "33 of 34 samples have at least" in said
-    assert "BodySite is predicted right in" in said
+    assert done.returncode == 0, done.stderr
+    assert "Fitting the baselines of BodySite" in done.stderr
+    assert "33 of 34 samples have at least" in done.stdout
+    assert "BodySite is predicted right in" in done.stdout
     assert peek(qiime, "answer.qzv") == "Visualization"
     return unpack(qiime, "answer.qzv")
 
@@ -101,11 +109,188 @@ def test_what_the_page_refers_to_is_in_the_visualization(first_answer: Path) -> 
     assert len(predicted) == 33
 
 
+def test_pictures_within_a_page_are_no_files(qiime: Qiime) -> None:
+    page = (
+        '<a href="inputs/a.tsv#top"> <img src="data:image/png;base64,aa"> <a href="https://a.b/c">'
+    )
+    code = "import sys; from q2_aam._study import LINK; print(LINK.findall(sys.argv[1]))"
+    assert qiime.python(code, page).strip() == "['inputs/a.tsv']"
+
+
 def test_seed_and_groups_reach_the_configuration(first_answer: Path) -> None:
     config = yaml.safe_load((first_answer / "study.yaml").read_text(encoding="utf-8"))
     assert config["rarefaction"]["seed"] == 3
     folds = config["tasks"]["BodySite"]["folds"]
     assert (folds["groups"], folds["seed"]) == (False, 3)
+
+
+@needs_browser
+def test_the_report_has_networks(qiime: Qiime) -> None:
+    small = (
+        "{models: {base: {width: 16, asv_layers: 1, sample_layers: 1}}, "
+        "pretraining: {epochs: 1}, finetuning: {epochs: 1, recipe: frozen}, "
+        "tasks: {BodySite: {baselines: [kernel_clr]}}}"
+    )
+    qiime.run(
+        *("aam", "report", *STUDY, *BODY_SITE, "--p-settings", small, "--p-n-jobs", "2"),
+        *("--o-visualization", "report.qzv"),
+    )
+    assert peek(qiime, "report.qzv") == "Visualization"
+    page = unpack(qiime, "report.qzv") / "index.html"
+    text, complaints = open_page(page, profile=qiime.folder.parent / "browser")
+    assert complaints == []
+    assert "Pretraining" in text
+    assert (page.parent / "answers/BodySite/base/scores.json").is_file()
+
+
+@pytest.fixture(scope="module")
+def classifier(qiime: Qiime) -> pd.DataFrame:
+    """Return the cross-validated predictions of a kept model of body sites."""
+    qiime.run(
+        *("aam", "fit-classifier", *STUDY, "--m-metadata-column", "BodySite", "--p-n-jobs", "2"),
+        *("--m-groups-file", "metadata.tsv", "--m-groups-column", "Subject"),
+        *("--o-model", "model.qza", "--o-predictions", "cv.qza", "--o-probabilities", "cvp.qza"),
+    )
+    assert peek(qiime, "model.qza") == "AAMClassifier"
+    assert peek(qiime, "cv.qza") == "SampleData[ClassifierPredictions]"
+    assert peek(qiime, "cvp.qza") == "SampleData[Probabilities]"
+    return read(unpack(qiime, "cv.qza") / "predictions.tsv")
+
+
+def read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", index_col=0)
+
+
+def test_a_kept_model_predicts_and_qiime_takes_what_it_predicts(
+    qiime: Qiime, classifier: pd.DataFrame
+) -> None:
+    qiime.run(
+        *("aam", "predict-classification", *TABLE, "--i-model", "model.qza"),
+        *("--o-predictions", "p.qza", "--o-probabilities", "pp.qza", "--o-details", "d.qza"),
+    )
+    assert peek(qiime, "p.qza") == "SampleData[ClassifierPredictions]"
+    assert peek(qiime, "pp.qza") == "SampleData[Probabilities]"
+    assert peek(qiime, "d.qza") == "SampleData[AAMPredictions]"
+    predicted = read(unpack(qiime, "p.qza") / "predictions.tsv")["prediction"]
+    details = read(unpack(qiime, "d.qza") / "columns.tsv")
+    observed = pd.read_csv(DATA / "metadata.tsv", sep="\t", index_col=0)["BodySite"]
+    assert (predicted == observed.loc[predicted.index]).mean() > 0.8, "they were in training"
+    assert (details["near_reads"] > 0.9).all()
+    assert (details["in_training"] == "id").all()
+    assert list(classifier.index) == list(predicted.index)
+    with zipfile.ZipFile(qiime.folder / "p.qza") as archive:
+        ancestors = [one for one in archive.namelist() if one.endswith("action/action.yaml")]
+        actions = [archive.read(one).decode() for one in ancestors]
+    assert any("action: fit_classifier" in action for action in actions), "provenance goes on"
+    qiime.run(
+        *("sample-classifier", "confusion-matrix", "--i-predictions", "cv.qza"),
+        *("--i-probabilities", "cvp.qza", "--p-missing-samples", "ignore"),
+        *("--m-truth-file", "metadata.tsv", "--m-truth-column", "BodySite"),
+        *("--o-visualization", "matrix.qzv"),
+    )
+    qiime.run(
+        *("metadata", "tabulate", "--m-input-file", "d.qza", "metadata.tsv"),
+        *("--o-visualization", "tabulated.qzv"),
+    )
+
+
+def test_a_model_of_another_kind_or_a_changed_one_is_refused(
+    qiime: Qiime, classifier: pd.DataFrame
+) -> None:
+    folder = unpack(qiime, "model.qza")
+    given = ("--input-path", folder, "--output-path", "imported.qza")
+    wrong = qiime.try_to("tools", "import", "--type", "AAMRegressor", *given)
+    assert "import it with --type AAMClassifier" in wrong.stderr
+    (folder / "folds.tsv").write_text("changed", encoding="utf-8")
+    changed = qiime.try_to("tools", "import", "--type", "AAMClassifier", *given)
+    assert "folds.tsv was changed" in changed.stderr
+    other = qiime.try_to(
+        "tools", "import", "--type", "AAMEncoder", *("--input-path", DATA), *given[2:]
+    )
+    assert "MANIFEST.json" in other.stderr
+
+
+def test_numbers_are_fitted_and_predicted(qiime: Qiime) -> None:
+    qiime.run(
+        *("aam", "fit-regressor", *STUDY, "--m-metadata-column", "DaysSinceExperimentStart"),
+        *("--p-settings", "tasks: {DaysSinceExperimentStart: {baselines: [kernel_clr]}}"),
+        *("--p-n-jobs", "2", "--o-model", "days.qza", "--o-predictions", "days-cv.qza"),
+    )
+    qiime.run(
+        *("aam", "predict-regression", *TABLE, "--i-model", "days.qza"),
+        *("--o-predictions", "days-p.qza", "--o-details", "days-d.qza"),
+    )
+    assert peek(qiime, "days.qza") == "AAMRegressor"
+    assert peek(qiime, "days-cv.qza") == "SampleData[RegressorPredictions]"
+    assert peek(qiime, "days-p.qza") == "SampleData[RegressorPredictions]"
+    details = read(unpack(qiime, "days-d.qza") / "columns.tsv")
+    assert (
+        (details["lower"] <= details["predicted"]) & (details["predicted"] <= details["upper"])
+    ).all()
+
+
+def test_sequences_get_a_tree_and_names(qiime: Qiime, tmp_path: Path) -> None:
+    data_home = {"XDG_DATA_HOME": str(tmp_path)}
+    command = ("aam", "place", "--i-rep-seqs", "rep-seqs.qza")
+    outputs = ("--o-phylogeny", "placed.qza", "--o-taxonomy", "named.qza")
+    assert "aam reference get greengenes" in qiime.refuse(*command, *outputs, **data_home)
+    assert "'v4', which has no names" in qiime.refuse(*command, "--p-reference", "v4", *outputs)
+    table = load_table(DATA / "table.biom")
+    names = [hashlib.md5(one.encode()).hexdigest() for one in table.feature_ids]
+    lineages = [f"{name}\tk__Bacteria; p__P{number % 2}" for number, name in enumerate(names)]
+    taxonomy = tmp_path / "taxonomy.tsv"
+    taxonomy.write_text("\n".join(["Feature ID\tTaxon", *lineages]) + "\n", encoding="utf-8")
+    files = ("--sequences", "rep-seqs.qza", "--tree", "tree.qza", "--taxonomy", taxonomy)
+    done = qiime.shell("aam", "reference", "build", "small", *files, **data_home)
+    assert done.returncode == 0, done.stderr
+    placed = qiime.try_to(*command, "--p-reference", "small", *outputs, **data_home)
+    assert placed.returncode == 0, placed.stderr
+    assert peek(qiime, "placed.qza") == "Phylogeny[Rooted]"
+    assert peek(qiime, "named.qza") == "FeatureData[Taxonomy]"
+    named = read(unpack(qiime, "named.qza") / "taxonomy.tsv")["Taxon"]
+    assert {*named.index} == {*names}
+    assert (named.loc[names] == [line.partition("\t")[2] for line in lineages]).mean() > 0.8
+
+
+def test_distances_need_no_tree(qiime: Qiime) -> None:
+    output = ("--o-distance-matrix", "distances.qza")
+    command = ("aam", "distances", *TABLE, "--p-metric", "weighted_normalized", *output)
+    assert "99999" in qiime.refuse(*command, "--p-sampling-depth", "99999")
+    qiime.run(*command)
+    assert peek(qiime, "distances.qza") == "DistanceMatrix"
+    matrix = read(unpack(qiime, "distances.qza") / "distance-matrix.tsv")
+    expected = aam.reference("v4").distances(DATA / "table.biom", metric="weighted_normalized")
+    expected = expected.loc[matrix.index, matrix.columns]
+    assert len(matrix) == 34
+    np.testing.assert_allclose(matrix, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_samples_are_embedded(qiime: Qiime, tmp_path: Path) -> None:
+    shape = Architecture(
+        encoder="transformer",
+        width=16,
+        heads=2,
+        asv_layers=1,
+        sample_layers=1,
+        patch_bp=10,
+        ffn_ratio=2,
+        max_length_bp=120,
+    )
+    write_pretrained(tmp_path / "encoder", shape)
+    folder = ("--input-path", tmp_path / "encoder", "--output-path", "encoder.qza")
+    qiime.run("tools", "import", "--type", "AAMEncoder", *folder)
+    qiime.run(
+        *("aam", "embed", *TABLE, "--i-encoder", "encoder.qza"),
+        *("--o-embedding", "embedding.qza", "--o-ordination", "ordination.qza"),
+    )
+    assert peek(qiime, "embedding.qza") == "SampleData[AAMEmbedding]"
+    assert peek(qiime, "ordination.qza") == "PCoAResults"
+    written = read(unpack(qiime, "embedding.qza") / "columns.tsv")
+    expected = aam.encoder(tmp_path / "encoder").embed(DATA / "table.biom", threads=1)
+    np.testing.assert_allclose(written, expected.loc[written.index], rtol=1e-4, atol=1e-4)
+    first = OrdinationResults.read(str(unpack(qiime, "ordination.qza") / "ordination.txt"))
+    centred = expected - expected.mean()
+    assert first.eigvals.iloc[0] == pytest.approx(np.linalg.norm(centred, 2) ** 2, rel=1e-3)
 
 
 def test_help_shows_an_example_whose_files_qiime_writes(qiime: Qiime) -> None:

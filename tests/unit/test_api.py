@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 from model_directories import write_models
 from scipy.sparse import csr_array
+from skbio import DistanceMatrix, TreeNode
 from skbio.metadata import SampleMetadata
 
 import aam
+from aam.cli import main
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
+from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.data.target import Target
 from aam.inference.bundle import ModelBundle
@@ -266,3 +269,92 @@ def test_a_home_directory_may_be_written_as_a_tilde(saved, files, monkeypatch):
     expected = aam.load(folder).predict(files["table.biom"], files["sequences.fasta"], threads=1)
     frame = model.predict(files["table.biom"], files["sequences.fasta"], threads=1)
     pd.testing.assert_frame_equal(frame, expected)
+
+
+def test_the_command_predicts_as_the_api_does(saved, files, tmp_path):
+    output = tmp_path / "predictions.tsv"
+    main(
+        [
+            "predict",
+            str(saved[0]),
+            str(files["table.biom"]),
+            "--sequences",
+            str(files["sequences.fasta"]),
+            "--output",
+            str(output),
+        ]
+    )
+    predicted = pd.read_csv(output, sep="\t", index_col=0, dtype={0: str})
+    expected = aam.load(saved[0]).predict(files["table.biom"], files["sequences.fasta"], threads=1)
+    assert list(predicted.index) == list(expected.index)
+    assert list(predicted.columns) == list(expected.columns)
+    np.testing.assert_allclose(predicted["predicted"], expected["predicted"], rtol=1e-6)
+    with pytest.raises(SystemExit, match="choose another --output"):
+        main(["predict", str(saved[0]), str(files["table.biom"]), "--output", str(output)])
+
+
+def test_the_command_embeds_as_the_api_does(study, pretrained, tmp_path):
+    output = tmp_path / "embedding.tsv"
+    table = study.files["table.biom"]
+    main(["embed", str(pretrained["model"]), str(table), "--output", str(output)])
+    written = pd.read_csv(output, sep="\t", index_col="sample-id", dtype={"sample-id": str})
+    expected = aam.encoder(pretrained["model"]).embed(table, threads=1)
+    assert list(written.columns[:2]) == ["axis1", "axis2"]
+    np.testing.assert_allclose(written, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def of_v4(tmp_path_factory) -> dict[str, Path]:
+    """Write a table of known sequences, whose features have names of their own."""
+    folder = tmp_path_factory.mktemp("of_v4")
+    known = [f"f{number}" for number in range(30)]
+    sequences = dict(zip(known, aam.reference("v4").tree_of_known.sequences()[::500], strict=False))
+    rng = np.random.default_rng(0)
+    counts = csr_array(rng.integers(0, 90, (5, len(known))))
+    files = {"table": folder / "table.biom", "sequences": folder / "rep-seqs.fasta"}
+    write_biom(files["table"], FeatureTable([f"s{n}" for n in range(5)], known, counts), {})
+    write_fasta(files["sequences"], sequences)
+    return files
+
+
+def test_the_command_places_sequences_as_the_api_does(of_v4, tmp_path):
+    folder = tmp_path / "placed"
+    main(["place", str(of_v4["sequences"]), "--reference", "v4", "--output", str(folder)])
+    places = pd.read_csv(folder / "places.tsv", sep="\t", index_col="feature-id")
+    expected = aam.reference("v4").place(of_v4["sequences"])
+    assert list(places["nearest"]) == list(expected["nearest"])
+    tree = TreeNode.read(str(folder / "tree.nwk"))
+    assert {tip.name for tip in tree.tips()} == {*expected.index}
+    assert len(tree.children) == 2
+
+
+def test_the_command_measures_distances_as_the_api_does(of_v4, tmp_path):
+    output = tmp_path / "distances.tsv"
+    table, sequences = (str(of_v4[name]) for name in ("table", "sequences"))
+    options = ["--metric", "weighted_normalized", "--depth", "500", "--seed", "3"]
+    main(["distances", table, "--sequences", sequences, *options, "--output", str(output)])
+    matrix = DistanceMatrix.read(str(output))
+    expected = aam.reference("v4").distances(
+        table, sequences, "weighted_normalized", depth=500, seed=3
+    )
+    assert list(matrix.ids) == list(expected.index)
+    np.testing.assert_allclose(matrix.data, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["place", "none.fasta", "--reference", "v4"], "none.fasta"),
+        (["place", "SEQUENCES"], "aam reference get greengenes"),
+        (["distances", "TABLE", "--depth", "0"], "--depth: got 0"),
+        (["distances", "TABLE", "--sequences", "SEQUENCES", "--depth", "99999"], "99999"),
+        (["embed", "nowhere", "TABLE"], "nowhere"),
+        (["predict", "nowhere", "TABLE"], "nowhere"),
+    ],
+)
+def test_what_the_command_cannot_do_ends_as_one_message(of_v4, tmp_path, words, message):
+    output = tmp_path / "output"
+    given = [str(of_v4.get(word.lower(), word)) for word in words]
+    with pytest.raises(SystemExit, match=message):
+        main([*given, "--output", str(output)])
+    assert not output.exists()

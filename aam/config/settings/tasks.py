@@ -140,6 +140,8 @@ class ScoreSettings(StageSettings):
     """Metadata columns beside which the features are measured; None: there are none."""
     question: str | None = None
     """Which further question is answered, by `aam.config.questions`; None: the task's own."""
+    names_test: bool | None = None
+    """Whether the user names the test set, whose score then has an interval; None: no."""
 
 
 class SuperLearnerSettings(BaselinesSettings):

@@ -28,6 +28,7 @@ from aam.data.roles import (
     is_technical,
     names_study,
     names_units,
+    study_rank,
     unit_name,
 )
 from aam.util.errors import InputError, first_few, first_names, problem, problems
@@ -259,6 +260,20 @@ def technical_columns(columns: Sequence[Column]) -> list[Column]:
         Columns of the metadata.
     """
     return [one for one in columns if is_technical(one.name) and not _names_beings(one, columns)]
+
+
+def study_columns(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that divide samples into studies, cohorts, centers or runs, surest first.
+
+    Parameters
+    ----------
+    columns
+        Columns of the metadata.
+    """
+    ranked = [(rank, one) for one in columns if (rank := study_rank(one.name)) is not None]
+    beings = [one for _, one in ranked if is_technical(one.name) and _names_beings(one, columns)]
+    suited = [(rank, one) for rank, one in ranked if one.kind == "classes" and one not in beings]
+    return [one for _, one in sorted(suited, key=lambda pair: pair[0])]
 
 
 def _names_beings(column: Column, columns: Sequence[Column]) -> bool:

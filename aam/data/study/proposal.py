@@ -14,9 +14,11 @@ import yaml
 from numpy.typing import NDArray
 
 from aam.config.baselines import BASELINES, MOST_COMPARED, NEED_DISTANCES
+from aam.config.questions import STUDIES
 from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.cell_values import read_numbers
+from aam.data.fold_checks import LEAST_STUDIES
 from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
 from aam.data.splits import divide
 from aam.data.study.columns import (
@@ -26,6 +28,7 @@ from aam.data.study.columns import (
     Column,
     lies_within,
     propose_grouping,
+    study_columns,
     task_kind,
     unit_columns,
 )
@@ -42,6 +45,8 @@ MOST_LOST_AT_LEAST = 0.2
 """Share of the samples that may be lost to reach `LEAST_DEPTH`."""
 LEAST_NUMBERS = 30
 """Samples with a number that a task needs."""
+LEAST_OF_CLASS = 5
+"""Samples of each of two classes, or with numbers, that a study needs to count."""
 MOST_UNGROUPED = 0.2
 """Share of the samples without a group from which on a task has no groups: leaving them out would
 cost too much."""
@@ -201,6 +206,7 @@ def propose_configuration(
     tasks, refused = _draft_tasks(
         [*asked, *suited],
         together,
+        study_columns(columns),
         dataset,
         must=wanted,
         are_alone=groups is False,
@@ -271,6 +277,7 @@ def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]
 def _draft_tasks(
     columns: list[Column],
     together: Column | None,
+    studies: Sequence[Column],
     dataset: str,
     *,
     must: Collection[str],
@@ -285,6 +292,8 @@ def _draft_tasks(
         Those to predict, in the order of the tasks.
     together
         The column whose samples stay together; None: there is none.
+    studies
+        Columns that divide samples as studies do, the surest first.
     dataset
         What the study is called.
     must
@@ -312,7 +321,8 @@ def _draft_tasks(
             continue
         name = _task_name(column, names)
         names.add(name.casefold())
-        tasks.append(_task(name, dataset, draft, are_alone=are_alone))
+        divided_by = _propose_studies(draft, studies)
+        tasks.append(_task(name, dataset, draft, divided_by, are_alone=are_alone))
     return tasks, refused
 
 
@@ -342,12 +352,17 @@ class _Draft:
     kind: str
     k: int
     """Number of folds."""
-    groups: str | None
+    together: Column | None
     """Column whose samples stay together."""
     where: dict[str, list[str]]
     """Values that a sample must have, by column."""
     comments: list[str]
     """What was decided, and what looks odd."""
+
+    @property
+    def groups(self) -> str | None:
+        """Name of the column whose samples stay together."""
+        return None if self.together is None else self.together.name
 
 
 def _draft(column: Column, together: Column | None, *, must_group: bool = False) -> _Draft:
@@ -407,7 +422,7 @@ def _draft(column: Column, together: Column | None, *, must_group: bool = False)
             comments.append(f"left out: {first_few(left_out)}")
     else:
         k = _folds_of(given, groups, kind)
-    return _Draft(column, kind, k, None if groups is None else str(groups.name), wanted, comments)
+    return _Draft(column, kind, k, None if groups is None else together, wanted, comments)
 
 
 def _accepted_classes(
@@ -457,6 +472,65 @@ def _folds_of(given: pd.Series, groups: pd.Series | None, kind: str) -> int:
     )
     divide(known.to_frame(), observed.to_frame(column), task)
     return k
+
+
+def _propose_studies(draft: _Draft, candidates: Sequence[Column]) -> Column | None:
+    """Return the first column whose values can be left out one by one; None: none can.
+
+    Three of its values have samples enough of two classes, or with different numbers, few samples
+    lack one, and no group lies in two.
+
+    Parameters
+    ----------
+    draft
+        The task.
+    candidates
+        Columns that divide samples as studies do, the surest first.
+    """
+    target = draft.column.name
+    given = draft.column.values.dropna()
+    if target in draft.where:
+        given = given[given.isin(draft.where[target])]
+    for column in candidates:
+        study = column.values.loc[given.index]
+        if column.name in (target, draft.groups) or study.isna().mean() > MOST_UNGROUPED:
+            continue
+        if draft.kind == "classification":
+            is_frequent = pd.crosstab(study, given) >= LEAST_OF_CLASS
+            counted = int((is_frequent.sum(axis=1) > 1).sum())
+        else:
+            counted = int((given.groupby(study).nunique() >= LEAST_OF_CLASS).sum())
+        if counted >= LEAST_STUDIES and _can_leave_out(draft, given, column):
+            return column
+    return None
+
+
+def _can_leave_out(draft: _Draft, given: pd.Series, studies: Column) -> bool:
+    """Return whether a run accepts a column as the studies of a task."""
+    target = draft.column.name
+    values = {target: given, studies.name: studies.values.loc[given.index]}
+    if draft.together is not None:
+        values[draft.together.name] = draft.together.values.loc[given.index]
+    rows = pd.DataFrame(values).dropna()
+    observed = rows[target]
+    if draft.kind == "regression":
+        observed = read_numbers(rows[target]).values
+    task = FoldsSettings(
+        columns=[target],
+        where={},
+        kind=draft.kind,
+        classes=None,
+        categories=[],
+        folds=Folds(column=studies.name),
+        logarithm=False,
+        question=STUDIES,
+        known=draft.groups,
+    )
+    try:
+        divide(rows, observed.to_frame(target), task)
+    except InputError:
+        return False
+    return True
 
 
 def _reason(error: InputError) -> str:
@@ -543,8 +617,10 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
     return name
 
 
-def _task(name: str, dataset: str, draft: _Draft, *, are_alone: bool) -> str:
-    """Return the lines of a task; `are_alone` as for `_draft_tasks`."""
+def _task(
+    name: str, dataset: str, draft: _Draft, studies: Column | None, *, are_alone: bool
+) -> str:
+    """Return the lines of a task; `are_alone` as for `_draft_tasks`, `studies` may be left out."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
     key = name if _is_text(name) else _quoted(name)
     folds = f"k: {draft.k}"
@@ -565,6 +641,11 @@ def _task(name: str, dataset: str, draft: _Draft, *, are_alone: bool) -> str:
         shown = ", ".join(f"{_quoted(one)}: {_quoted(names)}" for one, names in draft.where.items())
         lines.append(f"    where: {{{shown}}}")
     lines.append(f"    folds: {{{folds}}}")
+    if studies is not None:
+        lines += [
+            f"    # Each of the {len(studies.counts)} is also left out once, as one never seen.",
+            f"    studies: {_quoted(studies.name)}",
+        ]
     labelled = int(draft.column.counts.sum())
     if labelled > MOST_COMPARED:
         suited = ("both", "numbers" if draft.kind == "regression" else "classes")

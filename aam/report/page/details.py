@@ -270,9 +270,15 @@ def _describe_test_samples(answer: Answer, test: SampleScores) -> str:
     )
     label = "MAE" if name == "mae_fold_mean" else SCORES[name]
     brackets = f" ({shown})" if shown else ""
+    tested = answer.best.test_guessing
+    against = ""
+    if tested is not None:
+        low, high = tested.interval or (None, None)
+        ends = "" if low is None else f"95 % interval {format_score(low)} to {format_score(high)}, "
+        against = f" ({ends}guessing: {format_score(tested.score)}, {format_p_value(tested.p)})"
     return (
         f"{capitalize(answer.owner)} on {test.n} held-out test samples: {label} "
-        f"{format_score(test.scores[name])}{brackets}."
+        f"{format_score(test.scores[name])}{against}{brackets}."
     )
 
 

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from aam.cli import main
 from aam.config.configuration import load
-from aam.config.slices import describe
+from aam.config.slices import describe, folds
 from aam.data.importing.region import recognize_region
 from aam.data.importing.ribosomal_genes import E_COLI
 from aam.data.splits import divide_labelled
@@ -360,6 +360,44 @@ def proposed(metadata, targets=None):
 def slices(text_of_tasks):
     sections = {"datasets": {"mine": {"table": "t"}}, "tasks": text_of_tasks}
     return describe(load(sections), "mine").tasks
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({"center": [f"c{i % 4}" for i in range(60)]}, "center"),
+        # Studies come before the runs that they were read in.
+        (
+            {
+                "sequencing_run": [f"r{i % 4}" for i in range(60)],
+                "cohort": [f"c{i // 20}" for i in range(60)],
+            },
+            "cohort",
+        ),
+        ({"qiita_study_id": [str(10317 + i // 20) for i in range(60)]}, "qiita_study_id"),
+        # Two are too few, and so are four of which two have one class.
+        ({"center": [f"c{i // 2 % 2}" for i in range(60)]}, None),
+        ({"center": ["aab"[i % 3] if i < 30 else "cd"[i % 2] for i in range(60)]}, None),
+        # Each person was in several.
+        (
+            {
+                "center": [f"c{i % 4}" for i in range(60)],
+                "patient": [f"p{i // 4}" for i in range(60)],
+            },
+            None,
+        ),
+        # Most samples have none.
+        ({"center": [f"c{i % 4}" if i < 40 else None for i in range(60)]}, None),
+        ({"cabinet": [f"c{i % 4}" for i in range(60)]}, None),
+    ],
+)
+def test_init_asks_about_studies_where_each_can_be_left_out(changes, asked):
+    metadata = pd.DataFrame({"diagnosis": ["ill", "ill", "well"] * 20, **changes}, dtype=object)
+    text = propose_configuration({"table": "/d/t.biom"}, columns_of(metadata), 9, ["diagnosis"])
+    tasks = load(yaml.safe_load(text)).tasks
+    assert tasks["diagnosis"].studies == asked
+    for name in tasks:
+        divide_labelled(metadata, folds(load(yaml.safe_load(text)), name))
 
 
 def test_a_column_with_values_that_are_no_numbers_is_a_comment_that_says_why():

@@ -13,6 +13,7 @@ from scipy import stats
 from aam.data.predictions import mean_recall
 from aam.evaluate.comparison import (
     compare,
+    compare_tested_with_guessing,
     compare_with_guessing,
     effective_units,
     unit_codes,
@@ -37,6 +38,28 @@ def names(rng: np.random.Generator, samples: int = 40, right: float = 0.6) -> pd
 def alone(table: pd.DataFrame) -> pd.Series:
     """Return the groups of samples that have none."""
     return pd.Series("", index=table["sample-id"])
+
+
+@pytest.mark.parametrize("draw", [numbers, names])
+def test_a_test_set_is_compared_with_what_the_folds_guess(draw):
+    table = draw(np.random.default_rng(0), 80)
+    table.loc[table["fold"] == 0, "fold"] = -1
+    tested = table[table["fold"] < 0]
+    kind = "regression" if draw is numbers else "classification"
+    found = compare_tested_with_guessing(kind, table, [""] * len(table))
+    assert found.p < 0.05
+    low, high = found.interval
+    if kind == "regression":
+        observed = table["observed"].astype(float)
+        median = np.median(observed[table["fold"] >= 0])
+        guess = np.abs(observed[tested.index] - median).mean()
+        assert found.score == pytest.approx(guess)
+        assert low < found.score + found.difference < high < guess
+    else:
+        assert found.score == pytest.approx(1 / 3)
+        recall = mean_recall(tested["observed"].to_numpy(), tested["predicted"].to_numpy())
+        assert low < recall < high
+        assert low > 1 / 3
 
 
 def test_a_number_is_guessed_by_the_median_of_the_other_folds_and_tested_by_hand():

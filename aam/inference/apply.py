@@ -1,0 +1,149 @@
+"""What the command `aam` does with another table, or with sequences, without a run.
+
+Warnings of these functions are sentences for the user, which the command prints.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from aam.data.trees import split_root, write_newick
+from aam.reference_tree.phylogeny import ReferencePhylogeny
+from aam.util.atomic import atomic_path, write_tsv
+
+PLACES = "places.tsv"
+"""File of the places of sequences, in the folder that `place_sequences` writes."""
+TREE = "tree.nwk"
+"""File of their tree."""
+DIGITS = "%.9g"
+
+
+def predict_samples(
+    *,
+    model: Path,
+    table: Path,
+    sequences: Path | None = None,
+    metadata: Path | None = None,
+    reference: str | None = None,
+    threads: int = 1,
+    predictions_out: Path,
+) -> None:
+    """Predict the samples of a table by the methods of a task.
+
+    Parameters
+    ----------
+    model
+        Folder that `aam.load` reads.
+    table, sequences, metadata, reference, threads
+        As for `aam.inference.task_predictor.TaskPredictor.predict`.
+    predictions_out
+        TSV file to write, with a row per sample.
+
+    Raises
+    ------
+    InputError
+        The folder holds nothing that predicts, a file cannot be read, or the table is unlike that
+        of training.
+    """
+    from aam.inference.task_predictor import TaskPredictor
+
+    predictions = TaskPredictor.load(model).predict(
+        table, sequences, metadata, threads=threads, reference=reference
+    )
+    write_tsv(predictions_out, predictions, index=True, float_format=DIGITS)
+
+
+def embed_samples(
+    *,
+    encoder: Path,
+    table: Path,
+    sequences: Path | None = None,
+    depth: int | None = None,
+    threads: int = 1,
+    embedding_out: Path,
+) -> None:
+    """Embed the samples of a table by a pretrained encoder.
+
+    Parameters
+    ----------
+    encoder
+        Folder that `aam.encoder` reads.
+    table, sequences, depth, threads
+        As for `aam.inference.pretrained.PretrainedEncoder.embed`.
+    embedding_out
+        TSV file to write: `sample-id` and the numbers of the embedding, from `axis1` on.
+
+    Raises
+    ------
+    InputError
+        The folder holds no encoder, a file cannot be read, or no sample is deep enough.
+    """
+    # The encoder takes PyTorch, which takes seconds to import.
+    from aam.inference.pretrained import PretrainedEncoder
+
+    embedding = PretrainedEncoder.load(encoder).embed(
+        table, sequences, depth=depth, threads=threads
+    )
+    embedding.columns = pd.Index([f"axis{number + 1}" for number in range(embedding.shape[1])])
+    write_tsv(embedding_out, embedding, index=True, float_format=DIGITS)
+
+
+def measure_distances(
+    *,
+    table: Path,
+    sequences: Path | None = None,
+    reference: str,
+    metric: str,
+    depth: int | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    distances_out: Path,
+) -> None:
+    """Measure the distance of every two samples of a table, on the tree of a reference.
+
+    Parameters
+    ----------
+    table, sequences, metric, depth, seed, threads
+        As for `aam.reference_tree.phylogeny.ReferencePhylogeny.distances`.
+    reference
+        A reference that `aam reference list` names.
+    distances_out
+        Square matrix to write, as scikit-bio and QIIME 2 read it: TSV, the first cell is empty.
+
+    Raises
+    ------
+    InputError
+        There is no such reference or metric, a file cannot be read, or no sample is deep enough.
+    """
+    phylogeny = ReferencePhylogeny.load(reference, threads)
+    matrix = phylogeny.distances(
+        table, sequences, metric, depth=depth, seed=seed, threads=threads
+    ).rename_axis(None)
+    write_tsv(distances_out, matrix, index=True, float_format=DIGITS)
+
+
+def place_sequences(*, sequences: Path, reference: str, threads: int = 1, folder_out: Path) -> None:
+    """Place sequences in the tree of a reference.
+
+    Parameters
+    ----------
+    sequences
+        FASTA or `.qza`.
+    reference
+        A reference that `aam reference list` names.
+    threads
+        Processes that look for whole genes.
+    folder_out
+        Folder to write: `places.tsv`, as `aam.reference_tree.phylogeny.ReferencePhylogeny.place`
+        returns it, and `tree.nwk`, the rooted tree of the sequences.
+
+    Raises
+    ------
+    InputError
+        There is no such reference, or the file cannot be read.
+    """
+    placement = ReferencePhylogeny.load(reference, threads).placement(sequences)
+    with atomic_path(folder_out) as partial:
+        partial.mkdir()
+        write_tsv(partial / PLACES, placement.to_frame(), index=True, float_format=DIGITS)
+        write_newick(partial / TREE, split_root(placement.to_tree()))
