@@ -1,7 +1,9 @@
 """Do corrections of batches help in a study never seen? Each alone, and mixed.
 
     python -m benchmarks.unseen_studies real ../shared/data [TASK ...]
-    python -m benchmarks.unseen_studies simulate [--draws 100]
+    python -m benchmarks.unseen_studies own TABLE METADATA LABEL STUDIES KIND
+    python -m benchmarks.unseen_studies planted ../shared/data
+    python -m benchmarks.unseen_studies simulate [--draws 60]
 
 Batches stand for studies: whole ones are left out, and everything is learned from the others, the
 correction too (`benchmarks.corrections`). A study left out is corrected by its own reads (`adapt`)
@@ -10,8 +12,10 @@ or not at all. A ridge, a kernel machine and a forest learn from the same correc
 the three with it; `all` has the learners of all corrections. The weights are nested over studies.
 Differences from no correction are tested over studies.
 
-Tasks of `DEVELOPMENT` decide; oral is only quoted. Simulated studies have no signal, labels whose
-frequencies alone differ between studies, a signal that all studies share, or both.
+Tasks of `DEVELOPMENT` decide; oral is only quoted. With `planted`, their samples are divided at
+random into batches, in which the reads of each feature are multiplied by a factor. Simulated
+studies have no signal, labels whose frequencies alone differ between studies, a signal that all
+studies share, or both.
 
 Shape suffixes: N samples, T training samples, R rows, P features, C columns of the target.
 """
@@ -19,7 +23,7 @@ Shape suffixes: N samples, T training samples, R rows, P features, C columns of 
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,7 @@ from sklearn.model_selection import GroupKFold
 
 from aam.data.importing.table import load_table, without_empty
 from aam.data.rarefaction import rarefy
+from aam.data.table import FeatureTable
 from aam.evaluate.comparison import compare, compare_with_guessing
 from aam.evaluate.method_scores import headline_score
 from aam.learners.baselines import kernel_ridge
@@ -52,10 +57,12 @@ TREES = 200
 TUNED_SAMPLES = 1000
 """Samples that settings of kernels are tried on: each try has a correction of its own."""
 DEVELOPMENT = ("site by day", "day by site", "room by town", "town by room", "rank by room")
-QUOTED = ("age by study",)
 ROWS_AT_ONCE = 1024
 ALWAYS = [name for name in CORRECTIONS if name != "percentiles"]
 """Corrections that need no controls."""
+CHEAP = ("centring", "location_scale", "quantiles")
+PLANTED_BATCHES = 8
+EFFECTS = (0.0, 0.5, 1.5)
 SCENARIOS = ("no signal", "frequencies", "signal", "signal and frequencies")
 
 Rows = NDArray[np.intp]
@@ -252,13 +259,32 @@ def read_task(name: str, data: Path) -> tuple[Problem, NDArray[np.str_]]:
         whole = pd.read_csv(data / "corpus/metadata.tsv", sep="\t", dtype=str, index_col=0)
         whole = whole[whole["study"] == study]
         metadata = labels(study, whole)
+    kind = "regression" if label in ("age", "day", "rank") else "classification"
+    return select_samples(table, metadata, kind=kind, label=label, column=column)
+
+
+def select_samples(
+    table: FeatureTable, metadata: pd.DataFrame, *, kind: str, label: str, column: str
+) -> tuple[Problem, NDArray[np.str_]]:
+    """Return the task of the samples that have a label and a batch, and the batches.
+
+    Parameters
+    ----------
+    table
+        Reads, which are rarefied.
+    metadata
+        Text, by sample ID.
+    kind
+        Kind of the target.
+    label, column
+        Columns of the label and of the batch.
+    """
     metadata = metadata[(metadata[label].fillna("") != "") & (metadata[column].fillna("") != "")]
     position = {sample: row for row, sample in enumerate(table.sample_ids)}
     metadata = metadata[[sample in position for sample in metadata.index]]
     table = table.select_samples(np.array([position[sample] for sample in metadata.index]))
     table = without_empty(rarefy(table, DEPTH, 0, 0))[0]
     metadata = metadata.loc[table.sample_ids]
-    kind = "regression" if label in ("age", "day", "rank") else "classification"
     target = metadata[label].to_numpy(np.float64 if kind == "regression" else np.str_)
     return make_task(kind, target, table.counts, metadata[column].to_numpy(np.str_))
 
@@ -286,6 +312,39 @@ def make_task(
         seed=0,
     )
     return task, batch_N
+
+
+def plant(
+    task: Problem, name: str, *, effect: float, unequal: bool
+) -> tuple[Problem, NDArray[np.str_]]:
+    """Return a task whose batches are drawn, and multiply the reads of each feature by a factor.
+
+    Parameters
+    ----------
+    task
+        Real samples.
+    name
+        Seed of what is drawn.
+    effect
+        Standard deviation of the logarithm of the factors.
+    unequal
+        Whether labels are unequally frequent in the batches: half of the samples are divided in
+        the order of their labels.
+    """
+    rng = generator("planted", name)
+    samples, features = task.counts.shape
+    batch_N = rng.permutation(np.arange(samples) % PLANTED_BATCHES)
+    if unequal:
+        half = rng.permutation(samples)[: samples // 2]
+        half = half[np.argsort(task.target[half], kind="stable")]
+        batch_N[half] = np.arange(len(half)) * PLANTED_BATCHES // len(half)
+    factor_BF = np.exp(effect * rng.normal(size=(PLANTED_BATCHES, features)))
+    share_NF = task.counts.toarray() * factor_BF[batch_N]
+    share_NF = share_NF.astype(np.float64)
+    share_NF /= share_NF.sum(axis=1, keepdims=True)
+    # Reads are drawn with the effect of 0, too: only the factors differ.
+    counts = np.array([rng.multinomial(DEPTH, share_F) for share_F in share_NF])
+    return make_task(task.kind, task.target, counts.astype(np.float32), batch_N.astype(str))
 
 
 def simulate(
@@ -333,10 +392,9 @@ def starred(names: Sequence[str], *, plain: bool) -> dict[str, bool]:
     return chosen
 
 
-def measure_real(data: Path, names: Sequence[str]) -> None:
-    """Print the table of each task."""
-    for name in names:
-        task, batch_N = read_task(name, data)
+def measure_real(tasks: Iterable[tuple[str, tuple[Problem, NDArray[np.str_]]]]) -> None:
+    """Print the table of each task, given its name."""
+    for name, (task, batch_N) in tasks:
         start = time.perf_counter()
         table = compare_corrections(task, batch_N, starred(ALWAYS, plain=True), list(LEARNERS))
         minutes = (time.perf_counter() - start) / 60
@@ -344,6 +402,28 @@ def measure_real(data: Path, names: Sequence[str]) -> None:
         shown = table.pivot(index="correction", columns="learner", values=["score", "p"])
         order = list(dict.fromkeys(table["correction"]))
         print(shown.loc[order].round(3).to_string(), flush=True)
+
+
+def measure_planted(data: Path, names: Sequence[str]) -> None:
+    """Print what corrections gain in batches that are planted."""
+    rows = []
+    for name in names:
+        task, _ = read_task(name, data)
+        for effect in EFFECTS:
+            for unequal in (False, True):
+                planted, batch_N = plant(task, name, effect=effect, unequal=unequal)
+                corrections = starred(CHEAP, plain=False)
+                table = compare_corrections(planted, batch_N, corrections, ["kernel"])
+                table.insert(0, "labels", "unequal" if unequal else "equal")
+                table.insert(0, "effect", effect)
+                table.insert(0, "label", name.partition(" by ")[0])
+                rows.append(table)
+    whole = pd.concat(rows)
+    index = ["label", "labels", "effect"]
+    for learner, part in whole.groupby("learner"):
+        for value in ("score", "p"):
+            shown = part.pivot(index=index, columns="correction", values=value)
+            print(f"\n{learner}, {value}\n{shown.round(3).to_string()}", flush=True)
 
 
 def measure_simulated(draws: int, scenarios: Sequence[str]) -> None:
@@ -374,13 +454,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     real = commands.add_parser("real")
     real.add_argument("data", type=Path)
     real.add_argument("tasks", nargs="*", default=[*DEVELOPMENT])
+    own = commands.add_parser("own")
+    own.add_argument("table", type=Path)
+    own.add_argument("metadata", type=Path)
+    own.add_argument("label", help="column to predict")
+    own.add_argument("studies", help="column of the studies")
+    own.add_argument("kind", choices=["regression", "classification"])
+    planted = commands.add_parser("planted")
+    planted.add_argument("data", type=Path)
+    planted.add_argument("tasks", nargs="*", default=[*DEVELOPMENT])
     simulated = commands.add_parser("simulate")
-    simulated.add_argument("--draws", type=int, default=100)
+    simulated.add_argument("--draws", type=int, default=60)
     simulated.add_argument("--scenario", nargs="*", default=[*SCENARIOS])
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     if given.command == "real":
-        measure_real(given.data, given.tasks)
+        measure_real((name, read_task(name, given.data)) for name in given.tasks)
+    elif given.command == "own":
+        metadata = pd.read_csv(given.metadata, sep="\t", dtype=str, index_col=0, comment="#")
+        table = load_table(given.table)
+        options = {"kind": given.kind, "label": given.label, "column": given.studies}
+        measure_real([(given.label, select_samples(table, metadata, **options))])
+    elif given.command == "planted":
+        measure_planted(given.data, given.tasks)
     else:
         measure_simulated(given.draws, given.scenario)
 
