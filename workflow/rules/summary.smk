@@ -11,6 +11,7 @@ rule summary:
         scores=page_input(page_files, "scores"),
         cross_validated=page_input(page_files, "cross_validated"),
         clades=page_input(page_files, "clades"),
+        clade_features=page_input(page_files, "clade_features"),
         importance=page_input(page_files, "importance"),
         encoders=page_input(page_files, "encoders"),
         predictions=page_input(page_files, "predictions"),

@@ -205,6 +205,9 @@ def page_files(dataset):
             dataset, "answers/{task}/{answer}/predictions.tsv"
         ),
         "clades": explained_of(answers_of(dataset, "clades/{task}.tsv")),
+        "clade_features": explained_of(
+            answers_of(dataset, "clades/{task}.features.tsv")
+        ),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",

@@ -47,6 +47,8 @@ class PageFiles:
     """TSV files of the cross-validated predictions of all answers."""
     clades: Sequence[PageFile] = ()
     """TSV files of the clades that labels depend on, of the tasks of all answers."""
+    clade_features: Sequence[PageFile] = ()
+    """TSV files of the features of these clades."""
     importance: Sequence[PageFile] = ()
     """TSV files of the importance of ASVs, of the answers that are explained."""
     encoders: Sequence[PageFile] = ()
@@ -163,6 +165,7 @@ def read_answers(
     cross_validated = {(file.model, file.task): file.path for file in files.cross_validated}
     importance = {(file.model, file.task): file.path for file in files.importance}
     clades = {file.task: file.path for file in files.clades}
+    features = {file.task: file.path for file in files.clade_features}
     for file in files.scores:
         of = (file.model, file.task)
         predicted = {}
@@ -174,6 +177,7 @@ def read_answers(
             TaskReport.read(file.path),
             cross_validated=read_results(cross_validated[of]),
             clades=read_results(clades[file.task]) if file.task in clades else None,
+            clade_features=read_results(features[file.task]) if file.task in features else None,
             importance=read_results(importance[of]) if of in importance else None,
             figures=select_figures(figures, model=file.model, task=file.task),
             predictions=predicted,

@@ -15,6 +15,12 @@ MOST_NAMED = 5
 """Clades that the sentence names; the table has all."""
 LONGEST_NAME = 40
 """Letters of a clade without a taxon."""
+NOTE_OF_MARKS = (
+    "Named clade: the one that it lies in, of those whose {values} say something that all others "
+    "do not. Of the others this cannot be told: what networks rest on may go along with something "
+    "else."
+)
+"""Note to the features that matter most to networks."""
 RATE = "one in ten"
 """Most names that are false on average (docs/explanation/importance.md)."""
 
@@ -137,6 +143,28 @@ def effect_tables(
     title = f"Clades that moved the predictions for {name}"
     more = len(found) - len(shown)
     yield Table(title, header, rows, note=note, left_out=more, file=f"{name}.clades.tsv")
+
+
+def mark_named(
+    answer: Answer, importance: pd.DataFrame, clades: pd.DataFrame, features: pd.DataFrame
+) -> pd.DataFrame:
+    """Return important features with the named clade that each lies in, empty where in none.
+
+    Parameters
+    ----------
+    answer
+        One of `aam.report.page.answers.list_answers`.
+    importance
+        Rows of an `importance.tsv`.
+    clades, features
+        Tables of `aam.stages.clades`: the clades, and which feature is in which.
+    """
+    names = {row["clade"]: short_name(row) for _, row in _of_target(answer, clades).iterrows()}
+    column = f"clade:{answer.key.column}" if TARGET in clades else "clade"
+    name_of = features.set_index("feature-id")[column].map(names)
+    marked = importance.copy()
+    marked.insert(1, "named clade", importance["feature-id"].map(name_of).fillna(""))
+    return marked
 
 
 def short_name(row: pd.Series) -> str:

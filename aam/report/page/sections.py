@@ -14,7 +14,13 @@ from aam.report.page.additions import addition_sentences, addition_table, write_
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
-from aam.report.page.named_clades import clade_tables, effect_tables, write_clades
+from aam.report.page.named_clades import (
+    NOTE_OF_MARKS,
+    clade_tables,
+    effect_tables,
+    mark_named,
+    write_clades,
+)
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -50,6 +56,8 @@ class AnswerFiles:
     cross_validated: pd.DataFrame
     clades: pd.DataFrame | None = None
     """The clades that labels of the task depend on; None: they were not looked for."""
+    clade_features: pd.DataFrame | None = None
+    """The named clade of each feature; None: it is not asked for."""
     importance: pd.DataFrame | None = None
     """None: the configuration does not ask for it, or there are no networks."""
     figures: Sequence[PageFigure] = ()
@@ -178,7 +186,12 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
         title = (
             f"The {nouns.many} that matter most to the {answer.networks} model for {answer.what}"
         )
-        yield from_frame(title, most, "importance.tsv")
+        if files.clades is None or files.clade_features is None:
+            yield from_frame(title, most, "importance.tsv")
+        else:
+            most = mark_named(answer, most, files.clades, files.clade_features)
+            marked = from_frame(title, most, "importance.tsv")
+            yield replace(marked, note=NOTE_OF_MARKS.format(values=nouns.value))
     for name, table in files.predictions.items():
         yield prediction_table(f"Predictions for {name}", table)
     for name, effects in files.effects.items():

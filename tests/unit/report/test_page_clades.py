@@ -5,7 +5,7 @@ import pytest
 from page_reports import answer_to, classes, guessing, regression
 
 from aam.data.nouns import Nouns
-from aam.report.page.named_clades import clade_tables, write_clades
+from aam.report.page.named_clades import clade_tables, effect_tables, mark_named, write_clades
 
 OTUS = Nouns("OTU", "OTUs", "amounts")
 SHARED = {
@@ -92,3 +92,30 @@ def test_of_several_targets_each_has_its_own():
     answer = answer_to(regression())
     shown = [*clade_tables(answer, found.replace({"label": answer.key.column}))]
     assert len(shown[0].rows) == 1
+
+
+def test_what_matters_to_networks_is_marked_where_it_lies_in_a_named_clade():
+    answer = answer_to(regression())
+    importance = pd.DataFrame({"feature-id": ["a", "007", "c"], "importance": [3.0, 2.0, 1.0]})
+    features = pd.DataFrame({"feature-id": ["007", "c"], "clade": ["seq0", float("nan")]})
+    clades = table(1, direction="rises", correlation=0.4)
+    marked = mark_named(answer, importance, clades, features)
+    assert marked["named clade"].tolist() == ["", "genus Dialister", ""]
+    assert marked["importance"].tolist() == [3.0, 2.0, 1.0]
+    per_target = features.rename(columns={"clade": f"clade:{answer.key.column}"})
+    of_target = clades.assign(target=answer.key.column)
+    assert mark_named(answer, importance, of_target, per_target).equals(marked)
+    # Another target's clades mark nothing.
+    other = mark_named(answer, importance, clades.assign(target="other"), per_target)
+    assert set(other["named clade"]) == {""}
+
+
+def test_effects_on_predictions_are_shown_by_sample():
+    answer = answer_to(classes())
+    row = {"sample-id": "01", "predicted": "gut", "clade": "seq0", "taxon": "g__Dialister"}
+    effects = pd.DataFrame([row | {"effect": 0.25, "share": 0.1, "share_alike": 0.02}])
+    shown = next(effect_tables(answer, "new", effects))
+    assert {"01", "gut", "genus Dialister", "+0.25", "10 %", "2 %"} <= set(shown.rows[0])
+    assert [*effect_tables(answer, "new", effects.head(0))] == []
+    stopped = answer_to(regression(networks={"guessing": guessing(9.0, 0.4, 0.7)}))
+    assert [*effect_tables(stopped, "new", effects)] == []
