@@ -115,7 +115,7 @@ def test_effects_on_predictions_are_shown_by_sample():
     row = {"sample-id": "01", "predicted": "gut", "clade": "seq0", "taxon": "g__Dialister"}
     effects = pd.DataFrame([row | {"effect": 0.25, "share": 0.1, "share_alike": 0.02}])
     shown = next(effect_tables(answer, "new", effects))
-    assert {"01", "gut", "genus Dialister", "+0.25", "10 %", "2 %"} <= set(shown.rows[0])
+    assert {"01", "gut", "genus Dialister", "+0.25", "10.0 %", "2.0 %"} <= set(shown.rows[0])
     assert [*effect_tables(answer, "new", effects.head(0))] == []
     stopped = answer_to(regression(networks={"guessing": guessing(9.0, 0.4, 0.7)}))
     assert [*effect_tables(stopped, "new", effects)] == []
