@@ -17,8 +17,8 @@ LONGEST_NAME = 40
 """Letters of a clade without a taxon."""
 NOTE_OF_MARKS = (
     "Named clade: the one that it lies in, of those whose {values} say something that all others "
-    "do not. Of the others this cannot be told: what networks rest on may go along with something "
-    "else."
+    "do not; that is said of the clade, not of each of its members. Where there is none it cannot "
+    "be told: what networks rest on may go along with something else."
 )
 """Note to the features that matter most to networks."""
 RATE = "one in ten"
