@@ -119,9 +119,11 @@ def name_clades(
     seen = csr_array(counts[looked_at])
     draws = []
     if is_counted:
-        numbers = range(len(views), len(views) + DRAWS)
-        given = (read_biom(table), feature_ids, samples.index, round(seen[[0]].sum()))
-        draws = [_draw(*given, rarefaction_seed, number) for number in numbers]
+        imported = read_biom(table)
+        depth = round(seen[[0]].sum())
+        for number in range(len(views), len(views) + DRAWS):
+            drawn_by = (rarefaction_seed, number)
+            draws.append(_draw(imported, feature_ids, samples.index, depth, drawn_by))
     rows: list[dict[str, Any]] = []
     parts = []
     for name, task in problems.items():
@@ -131,8 +133,8 @@ def name_clades(
         steady = count_draws(tests, named, draws)
         part = pd.DataFrame({"clade": "", "importance": 0.0}, index=clades.features(ROOT))
         for found, passed in zip(named, steady, strict=True):
-            about = describe_clade(found, clades, task, looked_at, feature_ids, ranks_of)
-            rows.append(({TARGET: name} if name else {}) | about | {"draws": passed})
+            about = describe_clade(found, passed, clades, task, looked_at, feature_ids, ranks_of)
+            rows.append(({TARGET: name} if name else {}) | about)
             samples[about["clade"]] = log_ratio(clades.share_NB[:, found.node])
             part.loc[clades.features(found.node)] = about["clade"], found.effect
         parts.append(part.add_suffix(f":{name}") if name else part)
@@ -152,12 +154,14 @@ def _draw(
     feature_ids: Sequence[str],
     sample_ids: pd.Index,
     depth: int,
-    seed: int,
-    number: int,
+    seed_parts: tuple[int, int],
 ) -> csr_array:
-    """Return reads that are drawn from some samples, as columns of some features."""
+    """Return reads that are drawn from some samples, as columns of some features.
+
+    `seed_parts` are the seed and the number of the draw.
+    """
     rows = pd.Index(table.sample_ids).get_indexer(sample_ids)
-    drawn = rarefy(table.select_samples(rows), depth, seed, number)
+    drawn = rarefy(table.select_samples(rows), depth, *seed_parts)
     reads = drawn.counts.tocoo()
     column_F = pd.Index(feature_ids).get_indexer(pd.Index(drawn.feature_ids))[reads.col]
     # A rare feature may be in none of the tables of the study.
@@ -210,6 +214,7 @@ def _lead_to(feature_ids: Sequence[str], tree: TreeNode | None) -> TreeNode:
 
 def describe_clade(
     found: NamedClade,
+    draws: int | None,
     clades: Clades,
     task: Problem,
     rows: NDArray[np.intp],
@@ -222,6 +227,8 @@ def describe_clade(
     ----------
     found
         The clade.
+    draws
+        What `count_draws` returns for it.
     clades
         All clades, of some samples.
     task
@@ -247,7 +254,7 @@ def describe_clade(
         "p": found.p,
         "effect": found.effect,
         "folds": found.folds,
-        "draws": None,
+        "draws": draws,
         "prevalence": float((share_N > 0).mean()),
         "log_ratio": float(log_N.mean()),
     }
