@@ -45,6 +45,7 @@ def _ask_for_studies(task: Task, column: str) -> Task:
         "report_by": [],
         "importance": False,
         "studies": None,
+        "time": None,
     }
     return task.model_copy(update=changes)
 

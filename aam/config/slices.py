@@ -274,6 +274,7 @@ def folds(config: Config, task: str) -> tasks.FoldsSettings:
         logarithm=section.transform.startswith("log"),
         question=question,
         known=known or None,
+        time=section.time,
     )
 
 
@@ -427,6 +428,7 @@ def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
         training=None if answer == FIRST else _training(config, section.dataset, answer, task),
         covariates=section.covariates or None,
         question=question_of(task),
+        time=section.time,
         names_test=True if isinstance(section.folds.test, dict) else None,
     )
 

@@ -12,7 +12,8 @@ from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.folds import TEST, Names
 from aam.data.target_columns import BeforeRarefaction
-from aam.util.errors import first_few, first_names, problem
+from aam.data.times import read_times
+from aam.util.errors import count_names, first_few, first_names, problem
 from aam.util.notes import CAUTION
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,8 @@ LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 LEAST_STUDIES = 3
 """Studies that leaving out one at a time needs: of two, one alone would be learned from."""
+LEAST_REPEATED = 2
+"""People with samples of two times, below which nothing is learned of change."""
 MOST_LISTED = 8
 """Classes that a hint lists."""
 
@@ -147,6 +150,53 @@ def require_studies(
                 "each in one study, as a study never seen would hold what is known otherwise",
                 "remove `studies` from the task, or correct the metadata",
             )
+
+
+def require_repeats(people: Names, text: pd.Series, column: str, person: str) -> None:
+    """Check that some people have samples of different times.
+
+    Parameters
+    ----------
+    people
+        The person of each sample.
+    text
+        When each was taken, as the metadata have it, by sample ID.
+    column, person
+        Metadata columns of times and of people.
+
+    Raises
+    ------
+    InputError
+        No time can be read, or fewer than `LEAST_REPEATED` people have two.
+    """
+    where = f"metadata column '{column}', which `time` names"
+    time = read_times(text)
+    unread = text[text.notna() & time.isna()]
+    if time.isna().all():
+        shown = first_few(repr(value) for value in dict.fromkeys(unread))
+        raise problem(
+            where,
+            f"no time in {len(text)} samples{f': {shown}' if shown else ''}",
+            "numbers, such as days, or dates as 2014-02-07",
+            "name another column, or write its dates with the year first",
+        )
+    if len(unread):
+        logger.warning(
+            "samples with a '%s' that is neither a number nor a date, taken for missing: %s",
+            column,
+            count_names("sample", unread.index),
+            extra=CAUTION,
+        )
+    times = time.groupby(pd.Series(people, text.index)).nunique()
+    repeated = int((times > 1).sum())
+    if repeated < LEAST_REPEATED:
+        raise problem(
+            where,
+            f"{repeated} of {len(times)} values of '{person}' that have samples of two times",
+            f"at least {LEAST_REPEATED}, as change is told from samples of one person",
+            "remove `time` from the task, or name in folds.groups the column that says of whom "
+            "each sample is",
+        )
 
 
 def _with_sizes(sizes: pd.Series) -> str:

@@ -18,6 +18,7 @@ from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.fold_checks import (
     require_enough,
+    require_repeats,
     require_spread_classes,
     require_studies,
     require_training_samples,
@@ -203,6 +204,10 @@ def divide(
             groups = _groups(metadata, values.index, settings.groups)
         together = groups
         folds = _draw_folds(values[target], groups, task, before, is_named)
+    if task.time is not None:
+        assert groups is not None, "loading requires people of tasks with times"
+        times = metadata_column(metadata, task.time).loc[values.index]
+        require_repeats(groups, times, task.time, str(settings.groups))
     if is_named is not None and groups is not None:
         warn_of_tested_groups(groups, folds, settings)
     require_training_samples(folds, settings.column or settings.groups or target)

@@ -231,6 +231,54 @@ class Studies(ReportPart):
         return tuple(study for study in self.studies if study.unseen is not None)
 
 
+class OfPeople(Answered):
+    """A score of people, who count alike and are the units of its test: `aam.evaluate.people`.
+
+    Between people, guessing is that of any score. Within people it is no change; of classes, half
+    of the pairs of a person's samples.
+    """
+
+    people: int
+    """People with a score."""
+    n: int
+    """What is predicted: people; samples or steps of people; of classes, pairs of samples."""
+    time: Guessing | None = None
+    """Against a line of time, of the people of the other folds; of classes, against the class that
+    is mostly the later one. None: between people, or where no times are known."""
+    follows_time: bool = False
+    """Whether time leaves next to nothing of the change: the label is time, or follows it."""
+
+
+class People(ReportPart):
+    """A target between people, and within them over time: `aam.evaluate.people`."""
+
+    column: str
+    """Metadata column of the people: `folds.groups`."""
+    time: str
+    """Metadata column of the times."""
+    people: int
+    single: int
+    """People with one sample, of whom no change is known."""
+    samples: int
+    untimed: int
+    """Samples without a time."""
+    between: OfPeople | None
+    """One value per person: the mean, or the most frequent class; None: it is the same in all."""
+    within: OfPeople | None
+    """What differs from the person's own mean; None: nothing does. Of classes, the share of the
+    pairs of a person's samples of two classes that are told apart."""
+    change: OfPeople | None
+    """The same of what differs from the sample before."""
+
+    @property
+    def tests(self) -> dict[str, float | None]:
+        """The p-values of what the page claims, by what they are of."""
+        parts = {"between": self.between, "within": self.within, "change": self.change}
+        tests = {name: None if one is None else one.guessing.p for name, one in parts.items()}
+        time = None if self.within is None else self.within.time
+        return {**tests, "time": None if time is None else time.p}
+
+
 class SubsetScore(ReportPart):
     """The mean absolute error of some samples, or the share of them whose class is right."""
 
@@ -443,6 +491,8 @@ class TargetReport(ReportPart):
     """What the features add to covariates; None, and absent from the file: the task has none."""
     studies: Studies | None = Field(None, exclude_if=lambda studies: studies is None)
     """Of the task that leaves out one study at a time; None, and absent from the file: another."""
+    people: People | None = Field(None, exclude_if=lambda people: people is None)
+    """Between and within people; None, and absent from the file: the task has no `time`."""
     methods: tuple[MethodReport, ...]
     """Networks, the super learner, then the baselines in the order of their stage."""
     leading: str

@@ -23,6 +23,7 @@ from aam.data.predictions import (
     by_target,
 )
 from aam.data.table import FeatureTable
+from aam.data.times import read_times
 from aam.evaluate.additions import measure_addition
 from aam.evaluate.comparison import (
     compare,
@@ -38,6 +39,7 @@ from aam.evaluate.method_scores import (
     score_with_calibration,
 )
 from aam.evaluate.other_groups import try_other_groups
+from aam.evaluate.people import compare_people
 from aam.evaluate.rivals import measure_rivals
 from aam.evaluate.scores import HEADLINE, SUPER_LEARNER, correct_p_values
 from aam.evaluate.studies import compare_studies
@@ -51,6 +53,7 @@ from aam.evaluate.task_report import (
     Mixing,
     NetworkTraining,
     OtherGroups,
+    People,
     Recipe,
     Rival,
     Role,
@@ -348,12 +351,29 @@ def _report_target(
         far_values=far_values,
         rivals=rivals,
         other_groups=other_groups,
+        people=_compare_people(task, intervals, samples),
         methods=tuple(method.report for method in methods),
         leading=leading.report.name,
         coverage=report_coverage(intervals),
         reliability=bin_probabilities(_scored(leading.predictions)),
     )
     return report, intervals
+
+
+def _compare_people(task: ScoreSettings, answer: pd.DataFrame, samples: Samples) -> People | None:
+    """Return how the leading method predicts between and within people; None: nobody asked."""
+    if task.time is None:
+        return None
+    assert task.structure.column is not None, "loading requires people of tasks with times"
+    return compare_people(
+        task.kind,
+        task.structure.column,
+        task.time,
+        predictions=answer,
+        person=samples.group,
+        time=read_times(metadata_column(samples.metadata, task.time)),
+        classes=() if task.classes is None else task.classes,
+    )
 
 
 def _measure_addition(

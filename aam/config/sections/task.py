@@ -133,6 +133,10 @@ class Task(Section):
     studies: str | None = None
     """Metadata column of studies, cohorts, centers or runs, each of which is also left out once:
     the page then says how the prediction does in one that was never seen."""
+    time: str | None = None
+    """Metadata column that says when samples were taken, beside `folds.groups` that says of whom:
+    the page then tells what is predicted between people from what is within them, as they
+    change."""
     baselines: list[BaselineName] | Literal["all"] | None = None
     """Methods to compare and mix with the model, next to the median or the majority; null: five
     that are fast, `all`: all that suit the target."""
@@ -157,11 +161,12 @@ class Task(Section):
         "covariates",
         "report_by",
         "studies",
+        "time",
         mode="before",
     )
     @classmethod
     def _names_and_values(cls, given: Any, info: ValidationInfo) -> Any:
-        has_default = info.field_name in ("classes", "transform_by", "studies")
+        has_default = info.field_name in ("classes", "transform_by", "studies", "time")
         return given if given is None and has_default else as_text(given)
 
     @model_validator(mode="after")
@@ -208,6 +213,11 @@ class Task(Section):
                 )
         self._require_features_alone()
         self._require_other_folds()
+        if self.time is not None and not self.folds.groups:
+            raise ValueError(
+                f"got `time: {self.time}` without folds.groups; expected the column that says of "
+                "whom each sample is, folds: {k: 5, groups: <column>}: change is that of one person"
+            )
         return self
 
     def _require_features_alone(self) -> None:

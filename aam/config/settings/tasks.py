@@ -32,6 +32,8 @@ class FoldsSettings(StageSettings):
     known: str | None = None
     """Metadata column, such as people, none of whose values may lie in two folds of a further
     question; None: there is none."""
+    time: str | None = None
+    """Metadata column that says when samples were taken; None: the task asks for no change."""
 
 
 class BaselinesSettings(StageSettings):
@@ -140,6 +142,8 @@ class ScoreSettings(StageSettings):
     """Metadata columns beside which the features are measured; None: there are none."""
     question: str | None = None
     """Which further question is answered, by `aam.config.questions`; None: the task's own."""
+    time: str | None = None
+    """Metadata column that says when samples were taken; None: the task asks for no change."""
     names_test: bool | None = None
     """Whether the user names the test set, whose score then has an interval; None: no."""
 

@@ -73,6 +73,11 @@ class Answer:
     verdict: Verdict
     addition: AdditionTest | None = None
     """None: there are no covariates, or no test is possible."""
+    people: Mapping[str, float] = field(default_factory=dict)
+    """p-values of claims on people (`People.tests`), corrected (Holm) for all of these of the page:
+    a family of its own."""
+    people_tests: int = 0
+    """Such tests of the page."""
     further: Mapping[str, "Answer"] = field(default_factory=dict)
     """Answers to further questions about the target, by `aam.config.questions`."""
 
@@ -199,16 +204,35 @@ def _list_alike(reports: Sequence[TaskReport], labels: Mapping[str, str]) -> lis
         ]
     )
     added = sum(p is not None for p in additions)
+    of_people = _correct_people([target for _, _, target in targets])
+    people_tests = sum(map(len, of_people))
     answers = []
-    for (report, key, target), guess, corrected_p, added_p in zip(
-        targets, guesses, corrected, additions, strict=True
+    for (report, key, target), guess, corrected_p, added_p, people in zip(
+        targets, guesses, corrected, additions, of_people, strict=True
     ):
         outcome = judge(report.kind, guess, corrected_p)
         verdict = Verdict(outcome, p=guess.p, corrected_p=corrected_p, tests=tests)
         networks = labels[report.answer] if _has_networks(report) else ""
         addition = None if added_p is None else AdditionTest(added_p, tests=added)
-        answers.append(Answer(report, target, key, networks, verdict, addition))
+        answers.append(
+            Answer(report, target, key, networks, verdict, addition, people, people_tests)
+        )
     return answers
+
+
+def _correct_people(targets: Sequence[TargetReport]) -> list[dict[str, float]]:
+    """Return the p-values of what is claimed of people, corrected for all of them, by target."""
+    named = [
+        (number, name, p)
+        for number, target in enumerate(targets)
+        if target.people is not None
+        for name, p in target.people.tests.items()
+    ]
+    corrected: list[dict[str, float]] = [{} for _ in targets]
+    for (number, name, _), p in zip(named, correct_p_values([p for *_, p in named]), strict=True):
+        if p is not None:
+            corrected[number][name] = p
+    return corrected
 
 
 def _has_networks(report: TaskReport) -> bool:

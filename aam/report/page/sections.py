@@ -21,6 +21,7 @@ from aam.report.page.named_clades import (
     mark_named,
     write_clades,
 )
+from aam.report.page.people import people_sentences, people_tables, write_people
 from aam.report.page.render import Commands, PageFigure, TaskSection
 from aam.report.page.tables import (
     Table,
@@ -96,12 +97,14 @@ def task_sections(
                 answer=write_answer(answer),
                 addition=write_addition(answer, nouns),
                 studies=write_studies(answer),
+                people=write_people(answer),
                 clades=write_clades(answer, written.clades, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
                     *map(nouns.rename_asvs, sentences),
                     *addition_sentences(answer, nouns),
                     *studies_sentences(answer),
+                    *people_sentences(answer),
                 ],
                 figures=[
                     *(
@@ -170,6 +173,7 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
     if answer.target.addition is not None:
         yield addition_table(answer, nouns)
     yield from studies_tables(answer)
+    yield from people_tables(answer)
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)

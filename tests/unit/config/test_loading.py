@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from aam.batches.dataset import number_of_batches
-from aam.config import result_paths
+from aam.config import result_paths, slices
 from aam.config.configuration import load, resolved
 from aam.config.messages import read_configuration
 from aam.config.sections.training import Pretraining
@@ -340,6 +340,15 @@ def test_a_further_question_is_a_task_that_nobody_can_write() -> None:
     raw = with_key("tasks.age.studies", "study")
     raw["predictions"]["new"]["tasks"] = ["age@studies"]
     assert "'age@studies' is not one of age" in message(raw)
+
+
+def test_times_ask_of_whom_samples_are() -> None:
+    raw = with_key("tasks.age.time", "day")
+    assert_one_line(raw, "`time: day` without folds.groups", "folds: {k: 5, groups: <column>}")
+    raw["tasks"]["age"]["folds"] = {"k": 5, "groups": "host"}
+    config = load(raw)
+    assert slices.folds(config, "age").time == "day"
+    assert slices.score(config, "age", "first").time == "day"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ METADATA = {
     "one": ["x"] * SAMPLES,
     "centre": ["x" if i == 7 else "y" for i in range(SAMPLES)],
     "described": [f"study{i % 2}" if i < 40 else None for i in range(SAMPLES)],
+    "visit": ["2/7/14" if i % 3 else f"2014-02-{1 + i % 28:02d}" for i in range(SAMPLES)],
+    "slashed": [f"{1 + i % 9}/7/14" for i in range(SAMPLES)],
     "same": [str(0.5 + (i >= 40)) for i in range(SAMPLES)],
     "rare": ["a"] * 57 + ["b"] * 3,
     "unlucky": ["b" if i in UNLUCKY else "a" for i in range(SAMPLES)],
@@ -166,6 +168,14 @@ def test_each_study_is_a_fold_and_a_group_of_the_further_question(divide, caplog
     assert "question about studies, as 'published' has no value: sample '002'" in caplog.text
 
 
+def test_times_that_cannot_be_read_are_said(divide, caplog):
+    people = {"k": 3, "groups": "host"}
+    divide("weight", folds=people, time="age")
+    assert "neither a number nor a date" not in caplog.text
+    divide("weight", folds={"k": 3, "groups": "cage"}, time="visit")
+    assert "samples with a 'visit' that is neither a number nor a date" in caplog.text
+
+
 def test_samples_that_the_task_does_not_want_take_no_part(divide):
     made = divide(["age"], folds={"k": 2}, where={"study": ["study1", "study4"], "country": "01"})
     expected = [IDS[i] for i in range(SAMPLES) if i % 6 in (1, 4) and i % 3 == 1]
@@ -292,6 +302,14 @@ STUDY_TASK = {"column": "age", "kind": "regression", "folds": {"k": 3}, "name": 
             "'study'.*: got values of 'host' that are in several studies: 'h0' in 'study0'",
         ),
         ({"folds": {"k": 3, "test": {"study": "s9"}}, "name": "t"}, "'s9'; .*'study1' [(]10[)]"),
+        (
+            {"time": "slashed", "folds": {"k": 3, "groups": "host"}, "name": "t"},
+            "'slashed', which `time` names: got no time in 59 samples: '1/7/14', .*the year first",
+        ),
+        (
+            {"time": "visit", "folds": {"k": 3, "groups": "host"}, "name": "t"},
+            "'visit'.*: got 0 of 20 values of 'host' that have samples of two times; expected at",
+        ),
         ({"folds": {"k": 3, "test": {"one": "x"}}, "name": "t"}, "'one'.* in all 59 samples"),
         ({"folds": {"k": 3, "test": {"non": "x"}}, "name": "t"}, "'non': got no such column"),
     ],
