@@ -74,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
     commands = parser.add_subparsers(
         required=True,
-        metavar="init | check | run | crate | reference | predict | place | distances | embed",
+        metavar="init | check | run | crate | reference | predict | describe | place | distances | "
+        "embed",
     )
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
@@ -160,6 +161,10 @@ def _add_applications(commands: Any) -> None:
     predict.add_argument("--metadata", type=Path, help="covariates that networks ask for")
     predict.add_argument("--reference", help="reference that places reads of another region")
     predict.set_defaults(command=_predict)
+
+    describe = commands.add_parser("describe", help="say what a kept model is, and of what")
+    describe.add_argument("model", type=Path, help="folder `super_learner` or `model` of a task")
+    describe.set_defaults(command=_describe)
 
     place = commands.add_parser("place", help="place sequences in the tree of a reference")
     place.add_argument("sequences", type=Path, help="FASTA or .qza")
@@ -432,6 +437,12 @@ def _predict(given: argparse.Namespace) -> None:
         threads=given.threads,
         predictions_out=_new_output(given),
     )
+
+
+def _describe(given: argparse.Namespace) -> None:
+    from aam.inference.apply import describe_model
+
+    print(describe_model(given.model))
 
 
 def _place(given: argparse.Namespace) -> None:

@@ -112,6 +112,20 @@ def default_references() -> list[str]:
     return [*filter(None, [default_genes()]), *sorted(REFERENCES)]
 
 
+def reference_licence(name: str) -> str:
+    """Return the licence of a reference of this machine, as its manifest has it.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    folder = REFERENCES.get(name) or gene_reference_folder(name)
+    manifest = read_json(folder / MANIFEST)
+    licences = {str(study["licence"]) for study in manifest.get("studies", ())}
+    return manifest.get("licence") or ", ".join(sorted(licences)) or "no licence is given"
+
+
 def reference_digest(name: str, key: str = "tree") -> str:
     """Return the SHA-256 of the file of a reference, as its manifest has it.
 

@@ -21,6 +21,7 @@ from aam.config.references import (
     default_genes,
     default_references,
     reference_digest,
+    reference_licence,
 )
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
@@ -487,7 +488,27 @@ def super_learner(config: Config, task: str, answer: str) -> tasks.SuperLearnerS
         task=task,
         answer=answer,
         rarefaction=resolved(config, "rarefaction", dataset=dataset).plain(),
+        tree=tree_origin(config, dataset),
     )
+
+
+def tree_origin(config: Config, dataset: str) -> str:
+    """Return where the tree of a dataset comes from, with the licence of the reference.
+
+    Which of several references is taken where no tree is given, the reads decide: all are named.
+    """
+    section = config.datasets[dataset]
+    if section.simulate is not None:
+        return "the simulated study"
+    if section.tree is False:
+        return "none"
+    references = import_tree(config, dataset).digests
+    if not references:
+        return "the study"
+    named = [f"{name} ({reference_licence(name)})" for name in references]
+    if section.reference is not None:
+        return f"reference {named[0]}"
+    return f"one of the references {', '.join(named)}, or a tree that was made of the features"
 
 
 def predict() -> tasks.PredictSettings:

@@ -3,19 +3,31 @@
 Warnings of these functions are sentences for the user, which the command prints.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from aam.data.nouns import PLURALS
+from aam.data.predictions import FEW_NEAR
 from aam.data.trees import split_root, write_newick
+from aam.learners.kept_mixture import SETTINGS, read_super_learner
 from aam.reference_tree.phylogeny import ReferencePhylogeny
 from aam.util.atomic import atomic_path, write_tsv
+from aam.util.digests import fitting
 
 PLACES = "places.tsv"
 """File of the places of sequences, in the folder that `place_sequences` writes."""
 TREE = "tree.nwk"
 """File of their tree."""
 DIGITS = "%.9g"
+NOVELTY = (
+    "the column near_reads says how much of a sample's reads lies near a known feature; below "
+    f"{FEW_NEAR:.0%} no interval is given"
+)
+"""What a prediction says of a sample that is unlike those of training."""
+NOVELTY_OF_NETWORKS = f"the column novelty compares samples with those of training; {NOVELTY}"
 
 
 def predict_samples(
@@ -51,6 +63,78 @@ def predict_samples(
         table, sequences, metadata, threads=threads, reference=reference
     )
     write_tsv(predictions_out, predictions, index=True, float_format=DIGITS)
+
+
+def describe_model(model: Path) -> str:
+    """Return what people want to know of a kept model: what it predicts, of what, by what.
+
+    Parameters
+    ----------
+    model
+        Folder that `aam.load` reads.
+
+    Raises
+    ------
+    InputError
+        The folder holds nothing that predicts, or is damaged.
+    """
+    if not (model / SETTINGS).is_file():
+        return _describe_networks(model)
+    hint = "copy the directory again, with all of its files"
+    with fitting(model, "a super learner", hint):
+        settings = read_super_learner(model)
+        facts = settings["facts"]
+        targets = [name for name in settings["mixtures"] if name]
+        names = ", ".join(settings["classes"])
+        of_what = f"{settings['kind']}{f' of {names}' if names else ''}"
+        groups = f" of {facts['groups']} groups" if facts["groups"] else ""
+        lines = {
+            "predicts": of_what + (f"; targets {', '.join(targets)}" if targets else ""),
+            "learned from": f"{facts['samples']} samples{groups}, "
+            f"{facts['features']} {PLURALS[facts['noun']]}",
+            "sequences": facts["region"] or "none",
+            "tree and its licence": facts["tree"] or "nothing is known",
+            "draws": _describe_draws(settings["rarefaction"]),
+            "methods": "; ".join(
+                f"{f'{target}: ' if target else ''}{_describe_weights(mixture['weights'])}"
+                for target, mixture in settings["mixtures"].items()
+            ),
+            "networks": settings["model"] or "none",
+            "novelty": NOVELTY if settings["model"] is None else NOVELTY_OF_NETWORKS,
+            "format": f"{settings['format']}, written by AAM "
+            f"{settings['provenance']['aam.version']}",
+        }
+    return "\n".join(f"{name}: {text}" for name, text in lines.items())
+
+
+def _describe_networks(model: Path) -> str:
+    """Return what `describe_model` does of a folder of networks."""
+    # Networks take PyTorch, which takes seconds to import.
+    from aam.inference.bundle import ModelBundle
+
+    bundle = ModelBundle.load(model)
+    names = ", ".join(bundle.target.classes)
+    lines = {
+        "predicts": f"{bundle.target.kind} of {', '.join(bundle.target.columns)}"
+        f"{f' ({names})' if names else ''}",
+        "sequences": f"{len(bundle.seen_asvs)}, of which {bundle.max_length_bp} bases are read",
+        "draws": _describe_draws({"depth": bundle.depth, "views": bundle.views}),
+        "networks": str(len(bundle.predictors)),
+        "novelty": NOVELTY if bundle.reference is None else NOVELTY_OF_NETWORKS,
+    }
+    return "\n".join(f"{name}: {text}" for name, text in lines.items())
+
+
+def _describe_draws(rarefaction: Mapping[str, Any]) -> str:
+    if rarefaction["depth"] is None:
+        return "amounts are taken as they are"
+    return f"{rarefaction['depth']} reads per sample, {rarefaction['views']} times"
+
+
+def _describe_weights(weights: Mapping[str, float]) -> str:
+    """Return the methods that count, the heaviest first."""
+    ordered = sorted(weights.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{name} {weight:.2f}" for name, weight in ordered if weight >= 0.005)
 
 
 def embed_samples(

@@ -23,11 +23,15 @@ from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
 from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.baselines.registry import predict_others
-from aam.learners.kept_mixture import FOLDS, FORMAT, MODEL, SETTINGS, read_clades
+from aam.learners.kept_mixture import (
+    FOLDS,
+    MODEL,
+    SETTINGS,
+    read_clades,
+    read_super_learner,
+)
 from aam.learners.mixture import Mixture
-from aam.util.atomic import read_json
-from aam.util.digests import check_manifest, fitting
-from aam.util.errors import problem
+from aam.util.digests import fitting
 
 LEAST_WEIGHT = 1e-7
 """Weight below which a method is left out: it need not be fitted."""
@@ -72,15 +76,7 @@ class SuperLearner:
             return None
         hint = "copy the directory again, with all of its files"
         with fitting(directory, "a super learner", hint):
-            settings = read_json(directory / SETTINGS)
-            if settings["format"] != FORMAT:
-                raise problem(
-                    directory / SETTINGS,
-                    f"format {settings['format']}",
-                    f"format {FORMAT}",
-                    "run its stage again",
-                )
-            check_manifest(directory, hint)
+            settings = read_super_learner(directory)
             folds = read_folds(directory / FOLDS)
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds
+from aam.data.importing.region import recognize_region
 from aam.data.predictions import (
     CROSS_VALIDATION,
     TARGET,
@@ -17,13 +19,15 @@ from aam.data.predictions import (
     write_predictions,
 )
 from aam.data.same_reads import Fingerprints
-from aam.data.table import align_features, read_biom, write_biom
+from aam.data.table import FeatureTable, align_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, super_learner
-from aam.util.atomic import atomic_path, write_json
-from aam.util.digests import write_manifest
+from aam.util.atomic import atomic_path, read_json, write_json
+from aam.util.digests import check_manifest, write_manifest
+from aam.util.errors import problem
+from aam.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 """Number of the format of the directories that are written and read."""
 SETTINGS = "super_learner.json"
 """File with the settings of such a directory."""
@@ -82,6 +86,7 @@ def mixture_settings(
     settings: SuperLearnerSettings,
     *,
     model: str | None,
+    facts: Mapping[str, Any],
     provenance: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return what the settings of a directory say of its mixture.
@@ -96,6 +101,8 @@ def mixture_settings(
         What is predicted, and how another table is rarefied.
     model
         Name of the model among the learners; None: there is none.
+    facts
+        What people want to know of the study: `study_facts`.
     provenance
         Where the mixture comes from (`aam.util.digests`).
 
@@ -113,7 +120,42 @@ def mixture_settings(
         "seed": settings.seed,
         "rarefaction": settings.rarefaction,
         "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "provenance": dict(provenance),
+        "facts": {"tree": settings.tree, **facts},
+        "provenance": {"aam.version": __version__, **provenance},
+    }
+
+
+def study_facts(
+    folds: pd.DataFrame, view: FeatureTable, sequences: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what people want to know of the study that methods learned from.
+
+    Parameters
+    ----------
+    folds
+        Its folds, by sample ID.
+    view
+        Its rarefied table.
+    sequences
+        Sequence of every feature; empty where they have none.
+
+    Returns
+    -------
+    dict
+        Numbers of labelled samples, of their groups (0: there are none) and of features, what the
+        features are called, and a sentence on the gene and the region of their sequences.
+    """
+    labelled = folds[folds["fold"] >= 0]
+    region = ""
+    if view.facts.has_sequences:
+        texts = [sequences[name] for name in view.feature_ids]
+        region = str(recognize_region(texts, np.asarray(view.counts.sum(axis=0)).ravel()))
+    return {
+        "samples": len(labelled),
+        "groups": int(labelled["group"][labelled["group"] != ""].nunique()),
+        "features": len(view.feature_ids),
+        "noun": view.facts.noun,
+        "region": region,
     }
 
 
@@ -176,6 +218,32 @@ def write_super_learner(
         write_predictions(partial / CROSS_VALIDATION, predictions)
         write_json(partial / SETTINGS, settings)
         write_manifest(partial)
+
+
+def read_super_learner(directory: Path) -> dict[str, Any]:
+    """Return the settings of a directory, once its files are known to be complete.
+
+    Parameters
+    ----------
+    directory
+        A folder that `write_super_learner` wrote.
+
+    Raises
+    ------
+    InputError
+        It is of another format, or its files are not those that were written together.
+    """
+    settings: dict[str, Any] = read_json(directory / SETTINGS)
+    if settings["format"] != FORMAT:
+        raise problem(
+            directory / SETTINGS,
+            f"format {settings['format']}, of another version of AAM",
+            f"format {FORMAT}",
+            "run the study again with this version (`aam run`): only the super learner is made "
+            "again; or predict with the version that wrote it",
+        )
+    check_manifest(directory, "copy the directory again, with all of its files")
+    return settings
 
 
 def read_clades(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame] | None:

@@ -12,7 +12,12 @@ from aam.data.predictions import GROUP, by_baseline, by_target, read_predictions
 from aam.data.same_reads import fingerprint_samples
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
-from aam.learners.kept_mixture import mix_targets, mixture_settings, write_super_learner
+from aam.learners.kept_mixture import (
+    mix_targets,
+    mixture_settings,
+    study_facts,
+    write_super_learner,
+)
 from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
 from aam.util.atomic import write_json
 from aam.util.digests import settings_digest
@@ -83,19 +88,20 @@ def keep_super_learner(
     mixtures, mixed = mix_targets(learners, units)
     # Probabilities are calibrated by groups, as those of the page are.
     mixed = mixed.assign(**{GROUP: units.loc[mixed["sample-id"]].to_numpy()})
+    imported = read_biom(table)
+    texts = read_fasta(sequences) if imported.facts.has_sequences else {}
     content = mixture_settings(
         mixtures,
         mixed,
         settings,
         model=None if model is None else settings.answer,
+        facts=study_facts(fold_table, read_biom(views[0]), texts),
         provenance=provenance,
     )
     fingerprints = None
-    imported = read_biom(table)
     lineages = {} if imported.facts.has_sequences else read_ranks(table, taxonomy)
     if model is None:
         labelled = [*fold_table.index[fold_table["fold"] >= 0]]
-        texts = read_fasta(sequences) if imported.facts.has_sequences else {}
         fingerprints = fingerprint_samples(imported, labelled, texts)
     write_super_learner(
         directory_out,

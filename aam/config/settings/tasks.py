@@ -157,6 +157,8 @@ class SuperLearnerSettings(BaselinesSettings):
     """`aam.config.names.FIRST`, or the name of the model whose networks answer."""
     rarefaction: dict[str, Any]
     """Depth, seed and views of the draws of another table: the section `rarefaction`."""
+    tree: str = ""
+    """Where the tree comes from, and the licence of the reference; empty: nothing is known."""
 
 
 class PredictSettings(StageSettings):

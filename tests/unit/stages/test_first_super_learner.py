@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from stage_calls import as_outputs
 
 import aam
+from aam.cli import main
 from aam.config.references import references_folder
 from aam.config.settings.tasks import SampleGroups, ScoreSettings, SuperLearnerSettings
 from aam.data.folds import units_of
@@ -31,10 +32,11 @@ from aam.reference_tree.nearest import reverse_complement
 from aam.stages.predict import predict_table
 from aam.stages.score import score_task
 from aam.stages.super_learner import keep_super_learner
-from aam.util.atomic import read_json
+from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.notes import read_notes
 
+TREE = "reference mine (CC BY 4.0)"
 FRESH = """
 import sys
 import aam
@@ -64,7 +66,9 @@ def calibration(monkeypatch):
 def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {name: path for name, path in study.paths.items() if name != "distances"} | inputs
-    settings = SuperLearnerSettings(**study.settings, dataset="d", task="t", answer="first")
+    settings = SuperLearnerSettings(
+        **study.settings, dataset="d", task="t", answer="first", tree=TREE
+    )
     keep_super_learner(**given, settings=settings, **as_outputs(outputs))
     return outputs["directory"]
 
@@ -132,6 +136,32 @@ def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     numbers = expected.select_dtypes("number")
     np.testing.assert_allclose(written[numbers.columns], numbers, rtol=1e-8)
     assert [*expected.columns[-3:]] == ["unseen_asvs", "near_reads", "in_training"]
+
+
+def test_describe_says_what_was_learned_from_what(study, kept, capsys, tmp_path):
+    main(["describe", str(kept)])
+    said = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    labelled = int((study.folds["fold"] >= 0).sum())
+    assert said["predicts"].startswith(study.settings["kind"])
+    assert all(name in said["predicts"] for name in study.classes)
+    assert said["learned from"].startswith(f"{labelled} samples of 1 groups, ")
+    assert said["draws"] == "60 reads per sample, 2 times"
+    assert said["tree and its licence"] == "reference mine (CC BY 4.0)"
+    assert "nucleotides" in said["sequences"]
+    assert "near_reads" in said["novelty"]
+    assert said["networks"] == "none"
+    assert said["format"] == f"3, written by AAM {aam.__version__}"
+    # The heaviest method comes first.
+    weights = [float(part.split()[-1]) for part in said["methods"].split("; ")[0].split(", ")]
+    assert weights == sorted(weights, reverse=True)
+    assert sum(weights) == pytest.approx(1, abs=0.03)
+    old = shutil.copytree(kept, tmp_path / "old")
+    settings = read_json(old / "super_learner.json")
+    write_json(old / "super_learner.json", settings | {"format": 2})
+    with pytest.raises(SystemExit, match=r"format 2, of another version.*aam run"):
+        main(["describe", str(old)])
+    with pytest.raises(SystemExit, match="nothing"):
+        main(["describe", str(tmp_path / "nothing")])
 
 
 def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
