@@ -127,7 +127,7 @@ def _between_numbers(
     said_P = np.bincount(person_N, weights=predicted_N) / size_P
     guess_P = median_of_other_folds(mean_P, fold_P)
     unit_P = np.arange(len(size_P))
-    return _compare_errors(np.abs(mean_P - said_P), np.abs(mean_P - guess_P), unit_P)
+    return compare_errors(np.abs(mean_P - said_P), np.abs(mean_P - guess_P), unit_P)
 
 
 def _within_numbers(
@@ -208,7 +208,7 @@ def _compare_changes(change_D: Floats, said_D: Floats, person_D: Codes) -> OfPeo
     """Compare predicted changes with zero change; None: nothing changes."""
     if np.abs(change_D).sum() <= TINY:
         return None
-    return _compare_errors(np.abs(change_D - said_D), np.abs(change_D), person_D)
+    return compare_errors(np.abs(change_D - said_D), np.abs(change_D), person_D)
 
 
 def _with_time(
@@ -218,14 +218,22 @@ def _with_time(
     still = np.abs(change_D)
     if still.sum() <= TINY:
         return found
-    line = _compare_errors(np.abs(change_D - said_D), np.abs(change_D - line_D), person_D)
+    line = compare_errors(np.abs(change_D - said_D), np.abs(change_D - line_D), person_D)
     mean = float(_weights(person_D) @ still)
     follows_time = line.guessing.score <= CLOSE * mean
     return found.model_copy(update={"time": line.guessing, "follows_time": follows_time})
 
 
-def _compare_errors(error_D: Floats, rival_D: Floats, person_D: Codes) -> OfPeople:
-    """Compare mean errors of people, who count alike."""
+def compare_errors(error_D: Floats, rival_D: Floats, person_D: Codes) -> OfPeople:
+    """Compare mean errors of people, who count alike.
+
+    Parameters
+    ----------
+    error_D, rival_D
+        Errors of the predictions and of a rival.
+    person_D
+        Person of each, from 0.
+    """
     weight_D = _weights(person_D)
     people = len(np.unique(person_D))
     units = float(people) if people >= LEAST_UNITS else None
@@ -374,7 +382,7 @@ def _compare_pairs(
         person_T,
         fold_N[first_D[is_timed_D]],
     )
-    wrong = _compare_errors(1.0 - right_D[is_timed_D], 1.0 - order_T, person_T)
+    wrong = compare_errors(1.0 - right_D[is_timed_D], 1.0 - order_T, person_T)
     time = _as_share(wrong.guessing)
     return found.model_copy(update={"time": time, "follows_time": 1.0 - time.score <= CLOSE / 2})
 

@@ -279,6 +279,55 @@ class People(ReportPart):
         return {**tests, "time": None if time is None else time.p}
 
 
+class ForecastRival(ReportPart):
+    """What predicts later samples without any feature."""
+
+    name: str
+    """`last value`, `mean` or `most frequent class`, and `trend` of the same person; `time alone`,
+    `covariates` and `guessing`."""
+    score: float
+    difference: float
+    """Score of the leading method less that of the rival."""
+    p: float | None
+    """Two-sided p-value of the difference, with people as units; None: no test is possible."""
+    holm_p: float | None = None
+    """The same, corrected for all rivals of these people."""
+
+
+class Forecasted(ReportPart):
+    """How the later samples of some people are predicted from all earlier ones."""
+
+    n: int
+    people: int
+    score: float
+    """Mean absolute error, in which people count alike; of classes, balanced accuracy."""
+    interval: tuple[float, float] | None
+    """95 % interval of the score."""
+    rivals: tuple[ForecastRival, ...]
+    """The best first."""
+
+
+class Forecast(ReportPart):
+    """Samples after a time, predicted from those up to it: `aam.evaluate.forecast`."""
+
+    column: str
+    """Metadata column of the people."""
+    time: str
+    """Metadata column of the times."""
+    after: str
+    """The last time that is learned from."""
+    known: Forecasted | None
+    """Of people with earlier samples; None: there are none, or all samples are of one class."""
+    new: Forecasted | None
+    """Of people without."""
+
+    @property
+    def tests(self) -> dict[str, float | None]:
+        """The p-values against the best rival, of people who are known and of new ones."""
+        parts = {"known": self.known, "new": self.new}
+        return {name: None if one is None else one.rivals[0].holm_p for name, one in parts.items()}
+
+
 class SubsetScore(ReportPart):
     """The mean absolute error of some samples, or the share of them whose class is right."""
 
@@ -493,6 +542,9 @@ class TargetReport(ReportPart):
     """Of the task that leaves out one study at a time; None, and absent from the file: another."""
     people: People | None = Field(None, exclude_if=lambda people: people is None)
     """Between and within people; None, and absent from the file: the task has no `time`."""
+    forecast: Forecast | None = Field(None, exclude_if=lambda forecast: forecast is None)
+    """Of the task that predicts later samples from earlier ones; None, and absent from the file:
+    another."""
     methods: tuple[MethodReport, ...]
     """Networks, the super learner, then the baselines in the order of their stage."""
     leading: str
