@@ -24,7 +24,7 @@ from aam.data.folds import TEST
 from aam.evaluate.forecast import compare_forecast
 from aam.evaluate.people import compare_people
 from aam.evaluate.scores import is_better
-from aam.evaluate.task_report import Forecast, Forecasted, Guessing, People
+from aam.evaluate.task_report import Forecast, Forecasted, Guessing, OfPeople, People
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import JOINT_PREDICTORS
 from aam.learners.nested_predictions import fold_predictions, split_of_fold, table_of
@@ -116,7 +116,7 @@ def answer(task: Problem, time: pd.Series, missing_N: NDArray[np.bool_]) -> tupl
     given = time.mask(missing_N)
     columns: dict[str, Any] = {"person": person, "time": given}
     people = compare_people(task.kind, "person", "time", predictions=_predict(task), **columns)
-    # Of people, the first samples are known, or none is.
+    # A forecast leaves out samples without a time.
     kept_N = np.flatnonzero(~missing_N)
     fold_N = np.where(time.to_numpy() > AFTER, TEST, task.fold)
     later = replace(task, fold=np.where(missing_N, TEST - 1, fold_N))
@@ -147,15 +147,20 @@ def measure_draw(case: str, target: str, draw: int) -> dict[str, Any]:
     rng = np.random.default_rng([draw, CASES.index(case), TARGETS.index(target)])
     task, time = draw_people(case, target, rng)
     people, forecast = answer(task, time, rng.random(len(time)) < UNTIMED)
-    claims: dict[str, bool | None] = {
-        "between": _is_claimed(task.kind, people.between and people.between.guessing),
-        "within": _is_claimed(task.kind, people.within and people.within.guessing),
-        "change": _is_claimed(task.kind, people.change and people.change.guessing),
-        "time": _is_claimed(task.kind, people.within and people.within.time),
+    time_alone = None if people.within is None else people.within.time
+    claims = {
+        "between": _is_claimed(task.kind, _guessing_of(people.between)),
+        "within": _is_claimed(task.kind, _guessing_of(people.within)),
+        "change": _is_claimed(task.kind, _guessing_of(people.change)),
+        "time": _is_claimed(task.kind, time_alone),
         "known": _beats_rivals(task.kind, forecast.known),
         "new": _beats_rivals(task.kind, forecast.new),
     }
     return {"case": case, "target": target, "draw": draw, **claims}
+
+
+def _guessing_of(part: OfPeople | None) -> Guessing | None:
+    return None if part is None else part.guessing
 
 
 def _is_claimed(kind: str, against: Guessing | None) -> bool:

@@ -15,6 +15,9 @@ MARK = "@"
 STUDIES = "studies"
 """Whether the target can be predicted in a study never seen: the studies are the folds."""
 
+FORECAST = "forecast"
+"""Whether later samples can be predicted from earlier ones, which alone are learned from."""
+
 
 def with_questions(tasks: Mapping[str, Task]) -> dict[str, Task]:
     """Return all tasks, each followed by those of its further questions.
@@ -29,7 +32,25 @@ def with_questions(tasks: Mapping[str, Task]) -> dict[str, Task]:
         asked[name] = task
         if task.studies is not None:
             asked[f"{name}{MARK}{STUDIES}"] = _ask_for_studies(task, task.studies)
+        if task.forecast is not None:
+            asked[f"{name}{MARK}{FORECAST}"] = _ask_for_forecast(task)
     return asked
+
+
+def _ask_for_forecast(task: Task) -> Task:
+    """Return a task whose test set are the samples after a time, and that asks nothing else.
+
+    The samples up to that time are divided as those of the task. A test set that values of a column
+    name stays out of it; a fraction leaves none out.
+    """
+    test = task.folds.test if isinstance(task.folds.test, dict) else 0.0
+    changes = {
+        "folds": task.folds.model_copy(update={"test": test}),
+        "report_by": [],
+        "importance": False,
+        "studies": None,
+    }
+    return task.model_copy(update=changes)
 
 
 def _ask_for_studies(task: Task, column: str) -> Task:
@@ -46,6 +67,7 @@ def _ask_for_studies(task: Task, column: str) -> Task:
         "importance": False,
         "studies": None,
         "time": None,
+        "forecast": None,
     }
     return task.model_copy(update=changes)
 

@@ -15,7 +15,7 @@ from aam.config.baselines import BASELINES, CONSTANTS, NEED_DISTANCES, compared_
 from aam.config.configuration import Config, metrics_of, resolved
 from aam.config.metrics import METRICS
 from aam.config.names import FIRST
-from aam.config.questions import asked_task, question_of
+from aam.config.questions import FORECAST, asked_task, question_of
 from aam.config.references import (
     REFERENCES,
     default_genes,
@@ -276,6 +276,7 @@ def folds(config: Config, task: str) -> tasks.FoldsSettings:
         question=question,
         known=known or None,
         time=section.time,
+        forecast=section.forecast if question_of(task) == FORECAST else None,
     )
 
 
@@ -430,6 +431,7 @@ def score(config: Config, task: str, answer: str) -> tasks.ScoreSettings:
         covariates=section.covariates or None,
         question=question_of(task),
         time=section.time,
+        forecast=section.forecast if question_of(task) == FORECAST else None,
         names_test=True if isinstance(section.folds.test, dict) else None,
     )
 

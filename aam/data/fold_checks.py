@@ -199,6 +199,48 @@ def require_repeats(people: Names, text: pd.Series, column: str, person: str) ->
         )
 
 
+def require_forecast(
+    time: pd.Series, people: pd.Series, cut: float | None, task: FoldsSettings
+) -> None:
+    """Check that a time has samples before it to learn from, and after it to predict.
+
+    Parameters
+    ----------
+    time
+        When each sample was taken.
+    people
+        The person of each.
+    cut
+        The time after which samples are later; None: it could not be read, or there are no times.
+    task
+        What the task predicts, and how its samples are divided.
+
+    Raises
+    ------
+    InputError
+        The time cannot be read, or fewer than two people are on one side of it.
+    """
+    where = f"`forecast: {task.forecast}` of a task with `time: {task.time}`"
+    hint = "correct `forecast`, write `forecast: auto`, or remove it"
+    if cut is None:
+        shown = f"times from {time.min():g} to {time.max():g}" if len(time) else "none"
+        raise problem(
+            where,
+            f"no time on the scale of '{task.time}', which has {shown}",
+            "a time as the column has it",
+            hint,
+        )
+    early, late = people[time <= cut].nunique(), people[time > cut].nunique()
+    # With fewer, no fold could be made of the earlier samples, and nothing be said of later ones.
+    if early < LEAST_REPEATED or late < LEAST_REPEATED:
+        raise problem(
+            where,
+            f"samples of {early} people up to it, and of {late} after it",
+            f"at least {LEAST_REPEATED} people on both sides, to learn from and to predict",
+            hint,
+        )
+
+
 def _with_sizes(sizes: pd.Series) -> str:
     """Return names with the numbers of their samples, the first few."""
     return first_few(f"{name!r} ({size})" for name, size in sizes.items())

@@ -13,11 +13,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
-from aam.config.questions import STUDIES
+from aam.config.questions import FORECAST, STUDIES
 from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.fold_checks import (
     require_enough,
+    require_forecast,
     require_repeats,
     require_spread_classes,
     require_studies,
@@ -35,6 +36,7 @@ from aam.data.target_columns import (
     samples_where,
     spellings_of,
 )
+from aam.data.times import read_cut, read_times
 from aam.util.errors import count_names, first_few, first_names, problem
 from aam.util.notes import CAUTION
 from aam.util.seeds import seed_of
@@ -189,6 +191,8 @@ def divide(
     groups: list[str] | None = None
     together: list[str] | None = None
     is_named = _named_to_test(metadata, values.index, settings)
+    if task.question == FORECAST:
+        values, is_named = _later(metadata, values, task, is_named)
     if column is not None:
         values, folds = _folds_in_column(metadata, values, task, column, is_named)
         together = _groups(metadata, values.index, column)
@@ -204,16 +208,53 @@ def divide(
             groups = _groups(metadata, values.index, settings.groups)
         together = groups
         folds = _draw_folds(values[target], groups, task, before, is_named)
-    if task.time is not None:
+    if task.time is not None and task.question is None:
         assert groups is not None, "loading requires people of tasks with times"
         times = metadata_column(metadata, task.time).loc[values.index]
         require_repeats(groups, times, task.time, str(settings.groups))
-    if is_named is not None and groups is not None:
+    if is_named is not None and groups is not None and task.question != FORECAST:
         warn_of_tested_groups(groups, folds, settings)
     require_training_samples(folds, settings.column or settings.groups or target)
     if task.kind != "regression":
         require_spread_classes(values[target], folds, together, task, before)
     return values, folds, groups
+
+
+def _later(
+    metadata: pd.DataFrame, values: pd.DataFrame, task: FoldsSettings, is_named: pd.Series | None
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the targets of the samples of a forecast, and which of them are the later ones.
+
+    Parameters
+    ----------
+    metadata, values, task
+        See `divide`.
+    is_named
+        Samples that are set aside for another test, which take no part; None: there are none.
+
+    Raises
+    ------
+    InputError
+        The time is none, or too few samples are on one side of it.
+    """
+    assert task.time is not None, "loading requires times of forecasts"
+    assert task.forecast is not None, "a forecast is after some time"
+    text = metadata_column(metadata, task.time).loc[values.index]
+    if is_named is not None:
+        text = text[~is_named]
+    time = read_times(text)
+    without = time.index[time.isna()]
+    if len(without):
+        logger.warning(
+            "left out of the forecast, as '%s' has no time: %s",
+            task.time,
+            count_names("sample", without),
+        )
+    time = time.dropna()
+    people = metadata_column(metadata, str(task.folds.groups)).loc[time.index]
+    cut = None if not len(time) else read_cut(task.forecast, text)
+    require_forecast(time, people, cut, task)
+    return values.loc[time.index], time > cut
 
 
 def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> pd.Series:

@@ -4,6 +4,10 @@ import pandas as pd
 
 from aam.data.cell_values import read_numbers
 
+AUTO = "auto"
+LATER = 0.3
+"""Share of the samples that are after the time that is chosen where the user names none."""
+
 
 def read_times(text: pd.Series) -> pd.Series:
     """Read when each sample was taken.
@@ -26,3 +30,27 @@ def read_times(text: pd.Series) -> pd.Series:
     if dates.notna().sum() > values.notna().sum():
         values = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
     return values.reindex(text.index).astype("float64")
+
+
+def read_cut(wanted: str, text: pd.Series) -> float | None:
+    """Return the time after which samples are later, on the scale of `read_times`.
+
+    Parameters
+    ----------
+    wanted
+        A time as the column has it, or `auto`: the last one that `LATER` of the samples are after.
+    text
+        The times of the samples, as the metadata have them.
+
+    Returns
+    -------
+    float or None
+        None: the word is no time on the scale of the column.
+    """
+    if wanted == AUTO:
+        given = read_times(text).dropna()
+        return float(given.quantile(1 - LATER, interpolation="lower"))
+    # The column decides whether 2014 is a number or a year.
+    together = pd.concat([text.dropna(), pd.Series([wanted], ["the cut"])])
+    cut = float(read_times(together).iloc[-1])
+    return None if cut != cut else cut

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from aam.config.baselines import CONSTANTS
-from aam.config.questions import STUDIES
+from aam.config.questions import FORECAST, STUDIES
 from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.data.confounding import Number, Observed, list_rivals
 from aam.data.folds import units_of
@@ -23,7 +23,7 @@ from aam.data.predictions import (
     by_target,
 )
 from aam.data.table import FeatureTable
-from aam.data.times import read_times
+from aam.data.times import AUTO, read_times
 from aam.evaluate.additions import measure_addition
 from aam.evaluate.comparison import (
     compare,
@@ -31,6 +31,7 @@ from aam.evaluate.comparison import (
     compare_with_guessing,
 )
 from aam.evaluate.far_values import find_far_values
+from aam.evaluate.forecast import compare_forecast
 from aam.evaluate.method_scores import (
     bin_probabilities,
     headline_score,
@@ -48,6 +49,7 @@ from aam.evaluate.task_report import (
     Chosen,
     Comparison,
     Draws,
+    Forecast,
     Guessing,
     MethodReport,
     Mixing,
@@ -65,6 +67,7 @@ from aam.evaluate.task_report import (
     WithoutNetworks,
 )
 from aam.learners.conformal import cross_intervals
+from aam.learners.covariate_methods import ALONE
 from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target, super_learner
 from aam.util.seeds import seed_of
 
@@ -352,6 +355,7 @@ def _report_target(
         rivals=rivals,
         other_groups=other_groups,
         people=_compare_people(task, intervals, samples),
+        forecast=_compare_forecast(task, intervals, samples, covariates),
         methods=tuple(method.report for method in methods),
         leading=leading.report.name,
         coverage=report_coverage(intervals),
@@ -362,7 +366,7 @@ def _report_target(
 
 def _compare_people(task: ScoreSettings, answer: pd.DataFrame, samples: Samples) -> People | None:
     """Return how the leading method predicts between and within people; None: nobody asked."""
-    if task.time is None:
+    if task.time is None or task.question is not None:
         return None
     assert task.structure.column is not None, "loading requires people of tasks with times"
     return compare_people(
@@ -372,6 +376,40 @@ def _compare_people(task: ScoreSettings, answer: pd.DataFrame, samples: Samples)
         predictions=answer,
         person=samples.group,
         time=read_times(metadata_column(samples.metadata, task.time)),
+        classes=() if task.classes is None else task.classes,
+    )
+
+
+def _compare_forecast(
+    task: ScoreSettings,
+    answer: pd.DataFrame,
+    samples: Samples,
+    covariates: Mapping[str, Learner],
+) -> Forecast | None:
+    """Return how the leading method predicts later samples; None: another question is asked."""
+    if task.question != FORECAST:
+        return None
+    assert task.structure.column is not None, "loading requires people of tasks with times"
+    assert task.time is not None, "loading requires times of forecasts"
+    assert task.forecast is not None, "a forecast is after some time"
+    text = metadata_column(samples.metadata, task.time)
+    time = read_times(text)
+    after = task.forecast
+    if after == AUTO:
+        earlier = answer.loc[answer["fold"] >= 0, "sample-id"]
+        after = str(text.iloc[int(np.nanargmax(time.where(time.index.isin(earlier))))])
+    alone = {name: one for name, one in covariates.items() if name in ALONE}
+    known = super_learner(alone, units_of(samples.group)).predictions if alone else None
+    return compare_forecast(
+        task.kind,
+        task.structure.column,
+        task.time,
+        after=after,
+        predictions=answer,
+        person=samples.group,
+        time=time,
+        covariates=known,
+        bounds=task.bounds,
         classes=() if task.classes is None else task.classes,
     )
 
@@ -390,7 +428,11 @@ def _measure_addition(
         features = {}
     if network is not None:
         features = {network.name: network.learner, **features}
-    if not covariates or not all(len(one.nested) for one in features.values()):
+    if (
+        task.question is not None
+        or not covariates
+        or not all(len(one.nested) for one in features.values())
+    ):
         return None
     assert task.covariates is not None, "what is predicted from covariates has their names"
     return measure_addition(

@@ -137,6 +137,9 @@ class Task(Section):
     """Metadata column that says when samples were taken, beside `folds.groups` that says of whom:
     the page then tells what is predicted between people from what is within them, as they
     change."""
+    forecast: str | None = None
+    """The time, as `time` has it, after which samples are predicted from those up to it alone: a
+    number or a date; `auto`: the time that three in ten samples are after."""
     baselines: list[BaselineName] | Literal["all"] | None = None
     """Methods to compare and mix with the model, next to the median or the majority; null: five
     that are fast, `all`: all that suit the target."""
@@ -162,11 +165,12 @@ class Task(Section):
         "report_by",
         "studies",
         "time",
+        "forecast",
         mode="before",
     )
     @classmethod
     def _names_and_values(cls, given: Any, info: ValidationInfo) -> Any:
-        has_default = info.field_name in ("classes", "transform_by", "studies", "time")
+        has_default = info.field_name in ("classes", "transform_by", "studies", "time", "forecast")
         return given if given is None and has_default else as_text(given)
 
     @model_validator(mode="after")
@@ -213,12 +217,21 @@ class Task(Section):
                 )
         self._require_features_alone()
         self._require_other_folds()
+        self._require_people()
+        return self
+
+    def _require_people(self) -> None:
+        """Check that `time` knows of whom samples are, and that `forecast` knows their times."""
         if self.time is not None and not self.folds.groups:
             raise ValueError(
                 f"got `time: {self.time}` without folds.groups; expected the column that says of "
                 "whom each sample is, folds: {k: 5, groups: <column>}: change is that of one person"
             )
-        return self
+        if self.forecast is not None and self.time is None:
+            raise ValueError(
+                f"got `forecast: {self.forecast}` without `time`; expected the column that says "
+                "when samples were taken, time: <column>"
+            )
 
     def _require_features_alone(self) -> None:
         """Check that with `covariates` some method answers from the features alone."""

@@ -34,6 +34,8 @@ class FoldsSettings(StageSettings):
     question; None: there is none."""
     time: str | None = None
     """Metadata column that says when samples were taken; None: the task asks for no change."""
+    forecast: str | None = None
+    """The time after which samples are predicted from those up to it; None: it is not asked."""
 
 
 class BaselinesSettings(StageSettings):
@@ -144,6 +146,8 @@ class ScoreSettings(StageSettings):
     """Which further question is answered, by `aam.config.questions`; None: the task's own."""
     time: str | None = None
     """Metadata column that says when samples were taken; None: the task asks for no change."""
+    forecast: str | None = None
+    """The time after which samples are predicted from those up to it; None: it is not asked."""
     names_test: bool | None = None
     """Whether the user names the test set, whose score then has an interval; None: no."""
 

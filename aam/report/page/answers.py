@@ -225,14 +225,19 @@ def _correct_people(targets: Sequence[TargetReport]) -> list[dict[str, float]]:
     named = [
         (number, name, p)
         for number, target in enumerate(targets)
-        if target.people is not None
-        for name, p in target.people.tests.items()
+        for name, p in _tests_of_people(target).items()
     ]
     corrected: list[dict[str, float]] = [{} for _ in targets]
     for (number, name, _), p in zip(named, correct_p_values([p for *_, p in named]), strict=True):
         if p is not None:
             corrected[number][name] = p
     return corrected
+
+
+def _tests_of_people(target: TargetReport) -> dict[str, float | None]:
+    """Return the p-values of what is claimed of people, or forecast of them."""
+    asked = target.people if target.forecast is None else target.forecast
+    return {} if asked is None else asked.tests
 
 
 def _has_networks(report: TaskReport) -> bool:

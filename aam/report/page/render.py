@@ -64,6 +64,8 @@ class TaskSection:
     """How the target is predicted in a study never seen; empty where nobody asked."""
     people: str = ""
     """How it is predicted between and within people; empty where nobody asked."""
+    forecast: str = ""
+    """How later samples are predicted from earlier ones; empty where nobody asked."""
     clades: str = ""
     """Which clades the label depends on; empty where nobody looked."""
     sentences: Sequence[str] = ()
@@ -164,7 +166,8 @@ def render_summary(results: Results, page: str) -> str:
         for section in sections:
             several = f"**{section.model}**: " if section.model else ""
             parts.append(several + section.answer)
-            parts += [text for text in (section.addition, section.studies, section.people) if text]
+            further = (section.addition, section.studies, section.people, section.forecast)
+            parts += [text for text in further if text]
             parts += _list_items(caution.text for caution in section.cautions)
     if results.decisions:
         parts += ["## Decided for you", *_list_items(results.decisions)]

@@ -14,6 +14,7 @@ from aam.report.page.additions import addition_sentences, addition_table, write_
 from aam.report.page.answers import Answer, is_stopped, list_answers, write_answer
 from aam.report.page.cautions import list_cautions
 from aam.report.page.details import task_sentences, trains_networks
+from aam.report.page.forecast import forecast_sentences, forecast_tables, write_forecast
 from aam.report.page.named_clades import (
     NOTE_OF_MARKS,
     clade_tables,
@@ -98,6 +99,7 @@ def task_sections(
                 addition=write_addition(answer, nouns),
                 studies=write_studies(answer),
                 people=write_people(answer),
+                forecast=write_forecast(answer),
                 clades=write_clades(answer, written.clades, nouns),
                 cautions=list_cautions(answer),
                 sentences=[
@@ -105,6 +107,7 @@ def task_sections(
                     *addition_sentences(answer, nouns),
                     *studies_sentences(answer),
                     *people_sentences(answer),
+                    *forecast_sentences(answer),
                 ],
                 figures=[
                     *(
@@ -174,6 +177,7 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
         yield addition_table(answer, nouns)
     yield from studies_tables(answer)
     yield from people_tables(answer)
+    yield from forecast_tables(answer)
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)

@@ -349,6 +349,22 @@ def test_times_ask_of_whom_samples_are() -> None:
     config = load(raw)
     assert slices.folds(config, "age").time == "day"
     assert slices.score(config, "age", "first").time == "day"
+    assert list(config.tasks) == ["age"]
+
+
+def test_a_forecast_is_a_task_of_its_own() -> None:
+    raw = with_key("tasks.age.forecast", 365)
+    raw["tasks"]["age"]["folds"] = {"k": 5, "groups": "host", "test": 0.2}
+    assert_one_line(raw, "`forecast: 365` without `time`", "time: <column>")
+    raw["tasks"]["age"]["time"] = "day"
+    config = load(raw)
+    assert list(config.tasks) == ["age", "age@forecast"]
+    asked = config.tasks["age@forecast"]
+    assert asked.folds.groups == "host"
+    assert asked.folds.test == 0.0, "a fraction leaves nobody out of a forecast"
+    assert slices.folds(config, "age@forecast").forecast == "365"
+    assert slices.folds(config, "age").forecast is None
+    assert slices.score(config, "age@forecast", "first").question == "forecast"
 
 
 @pytest.mark.parametrize(

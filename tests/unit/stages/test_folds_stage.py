@@ -176,6 +176,26 @@ def test_times_that_cannot_be_read_are_said(divide, caplog):
     assert "samples with a 'visit' that is neither a number nor a date" in caplog.text
 
 
+def test_a_forecast_learns_from_what_was_before(divide, caplog):
+    people = {"k": 3, "groups": "cage", "test": {"sex": "b"}}
+    age = pd.Series(METADATA["age"], index=IDS).astype(float)
+    sex = pd.Series(METADATA["sex"], index=IDS)
+    for cut, expected in (("5", 5.0), ("auto", None)):
+        made = divide("weight", folds=people, time="age", forecast=cut, name="t@forecast")
+        is_later = made["fold"] == TEST
+        assert set(sex[made.index]) == {"a"}, "another test set stays out of it"
+        assert "003" not in made.index, "it has no time"
+        latest = age[made.index][~is_later].max()
+        assert (age[made.index][is_later] > latest).all()
+        assert expected is None or latest <= expected < age[made.index][is_later].min()
+        assert (made[~is_later].groupby("group")["fold"].nunique() == 1).all()
+    assert is_later.mean() == pytest.approx(0.3, abs=0.05)
+    assert "folds.test divides" not in caplog.text
+    assert "left out of the forecast, as 'age' has no time: sample '003'" not in caplog.text
+    divide("weight", folds={"k": 3, "groups": "cage"}, time="age", forecast="5", name="t@forecast")
+    assert "left out of the forecast, as 'age' has no time: sample '003'" in caplog.text
+
+
 def test_samples_that_the_task_does_not_want_take_no_part(divide):
     made = divide(["age"], folds={"k": 2}, where={"study": ["study1", "study4"], "country": "01"})
     expected = [IDS[i] for i in range(SAMPLES) if i % 6 in (1, 4) and i % 3 == 1]
@@ -309,6 +329,20 @@ STUDY_TASK = {"column": "age", "kind": "regression", "folds": {"k": 3}, "name": 
         (
             {"time": "visit", "folds": {"k": 3, "groups": "host"}, "name": "t"},
             "'visit'.*: got 0 of 20 values of 'host' that have samples of two times; expected at",
+        ),
+        (
+            {
+                **{"time": "age", "forecast": "2014-02-07", "column": "weight"},
+                **{"folds": {"k": 3, "groups": "host"}, "name": "t@forecast"},
+            },
+            "`forecast: 2014-02-07` of .*: got no time on the scale of 'age', which has times from",
+        ),
+        (
+            {
+                **{"time": "age", "forecast": "9", "column": "weight"},
+                **{"folds": {"k": 3, "groups": "host"}, "name": "t@forecast"},
+            },
+            "`forecast: 9` .*: got samples of 19 people up to it, and of 0 after it; .*auto",
         ),
         ({"folds": {"k": 3, "test": {"one": "x"}}, "name": "t"}, "'one'.* in all 59 samples"),
         ({"folds": {"k": 3, "test": {"non": "x"}}, "name": "t"}, "'non': got no such column"),

@@ -1,0 +1,107 @@
+"""Later samples from earlier ones: what the past of a person says, and what is compared."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from aam.evaluate.forecast import compare_forecast
+from aam.evaluate.task_report import Forecast
+
+PEOPLE = 20
+EARLY = 4
+"""Samples of a person up to the cut; two of each come after it."""
+TIMES = np.tile([0.0, 1.0, 3.0, 4.0, 6.0, 9.0], PEOPLE)
+
+
+def forecast(observed, predicted, person=None, kind="regression", time=TIMES, **others) -> Forecast:
+    people = np.repeat(np.arange(PEOPLE), 6) if person is None else person
+    names = [f"s{i}" for i in range(len(observed))]
+    table = pd.DataFrame(
+        {
+            "sample-id": names,
+            "fold": np.where(time > 5, -1, people % 4),
+            "observed": observed,
+            "predicted": predicted,
+        }
+    )
+    return compare_forecast(
+        kind,
+        "host",
+        "day",
+        after="5",
+        predictions=table,
+        person=pd.Series(people.astype(str), names),
+        time=pd.Series(time, names),
+        **others,
+    )
+
+
+def scores(part) -> dict[str, float]:
+    return {rival.name: rival.score for rival in part.rivals}
+
+
+def test_rivals_say_what_they_would_by_hand():
+    slope = np.arange(PEOPLE, dtype=float)[np.repeat(np.arange(PEOPLE), 6)]
+    found = forecast(slope * TIMES, slope * TIMES + 1.0)
+    known = scores(found.known)
+    assert found.new is None
+    assert (found.known.n, found.known.people) == (2 * PEOPLE, PEOPLE)
+    assert found.known.score == pytest.approx(1.0)
+    assert known["trend"] == pytest.approx(0, abs=1e-9)
+    mean = slope.mean()
+    assert known["last value"] == pytest.approx(mean * (7.5 - 4))
+    assert known["mean"] == pytest.approx(mean * (7.5 - 2))
+    assert found.known.rivals[0].name == "trend"
+    assert found.known.rivals[0].difference == pytest.approx(1.0)
+
+
+def test_bounds_hold_for_rivals_and_one_time_has_no_trend():
+    time = TIMES.copy()
+    person = np.repeat(np.arange(PEOPLE), 6)
+    falling = 10 - 2 * time
+    found = forecast(np.maximum(falling, 0.0), np.zeros(len(time)), bounds=(0.0, None))
+    assert scores(found.known)["trend"] == pytest.approx(0.0)
+    # All earlier samples of a person are of one time: the last value is their mean.
+    time[time <= 5] = 2.0
+    found = forecast(np.tile([0.0, 2.0, 0.0, 2.0, 5.0, 5.0], PEOPLE), 5.0, person, time=time)
+    assert scores(found.known)["trend"] == pytest.approx(4.0)
+    assert scores(found.known)["last value"] == pytest.approx(4.0)
+
+
+def test_new_people_have_no_past():
+    person = np.repeat(np.arange(PEOPLE), 6)
+    # The last two samples of every second person are of somebody else.
+    is_other = (TIMES > 5) & (person % 2 == 1)
+    people = np.where(is_other, person + PEOPLE, person)
+    rng = np.random.default_rng(0)
+    observed = rng.normal(size=len(people))
+    found = forecast(observed, observed + 0.1 * rng.normal(size=len(people)), people)
+    assert (found.known.people, found.new.people) == (PEOPLE // 2, PEOPLE // 2)
+    assert set(scores(found.new)) == {"time alone", "guessing"}
+    assert set(scores(found.known)) == {"last value", "mean", "trend", "time alone", "guessing"}
+    assert found.new.rivals[0].holm_p < 0.05
+    assert found.tests["new"] == found.new.rivals[0].holm_p
+
+
+def test_covariates_are_a_rival():
+    rng = np.random.default_rng(0)
+    observed = rng.normal(size=len(TIMES))
+    names = [f"s{i}" for i in range(len(observed))]
+    told = pd.DataFrame({"sample-id": names, "predicted": observed + 0.01})
+    found = forecast(observed, np.zeros(len(observed)), covariates=told)
+    assert found.known.rivals[0].name == "covariates"
+    assert found.known.rivals[0].difference > 0
+    assert found.known.rivals[0].holm_p < 0.05, "the prediction is worse"
+
+
+@pytest.mark.parametrize("kind", ["classification", "ordinal"])
+def test_classes_have_a_last_and_a_most_frequent_one(kind):
+    person = np.repeat(np.arange(PEOPLE), 6)
+    ill = np.where(person % 2 == 1, "ill", "well").astype(object)
+    # The last sample before the cut is another way.
+    ill[TIMES == 4] = np.where(ill[TIMES == 4] == "ill", "well", "ill")
+    given = {"classes": ["well", "ill"]} if kind == "ordinal" else {}
+    found = forecast(ill, "ill", kind=kind, **given)
+    assert scores(found.known) == {"most frequent class": 1.0, "guessing": 0.5, "last value": 0.0}
+    assert found.known.score == 0.5
+    assert forecast(np.full(len(ill), "ill"), "ill", kind=kind, **given).known is None
