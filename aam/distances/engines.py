@@ -21,7 +21,7 @@ from aam.distances.packages import (
     import_fault,
     package_memory_bytes,
 )
-from aam.distances.products import UNWEIGHTED, Products
+from aam.distances.products import COMPUTED, Products
 from aam.distances.store import Values
 from aam.util.errors import problem
 from aam.util.scikit_bio import TreeNode, alpha_diversity, beta_diversity
@@ -185,7 +185,7 @@ def choose_engine_for_jobs(
 
 def _are_products(setting: EngineName, metric: str, samples: int) -> bool:
     """Return whether `Products` computes a metric, by the setting or, with `auto`, by its size."""
-    if metric != UNWEIGHTED:
+    if metric not in COMPUTED:
         return False
     return setting == "products" or (setting == "auto" and _is_large(samples))
 

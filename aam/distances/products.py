@@ -1,4 +1,4 @@
-"""Unweighted UniFrac of many samples, as products of matrices.
+"""UniFrac of many samples by blocks of rows and columns; the unweighted as products of matrices.
 
 With t the summed lengths of a sample's branches, and s of those that samples i and j share, their
 distance is (t_i + t_j - 2 s) / (t_i + t_j - s). All s together are P L P', where P [N, E] says
@@ -8,7 +8,7 @@ counts in t, but never in s.
 
 Lengths are rounded to whole multiples of a power of two, such that all branches together have about
 2^51 of them. So float64 holds every sum exactly, and no bit depends on the order of sums: neither
-on threads, steps or jobs, nor on the library of NumPy's products.
+on threads, steps or jobs, nor on the library of NumPy's products. Weighted UniFrac is in `aam.distances.minima`.
 
 Shape suffixes: N samples, R of them in rows, C of them in columns, F features, E branches, K of
 them that many samples have, S stripes.
@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from aam.config.metrics import Parameters
 from aam.data.table import FeatureTable
 from aam.data.trees import find_branches
+from aam.distances.minima import WEIGHTED, Abundances
 from aam.distances.packages import scratch_folder
 from aam.distances.store import Values
 from aam.distances.stripes import (
@@ -45,6 +46,8 @@ from aam.util.scikit_bio import TreeNode
 logger = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
 UNWEIGHTED = "unweighted"
+COMPUTED = (UNWEIGHTED, *WEIGHTED)
+"""The metrics that the engine computes."""
 COMMON = 1 / 16
 """Fraction of the samples from which on a branch belongs to the dense product. There it costs each
 pair 0.03 ns; in the sparse product it costs 6 ns, but only those pairs that both have it."""
@@ -115,6 +118,11 @@ class Presence:
             rare_length_E=length_E[rare],
         )
 
+    def describe(self) -> str:
+        """Return how many branches belong to which product, for the log."""
+        common, rare = len(self.common_length_K), len(self.rare_length_E)
+        return f"{common} branches of many samples, {rare} of few"
+
     def distances(self, row_R: NDArray[np.int64], column_C: NDArray[np.int64]) -> Floats:
         """Return the distances [R, C] of some samples to others."""
         common_RK = self._unpack_common(row_R) * self.common_length_K
@@ -141,7 +149,7 @@ class Presence:
 
 @dataclass(frozen=True)
 class Products:
-    """The engine of unweighted UniFrac for tables of any size; it needs no program."""
+    """The engine of UniFrac, but the generalized, for tables of any size; it needs no program."""
 
     threads: int = 1
     scratch: Path | None = None
@@ -163,9 +171,9 @@ class Products:
         tree
             Its tips are the features of the table.
         metric
-            ``unweighted``.
+            One of `COMPUTED`.
         parameters
-            None: the metric has none.
+            None: these metrics have none.
 
         Yields
         ------
@@ -204,33 +212,33 @@ class Products:
         Striped
             The stripes, in memory or in temporary files.
         """
-        assert metric == UNWEIGHTED
+        assert metric in COMPUTED
         assert not parameters
         assert tree is not None
-        presence = Presence.from_table(table, tree)
+        contents: Presence | Abundances
+        if metric == UNWEIGHTED:
+            contents = Presence.from_table(table, tree)
+        else:
+            contents = Abundances.from_table(table, tree, metric)
         samples = len(table.sample_ids)
-        logger.info(
-            "%d branches of many samples, %d of few",
-            len(presence.common_length_K),
-            len(presence.rare_length_E),
-        )
+        logger.info("%s", contents.describe())
         ranges = divide_stripes(start, stop, BYTES_PER_DISTANCE * samples, self.memory_bytes)
-        step = partial(self._step, presence)
+        step = partial(self._step, contents)
         with (
             scratch_folder(self.scratch) as folder,
             compute_in_steps(ranges, step, folder) as striped,
         ):
             yield striped
 
-    def _step(self, presence: Presence, start: int, stop: int) -> Stripes:
-        samples = len(presence.total_N)
+    def _step(self, contents: Presence | Abundances, start: int, stop: int) -> Stripes:
+        samples = len(contents.total_N)
         striped = Stripes(start, stop, samples)
 
         def compute_rows(first: int) -> None:
             row_R = np.arange(first, min(first + ROWS, samples))
             # What the stripes of the first row begin with, up to where those of the last row end.
             column_C = np.arange(first + start + 1, first + stop + len(row_R)) % samples
-            striped.put_rows(first, presence.distances(row_R, column_C))
+            striped.put_rows(first, contents.distances(row_R, column_C))
 
         # Every thread has products of its own: those of NumPy would otherwise use all cores each.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:

@@ -125,8 +125,8 @@ class Unifrac(Section):
     """Metrics to compute; `pretraining.distances` names those to learn."""
     engine: EngineName = "auto"
     """auto: the Python package `unifrac`, else the programs `ssu` and `faithpd`, else scikit-bio;
-    beyond 10,922 samples matrix products for unweighted UniFrac, and the programs first for the
-    others. products: matrix products for unweighted UniFrac, otherwise as auto."""
+    beyond 10,922 samples blocks of this package, and the programs first for generalized UniFrac
+    and Faith's PD. products: these blocks for all but these two, otherwise as auto."""
     partitions: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000)] = "auto"
     """Jobs of `ssu` or `products` that compute a matrix together; auto: one."""
     alpha: float = Field(0.5, ge=0, le=1)

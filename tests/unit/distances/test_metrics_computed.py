@@ -27,7 +27,7 @@ from aam.distances import engines
 from aam.distances.engines import ScikitBio, Sparse
 from aam.distances.formulas import FORMULAS
 from aam.distances.packages import NOT_INSTALLED, Ssu, UnifracPackage, import_fault
-from aam.distances.products import Products
+from aam.distances.products import COMPUTED, Products
 from aam.util.errors import InputError
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
@@ -36,7 +36,7 @@ EVERY = [
     *(pytest.param(UnifracPackage(), metric, marks=needs_package) for metric in WITH_TREE),
     *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
     *((ScikitBio(), metric) for metric in WITH_TREE),
-    (Products(), "unweighted"),
+    *((Products(), metric) for metric in COMPUTED),
     *((Sparse(), metric) for metric in SPARSE_METRICS),
 ]
 
@@ -201,14 +201,15 @@ def test_large_matrices_are_left_to_the_engine_that_bounds_its_memory(monkeypatc
     assert chosen("auto", 10923) == ("unifrac", "scikit-bio")
 
 
-def test_products_are_for_unweighted_unifrac_of_large_studies(monkeypatch):
+def test_products_are_for_large_studies_and_not_for_generalized_unifrac(monkeypatch):
     set_installed(monkeypatch, FAST)
-    assert chosen("auto", 10922, "unweighted") == ("unifrac", "scikit-bio")
-    assert chosen("auto", 10923, "unweighted") == ("products", "scikit-bio")
-    assert chosen("products", 5, "unweighted") == ("products", "scikit-bio")
-    assert chosen("ssu", 10923, "unweighted") == ("ssu", "scikit-bio")
+    for metric in COMPUTED:
+        assert chosen("auto", 10922, metric) == ("unifrac", "scikit-bio")
+        assert chosen("auto", 10923, metric) == ("products", "scikit-bio")
+        assert chosen("products", 5, metric) == ("products", "scikit-bio")
+        assert chosen("ssu", 10923, metric) == ("ssu", "scikit-bio")
     for metric in (*WITH_TREE, None):
-        if metric != "unweighted":
+        if metric not in COMPUTED:
             assert chosen("auto", 10923, metric) == ("ssu", "scikit-bio")
             assert chosen("products", 5, metric) == chosen("auto", 5, metric)
     set_installed(monkeypatch, [])

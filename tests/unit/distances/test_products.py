@@ -1,4 +1,4 @@
-"""Unweighted UniFrac as products of matrices."""
+"""UniFrac by blocks, the unweighted as products of matrices."""
 
 import numpy as np
 import pytest
@@ -6,33 +6,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unifrac_cases import compute, random_case, table_of, tree_of
 
-from aam.distances import products
+from aam.distances import minima, products
 from aam.distances.engines import ScikitBio
-from aam.distances.products import Products, whole_units
+from aam.distances.products import COMPUTED, Products, whole_units
 
 SEEDS = st.integers(0, 10**6)
+EACH = pytest.mark.parametrize("metric", COMPUTED)
 
 
-def distances(case, **options):
-    return compute(Products(**options), *case, "unweighted")
+def distances(case, metric="unweighted", **options):
+    return compute(Products(**options), *case, metric)
 
 
+@EACH
 @settings(max_examples=15, deadline=None)
 @given(seed=SEEDS, samples=st.integers(2, 70))
-def test_they_are_those_of_scikit_bio(seed, samples):
+def test_they_are_those_of_scikit_bio(metric, seed, samples):
     case = random_case(seed, samples)
-    expected = compute(ScikitBio(), *case, "unweighted")
+    expected = compute(ScikitBio(), *case, metric)
     # Distances are kept as float32.
-    assert np.allclose(distances(case), expected, rtol=0, atol=1e-7)
+    assert np.allclose(distances(case, metric), expected, rtol=1e-7, atol=1e-7)
 
 
+@EACH
 @settings(max_examples=4, deadline=None)
 @given(seed=SEEDS)
-def test_no_bit_depends_on_how_the_work_is_divided(seed):
+def test_no_bit_depends_on_how_the_work_is_divided(metric, seed):
     case = random_case(seed, 45)
-    expected = distances(case)
+    expected = distances(case, metric)
     divisions = [
         {"ROWS": 16, "COLUMNS": 9},
+        {"DENSE_COLUMNS": 3},
         {"COMMON": 0.0},
         {"COMMON": 0.5},
         {"COMMON": 1.1},
@@ -40,23 +44,45 @@ def test_no_bit_depends_on_how_the_work_is_divided(seed):
     for division in divisions:
         with pytest.MonkeyPatch.context() as monkeypatch:
             for name, value in division.items():
-                monkeypatch.setattr(products, name, value)
-            assert np.array_equal(distances(case, threads=2), expected), division
+                for module in (products, minima):
+                    monkeypatch.setattr(module, name, value, raising=False)
+            assert np.array_equal(distances(case, metric, threads=2), expected), division
     three_steps = 8 * 4 * 45
-    assert np.array_equal(distances(case, memory_bytes=three_steps), expected)
+    assert np.array_equal(distances(case, metric, memory_bytes=three_steps), expected)
 
 
+@EACH
 @settings(max_examples=10, deadline=None)
 @given(seed=SEEDS)
-def test_no_bit_depends_on_the_order_of_samples_and_features(seed):
+def test_no_bit_depends_on_the_order_of_samples_and_features(metric, seed):
     table, tree = random_case(seed, 20)
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(table.sample_ids))
     columns = rng.permutation(len(table.feature_ids))
     names = [table.feature_ids[column] for column in columns]
     shuffled = table_of(table.counts.toarray()[np.ix_(rows, columns)], names)
-    expected = distances((table, tree))[np.ix_(rows, rows)]
-    assert np.array_equal(distances((shuffled, tree)), expected)
+    expected = distances((table, tree), metric)[np.ix_(rows, rows)]
+    assert np.array_equal(distances((shuffled, tree), metric), expected)
+
+
+@pytest.mark.parametrize("metric", minima.WEIGHTED)
+def test_samples_of_the_same_fractions_are_at_distance_zero(metric):
+    table, tree = random_case(11, 30)
+    twice = table_of(np.repeat(table.counts.toarray(), 2, axis=0), table.feature_ids)
+    twice.counts.data *= 1 + np.repeat(np.arange(60) % 2, np.diff(twice.counts.indptr))
+    found = distances((twice, tree), metric)
+    assert not found[np.arange(0, 60, 2), np.arange(1, 60, 2)].any()
+    assert np.array_equal(found[::2, ::2], distances((table, tree), metric))
+
+
+@pytest.mark.parametrize("factor", [2.0**-900, 2.0**-3, 2.0**900])
+def test_the_unit_of_the_branch_lengths_changes_no_bit_of_normalized_distances(factor):
+    table, tree = random_case(4, 12)
+    scaled = tree.copy()
+    for node in scaled.traverse(include_self=False):
+        node.length *= factor
+    expected = distances((table, tree), minima.NORMALIZED)
+    assert np.array_equal(distances((table, scaled), minima.NORMALIZED), expected)
 
 
 def test_samples_of_the_same_features_are_at_distance_zero():

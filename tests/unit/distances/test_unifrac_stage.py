@@ -193,18 +193,21 @@ def test_neither_jobs_nor_threads_change_what_ssu_computes_in_one_piece(tmp_path
     assert list((study.folder / "work").iterdir()) == []
 
 
-@pytest.mark.parametrize("samples", [2, 3, 30, 31])
-def test_neither_jobs_nor_threads_change_a_byte_of_products(tmp_path, samples):
+@pytest.mark.parametrize(
+    ("samples", "metric"),
+    [*((samples, "unweighted") for samples in (2, 3, 30, 31)), (31, "weighted_normalized")],
+)
+def test_neither_jobs_nor_threads_change_a_byte_of_products(tmp_path, samples, metric):
     study = UnifracStudy(tmp_path, samples)
-    path = study.whole("unweighted", engine="products")
+    path = study.whole(metric, engine="products")
     sample_ids, found = read_distances(path)
     assert sample_ids == study.sample_ids
-    assert np.allclose(found, compute(ScikitBio(), *study.case, "unweighted"), rtol=0, atol=1e-7)
+    assert np.allclose(found, compute(ScikitBio(), *study.case, metric), rtol=0, atol=1e-7)
     expected = path.read_bytes()
-    assert study.whole("unweighted", engine="products", threads=2).read_bytes() == expected
+    assert study.whole(metric, engine="products", threads=2).read_bytes() == expected
     for jobs in {1, min(2, samples // 2), min(7, samples // 2)}:
-        parts = study.parts("unweighted", jobs, engine="products")
-        assert study.whole("unweighted", parts, engine="products").read_bytes() == expected
+        parts = study.parts(metric, jobs, engine="products")
+        assert study.whole(metric, parts, engine="products").read_bytes() == expected
     assert store.read_provenance(path)["aam.engine"] == "products"
     assert list((study.folder / "work").iterdir()) == []
 
@@ -227,8 +230,8 @@ def test_parts_of_products_and_ssu_are_alike_but_not_merged(study):
 
 @needs_ssu
 def test_the_jobs_of_other_metrics_are_those_of_ssu(study):
-    parts = study.parts("weighted_normalized", 2, engine="products")
-    path = study.whole("weighted_normalized", parts, engine="products")
+    parts = study.parts("generalized", 2, engine="products")
+    path = study.whole("generalized", parts, engine="products")
     assert store.read_provenance(path)["aam.engine"] == "ssu"
 
 
