@@ -8,7 +8,8 @@ counts in t, but never in s.
 
 Lengths are rounded to whole multiples of a power of two, such that all branches together have about
 2^51 of them. So float64 holds every sum exactly, and no bit depends on the order of sums: neither
-on threads, steps or jobs, nor on the library of NumPy's products. Weighted UniFrac is in `aam.distances.minima`.
+on threads, steps or jobs, nor on the library of NumPy's products. `aam.distances.minima` has
+weighted UniFrac.
 
 Shape suffixes: N samples, R of them in rows, C of them in columns, F features, E branches, K of
 them that many samples have, S stripes.
