@@ -136,4 +136,5 @@ def _shared_rows(value_RE: csr_array, value_CE: csr_array) -> Iterator[Floats]:
         others = by_branch[:, value_RE.indices[span]]
         value_B = np.repeat(value_RE.data[span], np.diff(others.indptr))
         shared = np.minimum(value_B, others.data)
-        yield np.bincount(others.indices, shared, minlength=columns)
+        shared_C: Floats = np.bincount(others.indices, shared, minlength=columns).astype(np.float64)
+        yield shared_C
