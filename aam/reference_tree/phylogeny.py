@@ -354,7 +354,7 @@ class ReferencePhylogeny:
         """Return a table without what is empty, rarefied if there is a depth, and its placement."""
         whole = _read_table(table)
         where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-        texts = _table_sequences(whole, where, sequences)
+        texts = table_sequences(whole, where, sequences)
         counts = _rarefied(whole, depth, seed)
         kept_texts = {name: texts[name] for name in counts.feature_ids}
         reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
@@ -389,7 +389,7 @@ def _rarefied(table: FeatureTable, depth: int | None, seed: int) -> FeatureTable
     return table if depth is None else rarefy(table, depth, seed)
 
 
-def _table_sequences(
+def table_sequences(
     table: FeatureTable, where: Path, sequences: Sequences | None
 ) -> dict[str, str]:
     """Return the sequence of every feature of a table.
