@@ -1,4 +1,4 @@
-# make env | demo | tools | quick | test | fuzz | lint | bench | gpu | wheels | clean
+# make env | demo | tools | quick | test | lowest | fuzz | lint | audit | dist | bench | gpu | wheels | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -11,9 +11,12 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
+# What looks at the environment is no part of it.
+AUDIT := $(VENV)/audit
+LOWEST := .lowest
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help env demo tools quick test fuzz lint bench gpu wheels clean
+.PHONY: help env demo tools quick test lowest fuzz lint audit dist bench gpu wheels clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -67,6 +70,25 @@ fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,0
 	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
 	$(BIN)/python -m benchmarks.fuzz --labels 2000
 
+lowest: ## run the fast tests with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip compile --quiet --resolution lowest-direct pyproject.toml --all-extras --output-file $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python -r $(LOWEST)/lowest.txt
+	PYTHONPATH=. OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --numprocesses $(CORES) --dist loadfile $(QUICK)
+
+$(AUDIT): $(STAMP)
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' pip-audit cyclonedx-bom
+	touch $@
+
+audit: $(AUDIT) ## look up known weaknesses of all dependencies, which needs a network
+	$(AUDIT)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+
+dist: $(AUDIT) ## build wheel and source distribution, the same bytes each time, and list what they need (SBOM)
+	$(AUDIT)/bin/python .ci/dist.py dist
+	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON --output-file dist/sbom.cdx.json $(BIN)/python
+
 bench: env ## time the modes of training, and how they grow, on the simulated study of the demo
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml --forcerun benchmark_speed -- bench
 	cat results/demo/benchmark/speed.md
@@ -91,4 +113,4 @@ wheels: env ## collect what `make gpu` needs in addition to PyTorch, for Python 
 
 # Not .snakemake: it remembers what the results of other datasets were made with.
 clean: ## remove the environment and the results of the demo
-	rm -rf $(VENV) results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .site
+	rm -rf $(VENV) $(LOWEST) dist results/demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .site

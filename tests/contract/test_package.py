@@ -1,12 +1,14 @@
 """The package as others get it: built, installed into an environment of its own, and used there."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import venv
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ RUN = ["Snakefile", "profiles", "benchmarks/__init__.py", "benchmarks/speed", *W
 """What `aam run` reads of the repository beside the package."""
 BUILD = "import sys, setuptools.build_meta as build; getattr(build, sys.argv[1])(sys.argv[2])"
 SAMPLES = 40
+DIST = runpy.run_path(str(REPOSITORY / ".ci" / "dist.py"))
 
 
 def run(*command: str | Path, folder: Path) -> str:
@@ -45,12 +48,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # `setuptools` writes beside what it builds.
     pytest.importorskip("setuptools", minversion="77")
     source = tmp_path_factory.mktemp("source")
-    for name in PARTS:
-        shutil.copytree(
-            REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    for name in FILES:
-        shutil.copy(REPOSITORY / name, source / name)
+    copy_sources(source)
     archives = tmp_path_factory.mktemp("sdist")
     run(sys.executable, "-c", BUILD, "build_sdist", archives, folder=source)
     (archive,) = archives.iterdir()
@@ -77,6 +75,16 @@ def prefix(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folders = dict.fromkeys(sysconfig.get_path(name) for name in names)
     (site / "dependencies.pth").write_text("\n".join(folders) + "\n")
     return prefix
+
+
+def copy_sources(source: Path) -> None:
+    """Copy what the package is built from."""
+    for name in PARTS:
+        shutil.copytree(
+            REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, source / name)
 
 
 def sources(*paths: str) -> list[str]:
@@ -122,6 +130,26 @@ def test_the_rule_that_measures_speed_finds_its_code(prefix: Path, tmp_path: Pat
         folder=tmp_path,
     )
     assert printed.strip() == str(prefix / "share/aam/benchmarks/speed/__init__.py")
+
+
+def test_the_same_sources_are_the_same_bytes(tmp_path: Path) -> None:
+    """Whoever builds a release can compare it with the published one."""
+    pytest.importorskip("setuptools", minversion="77")
+    digests = []
+    for place, umask in (("one", 0o022), ("another", 0o077)):
+        before = os.umask(umask)
+        try:
+            (tmp_path / place).mkdir()
+            copy_sources(tmp_path / place)
+            for number, path in enumerate(sorted((tmp_path / place).rglob("*"))):
+                os.utime(path, (number, number + umask))
+            DIST["build"](tmp_path / place, tmp_path / place / "dist", 1_700_000_000)
+        finally:
+            os.umask(before)
+        built = sorted((tmp_path / place / "dist").iterdir())
+        digests.append([(path.name, sha256(path.read_bytes()).hexdigest()) for path in built])
+    assert len(digests[0]) == 2
+    assert digests[0] == digests[1]
 
 
 def write_study(folder: Path) -> None:
