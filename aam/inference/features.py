@@ -125,14 +125,15 @@ class SampleFeatures(TransformerMixin, BaseEstimator):
             return self
         names = self._names(X, values_NF.shape[1])
         self._tips, tip_names, above_FB = self._branches(names)
-        below_NB = csr_array(values_NF @ above_FB)
+        # Whole numbers: differences of them are exact.
+        found_NB = csr_array((values_NF > 0).astype(np.float64) @ above_FB)
         candidates = np.setdiff1d(np.flatnonzero(above_FB.sum(axis=0)), [ROOT])
         if not len(candidates):
             expected = "sequences near the reference"
             raise problem("X", f"{len(names)} columns far from it", expected, "choose another one")
-        prevalence = np.asarray((below_NB > 0)[:, candidates].mean(axis=0)).ravel()
+        prevalence = np.asarray((found_NB > 0)[:, candidates].mean(axis=0)).ravel()
         if self.kind == "ratios":
-            candidates, prevalence = self._with_siblings(below_NB, candidates, prevalence)
+            candidates, prevalence = self._with_siblings(found_NB, candidates, prevalence)
         least = min(self.min_prevalence, prevalence.max())
         self._chosen_E = candidates[prevalence >= least]
         self._members_FE = above_FB[:, self._chosen_E].tocsc()
@@ -300,34 +301,25 @@ class SampleFeatures(TransformerMixin, BaseEstimator):
         return tips, tip_names, csr_array((np.ones(len(rows)), (rows, nodes)), shape)
 
     def _with_siblings(
-        self, below_NB: csr_array, candidates: NDArray[np.int64], prevalence: NDArray[np.floating]
+        self, found_NB: csr_array, candidates: NDArray[np.int64], prevalence: NDArray[np.floating]
     ) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
         """Return the branches with siblings that have reads, and how many samples have the fewer.
 
-        Of two siblings the first is returned.
+        Of two siblings the first is returned. `found_NB` has the columns that are found below.
         """
         parent = self._tips.parent_B[candidates]
-        siblings_of: dict[int, list[int]] = {}
-        for position, node in enumerate(parent.tolist()):
-            siblings_of.setdefault(node, []).append(position)
-        chosen = []
-        shares = []
-        for positions in siblings_of.values():
-            if len(positions) == 1:
-                continue
-            reads = below_NB[:, candidates[positions]].toarray()
-            has_others = reads.sum(axis=1, keepdims=True) - reads > 0
-            kept = 1 if len(positions) == 2 else len(positions)
-            least = np.minimum(prevalence[positions], has_others.mean(axis=0))
-            chosen += positions[:kept]
-            shares += least[:kept].tolist()
-        if not chosen:
-            actual = (
-                f"{below_NB.shape[0]} sample(s) and 1 feature(s) that is placed, or clades alone"
-            )
+        by_branch_NB = found_NB.tocsc()
+        siblings_NC = by_branch_NB[:, parent] - by_branch_NB[:, candidates]
+        with_siblings = np.asarray((siblings_NC > 0).mean(axis=0)).ravel()
+        _, first, inverse, number = np.unique(
+            parent, return_index=True, return_inverse=True, return_counts=True
+        )
+        is_first = np.arange(len(parent)) == first[inverse]
+        chosen = (number[inverse] > 2) | (is_first & (number[inverse] == 2))
+        if not chosen.any():
+            actual = f"{found_NB.shape[0]} sample(s), 1 feature(s) that is placed, or clades alone"
             raise problem("X", actual, "clades with siblings for kind='ratios'", "use 'clades'")
-        order = np.argsort(chosen)
-        return candidates[np.array(chosen)[order]], np.array(shares)[order]
+        return candidates[chosen], np.minimum(prevalence, with_siblings)[chosen]
 
     def _texts(self, names: list[str]) -> dict[str, str]:
         """Return the sequence of every column."""
