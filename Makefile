@@ -52,7 +52,7 @@ lint: tools ## check style, types, imports, the workflow and the documents
 
 # A file of tests stays in one process, which makes its data once; one more than cores, as SLURM waits.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder
-QUICK := $(addprefix tests/unit/,config data distances evaluate learners model report simulate util)
+QUICK := $(addprefix tests/unit/,config data distances evaluate learners model report util)
 
 quick: tools ## check style, and run the contracts and the fast tests
 	$(BIN)/ruff check .
