@@ -9,7 +9,8 @@ then prints how far each rule lies behind the best single learner, which nobody 
 beforehand, and behind the one that inner cross-validation chooses.
 
 `python -m benchmarks.small_studies simulate` compares the rules on simulated predictions of eight
-methods, and needs no files.
+methods, and needs no files; `simulate --large` does so with three to sixteen groups of 40 or 250
+samples.
 
 Shape suffixes: N samples, M methods, C classes.
 """
@@ -65,6 +66,11 @@ CORRELATIONS = (0.5, 0.9)
 """Correlations between the errors of simulated methods."""
 WITHIN_UNIT = 0.5
 """Part of the variance of an error that the samples of a group share."""
+LARGE_GROUPS = ((3, 250), (4, 250), (8, 250), (16, 40))
+"""Numbers of large groups that weights are fitted to, and of samples of each."""
+LARGE_WITHIN = (0.0, 0.02, 0.1, 0.5)
+"""What samples of a large group share: nothing, as little as those of a published fold, and more.
+"""
 TESTED = 2000
 """Number of simulated groups, of one sample each, that a mixture is scored on."""
 SKILLS = {
@@ -87,6 +93,8 @@ FREQUENCIES = {
     "four classes": (0.25,) * 4,
 }
 """Frequencies of the classes, by the kind of the target."""
+DESIGN = ["kind", "skills", "groups", "per group", "correlation", "within"]
+"""What simulated studies differ in."""
 FEW = ("random_forest", "random_forest_median", "kernel_clr")
 """Learners of the rule that weights a few: a forest, a kernel and a linear model."""
 
@@ -263,9 +271,21 @@ def greedy(
     return Mixture(weights, dict.fromkeys(weights, 1.0))
 
 
+def unmoderated(
+    values: Mapping[str, Floats],
+    observed_N: NDArray[Any],
+    classes: Sequence[str],
+    unit_N: NDArray[Any],
+) -> Mixture:
+    """Weight by standard errors that nothing is expected of beforehand."""
+    with patch.object(mixture, "SIMILARITY_FREEDOM", 1e-9):
+        return FIT(values, observed_N, classes, unit_N)
+
+
 CHOSEN = "the best one (chosen)"
 RULES: dict[str, Rule] = {
     "pull of one standard error (the package's)": FIT,
+    "pull of one standard error of groups alone": unmoderated,
     "pull of half a standard error": pulled(0.5),
     "pull of two standard errors": pulled(2.0),
     "squared distance, 0.1 / groups": ridge(0.1),
@@ -280,6 +300,8 @@ RULES: dict[str, Rule] = {
     "mean of all": best(100),
 }
 """What may combine learners, by what they predict for samples that they have not seen."""
+LARGE_RULES = (CHOSEN, "mean of all")
+"""Rules that are compared on large groups, beside those of a pull."""
 
 
 def score(predictions: pd.DataFrame) -> float:
@@ -328,6 +350,7 @@ def draw_methods(
     correlation: float,
     unit_N: Units,
     rng: np.random.Generator,
+    within: float = WITHIN_UNIT,
 ) -> tuple[dict[str, Floats], NDArray[Any], list[str]]:
     """Return what simulated methods predict, the truth, and the classes.
 
@@ -344,13 +367,16 @@ def draw_methods(
     def noise() -> Floats:
         shared_NC = rng.normal(size=(units, columns))[unit_N]
         alone_NC = rng.normal(size=(len(unit_N), columns))
-        return np.sqrt(WITHIN_UNIT) * shared_NC + np.sqrt(1 - WITHIN_UNIT) * alone_NC
+        return np.sqrt(within) * shared_NC + np.sqrt(1 - within) * alone_NC
 
     if classes:
-        # At least two groups have each class.
+        # At least two groups have each class; few groups have all classes among their samples.
+        has_one_class = units >= 2 * columns + 2
+        drawn = units if has_one_class else len(unit_N)
         least = np.repeat(np.arange(columns), 2)
-        others = rng.choice(columns, units - len(least), p=frequencies)
-        code_N = np.concatenate([least, others])[unit_N]
+        others = rng.choice(columns, drawn - len(least), p=frequencies)
+        code_N = np.concatenate([least, others])
+        code_N = code_N[unit_N] if has_one_class else rng.permutation(code_N)
         truth_N: NDArray[Any] = np.array(classes)[code_N]
         signal_NC = np.sqrt(2) * np.eye(columns)[code_N]
     else:
@@ -370,20 +396,24 @@ def draw_methods(
     return values, truth_N, classes
 
 
-def simulate(draws: int, rules: Mapping[str, Rule]) -> pd.DataFrame:
+def simulate(draws: int, rules: Mapping[str, Rule], *, large: bool = False) -> pd.DataFrame:
     """Return how far each rule lies behind the chosen method, in percent, on simulated studies.
 
-    Weights are fitted to the predictions for four fifths of the groups, as nested ones are.
+    Weights are fitted to the predictions for four fifths of the groups, as nested ones are, or, of
+    large groups, to those of so many that they are given.
     """
+    small = ((round(0.8 * units), per_unit) for units, per_unit in product(UNITS, SAMPLES_PER_UNIT))
+    sizes = LARGE_GROUPS if large else tuple(small)
+    shares = LARGE_WITHIN if large else (WITHIN_UNIT,)
     rows = []
-    cells = product(FREQUENCIES, SKILLS, UNITS, SAMPLES_PER_UNIT, CORRELATIONS)
-    for number, (kind, name, units, per_unit, correlation) in enumerate(cells):
+    cells = product(FREQUENCIES, SKILLS, sizes, CORRELATIONS, shares)
+    for number, (kind, name, (units, per_unit), correlation, within) in enumerate(cells):
         for draw in range(draws):
             rng = np.random.default_rng([number, draw])
             spread = SURENESS["classes" if FREQUENCIES[kind] else "numbers"]
             sureness_M = np.exp(rng.normal(0, spread, len(SKILLS[name])))
-            methods = {"correlation": correlation, "rng": rng}
-            unit_N = np.repeat(np.arange(round(0.8 * units)), per_unit)
+            methods = {"correlation": correlation, "rng": rng, "within": within}
+            unit_N = np.repeat(np.arange(units), per_unit)
             known = draw_methods(kind, SKILLS[name], sureness_M, unit_N=unit_N, **methods)
             tested, truth_N, classes = draw_methods(
                 kind, SKILLS[name], sureness_M, unit_N=np.arange(TESTED), **methods
@@ -395,19 +425,17 @@ def simulate(draws: int, rules: Mapping[str, Rule]) -> pd.DataFrame:
             chosen = losses[CHOSEN]
             for rule, value in losses.items():
                 behind = 100 * (value - chosen) / abs(chosen)
-                rows.append((rule, kind, name, units, per_unit, correlation, behind))
-    columns = ["rule", "kind", "skills", "groups", "per group", "correlation", "behind chosen"]
-    return pd.DataFrame(rows, columns=columns)
+                rows.append((rule, kind, name, units, per_unit, correlation, within, behind))
+    return pd.DataFrame(rows, columns=["rule", *DESIGN, "behind chosen"])
 
 
 def print_simulated(table: pd.DataFrame) -> None:
     """Print means by groups, by skills, and of what is worst."""
-    for columns in ("groups", "skills"):
+    for columns in ("groups", "within", "skills"):
         means = table.pivot_table(index="rule", columns=columns, values="behind chosen", sort=False)
         rows = [[str(rule), *(f"{value:+.1f}" for value in row)] for rule, row in means.iterrows()]
         print(f"{markdown_table(['behind chosen, %', *map(str, means)], rows)}\n")
-    design = ["kind", "skills", "groups", "per group", "correlation"]
-    cells = table.pivot_table(index=design, columns="rule", values="behind chosen", sort=False)
+    cells = table.pivot_table(index=DESIGN, columns="rule", values="behind chosen", sort=False)
     rows = [
         [str(rule), f"{cell.mean():+.1f}", f"{cell.max():+.1f}", f"{(cell > 3).sum()}"]
         for rule, cell in cells.items()
@@ -429,11 +457,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     comparer.add_argument("folder", type=Path)
     simulator = commands.add_parser("simulate")
     simulator.add_argument("--draws", type=int, default=20)
+    simulator.add_argument("--large", action="store_true", help="few and large groups")
     given = parser.parse_args(arguments)
     if given.command == "simulate":
         # Simulated methods have no names that a rule could know, and a greedy search takes long.
         rules = {name: rule for name, rule in RULES.items() if rule not in (few, greedy)}
-        print_simulated(simulate(given.draws, rules))
+        if given.large:
+            # The others take long with many samples.
+            rules = {n: rule for n, rule in rules.items() if n in LARGE_RULES or "pull" in n}
+        print_simulated(simulate(given.draws, rules, large=given.large))
         return
     if given.command == "predict":
         predict(given.results, given.folder, given.sizes, given.draws)
