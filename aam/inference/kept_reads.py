@@ -168,6 +168,24 @@ class KeptReads:
             "is_counted": self.facts.is_counted,
         }
 
+    def distances_to(
+        self, kept: NDArray[np.intp], drawn: Sequence[csr_array]
+    ) -> NDArray[np.float32]:
+        """Return the mean distances of samples to some kept ones, [M, L].
+
+        Parameters
+        ----------
+        kept
+            Rows of the kept samples.
+        drawn
+            What `draw` returns for the other samples.
+        """
+        distance_ML = np.zeros((drawn[0].shape[0], len(kept)), np.float32)
+        for view, reads_MF in zip(self.views, drawn, strict=True):
+            known_LF = csr_array(view.counts[kept])
+            distance_ML += self._distances_between(reads_MF, known_LF) / len(self.views)
+        return distance_ML
+
     def _distances(self, reads_LF: csr_array) -> NDArray[np.float64]:
         """Return the distances of all pairs of some samples that baselines look at, [L, L]."""
         metric = compared_metric(self.above.shape[1] > 0)

@@ -1,11 +1,10 @@
-"""A task's models and baselines, mixed, for other tables: baselines are fitted again to kept reads.
+"""A task's models and baselines, mixed, for other tables: baselines lie there as plain arrays.
 
 Without models it is the baselines alone that are mixed: see `aam.inference.task_predictor`.
 
 Shape suffixes: M other samples, C classes.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,17 +13,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 
-from aam.config.baselines import NEED_DISTANCES
 from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
-from aam.learners.baselines.problem import Problem, draw_landmarks
-from aam.learners.baselines.registry import predict_others
+from aam.learners.baselines.arrays import FittedMethod, Samples, read_methods
 from aam.learners.kept_mixture import (
+    COMPARED,
     FOLDS,
+    METHODS,
     MODEL,
     SETTINGS,
     read_clades,
@@ -49,6 +49,10 @@ class SuperLearner:
     """Reads of these samples, in the same order."""
     models: Path | None
     """The directory of the fine-tuned models; None: the baselines are mixed alone."""
+    methods: Mapping[str, Mapping[str, FittedMethod]]
+    """The fitted baselines by target and name; those without a weight are not there."""
+    compared: NDArray[np.intp]
+    """Rows of the kept samples that distances lead to: all, or landmarks."""
     clades: tuple[pd.DataFrame, pd.DataFrame] | None = None
     """Tables of the clades that the labels depend on, and of their features; None: there are none.
     """
@@ -81,8 +85,13 @@ class SuperLearner:
             folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
             models = None if settings["model"] is None else directory / MODEL
+            arrays = load_file(directory / METHODS)
+            methods = {
+                target: read_methods(facts, _arrays_of(number, arrays))
+                for number, (target, facts) in enumerate(settings["methods"].items())
+            }
             clades = read_clades(directory)
-        return cls(settings, folds, reads, models, clades)
+        return cls(settings, folds, reads, models, methods, arrays[COMPARED], clades)
 
     def mix(
         self,
@@ -175,17 +184,19 @@ class SuperLearner:
         dict
             By target, empty where there is one, numbers [M, 1] or probabilities [M, C].
         """
-        mixtures = {}
-        for target, plain in self.settings["mixtures"].items():
-            weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
-            mixtures[target] = Mixture(weights, plain["temperatures"])
-        needed = any(NEED_DISTANCES & mixture.weights.keys() for mixture in mixtures.values())
-        landmarks = draw_landmarks(len(self.folds), self.settings["seed"])
-        rows = self._problem(self.reads.problem_fields(drawn, landmarks, distances=needed))
-        return {
-            target: mixture.apply(self._predicted(predictions, rows, target, mixture, threads))
-            for target, mixture in mixtures.items()
-        }
+        mixtures = used_mixtures(self.settings)
+        samples = self._samples(drawn)
+        mixed = {}
+        for target, mixture in mixtures.items():
+            predicted = {
+                name: method.predict(samples) for name, method in self.methods[target].items()
+            }
+            if predictions is not None:
+                shares = [PROBABILITY + name for name in self.settings["classes"]]
+                columns = shares or [f"predicted{_suffix(target)}"]
+                predicted[self.settings["model"]] = predictions[columns].to_numpy(np.float64)
+            mixed[target] = mixture.apply(predicted)
+        return mixed
 
     def labels(self, target: str) -> NDArray[Any]:
         """Return the labels of the kept samples, numbers or names of classes.
@@ -195,67 +206,69 @@ class SuperLearner:
         target
             Name of the target; empty where there is one.
         """
-        observed = self.folds[OBSERVED + target if target else "observed"].to_numpy()
-        return observed.astype(np.str_ if self.settings["classes"] else np.float64)
+        return labels_of(self.folds, self.settings["classes"], target)
 
-    def _predicted(
-        self,
-        predictions: pd.DataFrame | None,
-        rows: Problem,
-        target: str,
-        mixture: Mixture,
-        threads: int,
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return what each method of a mixture says of the other samples.
-
-        Parameters
-        ----------
-        predictions
-            What the models predict; None: there are none.
-        rows
-            The kept samples and, behind them, the other ones.
-        target
-            Name of the target; empty where there is one.
-        mixture
-            Weights of the methods. Those without a weight are not fitted.
-        threads
-            Cores to use.
-
-        Returns
-        -------
-        dict
-            Predictions [M, C] by method.
-        """
-        classes = self.settings["classes"]
-        model = self.settings["model"]
-        shares = [PROBABILITY + name for name in classes]
-        columns = shares or [f"predicted{_suffix(target)}"]
-        labels = self.labels(target)
-        asked = [name for name in mixture.weights if name != model]
-        # The labels of the other samples are not known: any label stands in their place.
-        filled = np.concatenate([labels, np.repeat(labels[:1], len(rows.fold) - len(labels))])
-        task = dataclasses.replace(rows, target=filled, asked=asked)
-        predicted = {}
-        if predictions is not None:
-            predicted[model] = predictions[columns].to_numpy(np.float64)
-        if asked:
-            baselines = predict_others(task, threads)
-            for name, part in baselines.groupby("baseline"):
-                predicted[str(name)] = part[shares or ["predicted"]].to_numpy(np.float64)
-        return predicted
-
-    def _problem(self, reads: Mapping[str, Any]) -> Problem:
-        """Return the kept samples and the other ones, of fold -1, as the baselines take them."""
-        others = reads["counts"].shape[0] - len(self.folds)
-        settings = self.settings
-        return Problem(
-            **{key: settings[key] for key in ("kind", "classes", "seed")},
-            **reads,
-            target=np.array([]),
-            fold=np.concatenate([self.folds["fold"].to_numpy(), np.full(others, -1)]),
-            group=np.array([*self.folds["group"], *[""] * others], np.str_),
-            bounds=tuple(settings["bounds"]),
+    def _samples(self, drawn: Sequence[csr_array]) -> Samples:
+        """Return the reads of some samples, and what the methods compare them with."""
+        methods = [method for named in self.methods.values() for method in named.values()]
+        reads = self.reads
+        views = [csr_array(view.counts) for view in reads.views]
+        needs_reads = any(method.needs_reads for method in methods)
+        needs_distances = any(method.needs_distances for method in methods)
+        return Samples(
+            counts=_mean(drawn),
+            above=reads.above,
+            lengths=reads.lengths,
+            kept=_mean(views) if needs_reads else csr_array((0, len(reads.features))),
+            distances=reads.distances_to(self.compared, drawn)
+            if needs_distances
+            else np.zeros((drawn[0].shape[0], 0), np.float32),
         )
+
+
+def labels_of(folds: pd.DataFrame, classes: Sequence[str], target: str) -> NDArray[Any]:
+    """Return the labels of samples, numbers or names of classes.
+
+    Parameters
+    ----------
+    folds
+        Folds of the samples.
+    classes
+        Names of the classes; none where numbers are predicted.
+    target
+        Name of the target; empty where there is one.
+    """
+    observed = folds[OBSERVED + target if target else "observed"].to_numpy()
+    return observed.astype(np.str_ if classes else np.float64)
+
+
+def used_mixtures(settings: Mapping[str, Any]) -> dict[str, Mixture]:
+    """Return the mixtures by target, without methods that have no weight.
+
+    Parameters
+    ----------
+    settings
+        Content of `super_learner.json`.
+    """
+    mixtures = {}
+    for target, plain in settings["mixtures"].items():
+        weights = {name: w for name, w in plain["weights"].items() if w > LEAST_WEIGHT}
+        mixtures[target] = Mixture(weights, plain["temperatures"])
+    return mixtures
+
+
+def _arrays_of(number: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the methods of a target, by the names that these were written with."""
+    start = f"{number}/"
+    return {key.removeprefix(start): own for key, own in arrays.items() if key.startswith(start)}
+
+
+def _mean(views: Sequence[csr_array]) -> csr_array:
+    """Return the mean reads of all views."""
+    counts = csr_array(views[0].shape)
+    for reads_MF in views:
+        counts = csr_array(counts + reads_MF / len(views))
+    return counts
 
 
 def _suffix(target: str) -> str:

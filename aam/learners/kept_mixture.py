@@ -1,12 +1,13 @@
 """A super learner as a directory, for other tables: `aam.inference.with_baselines` reads it."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from safetensors.numpy import save_file
 
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds
@@ -41,6 +42,10 @@ MODEL = "model"
 """Folder of the fine-tuned models, where there are any."""
 FINGERPRINTS = "fingerprints.safetensors"
 """File of a super learner without models: what recognizes the reads of its training samples."""
+METHODS = "methods.safetensors"
+"""File of the arrays of the fitted baselines."""
+COMPARED = "compared"
+"""Name of the array of `METHODS` that has the rows of kept samples that distances lead to."""
 CLADES = "clades.tsv"
 """File of the clades that the labels depend on, where these were looked for."""
 CLADE_FEATURES = "clade_features.tsv"
@@ -173,6 +178,7 @@ def write_super_learner(
     lineages: Mapping[str, Sequence[str]] = {},
     clades: Path | None = None,
     clade_features: Path | None = None,
+    fit: Callable[[Path], tuple[dict[str, Any], dict[str, Any]]],
 ) -> None:
     """Write the directory that `SuperLearner.load` reads, atomically.
 
@@ -197,6 +203,9 @@ def write_super_learner(
     clades, clade_features
         Files of the clades that the labels depend on, and of their features (`aam.stages.clades`);
         None: nobody looked for them.
+    fit
+        Fits the baselines to what lies in the folder: returns their facts, which are written as
+        `methods` of the settings, and their arrays by name.
     """
     labelled = read_folds(folds)
     sample_ids = [*labelled.index[labelled["fold"] >= 0]]
@@ -216,7 +225,9 @@ def write_super_learner(
             shutil.copyfile(clades, partial / CLADES)
             shutil.copyfile(clade_features, partial / CLADE_FEATURES)
         write_predictions(partial / CROSS_VALIDATION, predictions)
-        write_json(partial / SETTINGS, settings)
+        methods, arrays = fit(partial)
+        save_file(arrays, partial / METHODS)
+        write_json(partial / SETTINGS, {**settings, "methods": methods})
         write_manifest(partial)
 
 

@@ -1,10 +1,16 @@
 """The super learner of a task, kept for other tables."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from aam.config.baselines import NEED_DISTANCES
 from aam.config.settings.tasks import SuperLearnerSettings
 from aam.data.folds import read_folds, units_of
 from aam.data.lineages import read_ranks
@@ -12,7 +18,14 @@ from aam.data.predictions import GROUP, by_baseline, by_target, read_predictions
 from aam.data.same_reads import fingerprint_samples
 from aam.data.sequences import read_fasta
 from aam.data.table import read_biom
+from aam.inference.kept_reads import KeptReads
+from aam.inference.with_baselines import labels_of, used_mixtures
+from aam.learners.baselines.arrays import write_methods
+from aam.learners.baselines.fit_arrays import fit_methods
+from aam.learners.baselines.problem import Problem, draw_landmarks
 from aam.learners.kept_mixture import (
+    COMPARED,
+    FOLDS,
     mix_targets,
     mixture_settings,
     study_facts,
@@ -116,9 +129,82 @@ def keep_super_learner(
         lineages=lineages,
         clades=clades,
         clade_features=clade_features,
+        fit=partial(fit_kept, content),
     )
     # The provenance in the settings has the digests of all inputs.
     write_json(digest_out, {"digest": settings_digest({"settings": content})})
+
+
+def fit_kept(
+    settings: Mapping[str, Any], directory: Path
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Fit the baselines that are mixed to the samples that lie in a folder.
+
+    Parameters
+    ----------
+    settings
+        Content of `super_learner.json`.
+    directory
+        The folder, which need not be complete.
+
+    Returns
+    -------
+    tuple
+        Facts of the methods by target and name, and their arrays.
+    """
+    folds = read_folds(directory / FOLDS)
+    folds = folds[folds["fold"] >= 0]
+    reads = KeptReads.load(directory, settings["rarefaction"])
+    nothing = [csr_array((0, len(reads.features)), dtype=view.counts.dtype) for view in reads.views]
+    landmarks = draw_landmarks(len(folds), settings["seed"])
+    facts = {}
+    compared = np.arange(len(folds)) if landmarks is None else landmarks
+    arrays = {COMPARED: compared}
+    for number, target in enumerate(settings["mixtures"]):
+        task = task_of(settings, folds, reads, nothing, target)
+        own, own_arrays = write_methods(fit_methods(task))
+        facts[target] = own
+        arrays |= {f"{number}/{name}": array for name, array in own_arrays.items()}
+    return facts, arrays
+
+
+def task_of(
+    settings: Mapping[str, Any],
+    folds: pd.DataFrame,
+    reads: KeptReads,
+    drawn: Sequence[csr_array],
+    target: str,
+) -> Problem:
+    """Return the labelled samples of a target, and others of fold -1, as baselines take them.
+
+    Parameters
+    ----------
+    settings
+        Content of `super_learner.json`.
+    folds, reads
+        Folds and reads of the labelled samples, in the same order.
+    drawn
+        What `KeptReads.draw` returns for the others.
+    target
+        Name of the target; empty where there is one.
+    """
+    mixture = used_mixtures(settings)[target]
+    asked = [name for name in mixture.weights if name != settings["model"]]
+    labels = labels_of(folds, settings["classes"], target)
+    others = drawn[0].shape[0]
+    # The labels of the other samples are not known: any label stands in their place.
+    filled = np.concatenate([labels, np.repeat(labels[:1], others)])
+    landmarks = draw_landmarks(len(folds), settings["seed"])
+    needed = bool(NEED_DISTANCES & set(asked))
+    return Problem(
+        **{key: settings[key] for key in ("kind", "classes", "seed")},
+        **reads.problem_fields(drawn, landmarks, distances=needed),
+        target=filled,
+        fold=np.concatenate([folds["fold"].to_numpy(), np.full(others, -1)]),
+        group=np.array([*folds["group"], *[""] * others], np.str_),
+        bounds=tuple(settings["bounds"]),
+        asked=asked,
+    )
 
 
 def _baselines(predictions: pd.DataFrame, nested: pd.DataFrame) -> dict[str, dict[str, Learner]]:

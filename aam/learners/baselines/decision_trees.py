@@ -60,6 +60,17 @@ Combine = Callable[[Problem, Sequence["ForestPart"], Rows], Prediction]
 
 def gradient_boosting(task: Problem) -> Prediction:
     """Predict with boosted trees for absolute errors, or for balanced classes."""
+    return fit_predict(task, new_gradient_boosting(task), frequent_reads(task).toarray())
+
+
+def new_gradient_boosting(task: Problem) -> Any:
+    """Return boosted trees of scikit-learn, not fitted.
+
+    Parameters
+    ----------
+    task
+        The samples and the fold to predict.
+    """
     settings: dict[str, Any] = {
         "max_iter": ITERATIONS,
         "learning_rate": 0.1,
@@ -71,12 +82,11 @@ def gradient_boosting(task: Problem) -> Prediction:
         "early_stopping": False,
         "random_state": task.random_state("gradient_boosting"),
     }
-    model = (
+    return (
         HistGradientBoostingRegressor(loss="absolute_error", **settings)
         if task.regression
         else HistGradientBoostingClassifier(class_weight="balanced", **settings)
     )
-    return fit_predict(task, model, frequent_reads(task).toarray())
 
 
 def random_forest(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -99,7 +109,7 @@ def random_forest(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]
     list of tuple
         The `Prediction` of each split.
     """
-    return _predict_by_parts(task, splits, _random_forest(task), mean_of_trees)
+    return _predict_by_parts(task, splits, new_random_forest(task), mean_of_trees)
 
 
 def random_forest_median(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -107,7 +117,7 @@ def random_forest_median(task: Problem, splits: Sequence[RowSplit]) -> list[Pred
 
     Parameters and results are those of `random_forest`.
     """
-    return _predict_by_parts(task, splits, _random_forest(task), median_of_leaves)
+    return _predict_by_parts(task, splits, new_random_forest(task), median_of_leaves)
 
 
 def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -120,17 +130,35 @@ def extra_trees(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     Geurts, P., Ernst, D., & Wehenkel, L. (2006). Extremely randomized trees. Machine Learning
     63:3-42. Parameters and results are those of `random_forest`.
     """
-    forest = (
-        ExtraTreesRegressor() if task.regression else ExtraTreesClassifier(class_weight="balanced")
-    )
-    forest.set_params(max_features=0.33, min_samples_leaf=2)
+    forest = new_extra_trees(task)
     if task.regression:
         shared = task.landmarks is not None
         return _predict_by_parts(task, splits, forest, median_of_leaves, shared=shared)
     return _predict_by_parts(task, splits, forest, mean_of_trees)
 
 
-def _random_forest(task: Problem) -> Forest:
+def new_extra_trees(task: Problem) -> Forest:
+    """Return the settings of trees that are split at random.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    """
+    forest = (
+        ExtraTreesRegressor() if task.regression else ExtraTreesClassifier(class_weight="balanced")
+    )
+    return forest.set_params(max_features=0.33, min_samples_leaf=2)
+
+
+def new_random_forest(task: Problem) -> Forest:
+    """Return the settings of a random forest.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    """
     forest = (
         RandomForestRegressor()
         if task.regression
@@ -179,23 +207,48 @@ def _predict_by_parts(
         Whether a split gets the parts that learn from some of its training rows. Otherwise, unless
         a part learns from all of them, it gets a forest of its own.
     """
-    trains, trees = _training_rows_of_parts(task)
     grown: dict[int, ForestPart] = {}
-    predictions = []
-    for train, rows in splits:
-        chosen = [
-            number
-            for number, part in enumerate(trains)
-            if np.isin(part, train).all() and (shared or len(part) == len(train))
-        ]
-        for number in chosen:
-            if number not in grown:
-                grown[number] = _grow(task, trains[number], forest, trees, number)
-        parts = [grown[number] for number in chosen] or [
-            _grow(task, train, forest, WHOLE_TREES, None)
-        ]
-        predictions.append(combine(task, parts, rows))
-    return predictions
+    return [
+        combine(task, parts_of_split(task, train, forest, shared=shared, grown=grown), rows)
+        for train, rows in splits
+    ]
+
+
+def parts_of_split(
+    task: Problem,
+    train: Rows,
+    forest: Forest,
+    *,
+    shared: bool,
+    grown: dict[int, ForestPart] | None = None,
+) -> list[ForestPart]:
+    """Return the parts of a forest that have learned from the training rows of a split alone.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    train
+        The rows.
+    forest
+        The settings of a forest.
+    shared
+        See `_predict_by_parts`.
+    grown
+        Parts that are there already, by their number; those that are grown are added.
+    """
+    if grown is None:
+        grown = {}
+    trains, trees = _training_rows_of_parts(task)
+    chosen = [
+        number
+        for number, part in enumerate(trains)
+        if np.isin(part, train).all() and (shared or len(part) == len(train))
+    ]
+    for number in chosen:
+        if number not in grown:
+            grown[number] = _grow(task, trains[number], forest, trees, number)
+    return [grown[number] for number in chosen] or [_grow(task, train, forest, WHOLE_TREES, None)]
 
 
 def _training_rows_of_parts(task: Problem) -> tuple[list[Rows], int]:

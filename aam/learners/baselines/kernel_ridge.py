@@ -59,6 +59,20 @@ Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of the features of samples."""
+
+    pairs: Callable[[Rows, Rows], Floats]
+    """Products [R, T] of rows with training samples."""
+    square_N: Floats
+    """Square lengths of the features."""
+    center_P: NDArray[np.floating]
+    """What is subtracted from features first."""
+    axes_PD: NDArray[np.float32] | None = None
+    """Axes that features are projected on; None: they are taken as they are."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel of pairs of samples, whose scale the training samples decide."""
@@ -69,6 +83,24 @@ class Kernel:
     """Scale of the pairs of the training samples [T, T]."""
     value: Callable[[Floats, Rows, Rows, float], Floats]
     """Kernel [R, T] of pairs, given the rows, the training samples and the scale."""
+    products: Products | None = None
+    """What the pairs are of; None: distances."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """A fit: the kernel of a row with training samples, times `dual_TC`, and `intercept_C`."""
+
+    kernel: int
+    """Number of the kernel among the candidates."""
+    train: Rows
+    scale: float
+    temperature: float
+    """What decision values of classes are divided by."""
+    dual_TC: Floats
+    intercept_C: Floats
+    is_missing_C: NDArray[np.bool_]
+    """Classes without training samples."""
 
 
 def kernel_clr(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -86,10 +118,20 @@ def kernel_clr(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
     list of tuple
         The `Prediction` of each split.
     """
+    return ridge_clr(task)(splits)
+
+
+def ridge_clr(task: Problem) -> "KernelRidge":
+    """Return the fits of `kernel_clr`.
+
+    Parameters
+    ----------
+    task
+        The labelled samples.
+    """
     labelled = task.learn_from(np.flatnonzero(task.fold >= 0))
     log_ratios = partial(centred_log_ratios, added=labelled.pseudocount)
-    kernels = _feature_kernels(task, prevalent_reads(labelled), log_ratios)
-    return predict_with_kernels(task, splits, kernels)
+    return KernelRidge(task, _feature_kernels(task, prevalent_reads(labelled), log_ratios))
 
 
 def kernel_clades(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -97,9 +139,13 @@ def kernel_clades(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]
 
     Parameters and results are those of `kernel_clr`.
     """
+    return ridge_clades(task)(splits)
+
+
+def ridge_clades(task: Problem) -> "KernelRidge":
+    """Return the fits of `kernel_clades`; for the parameter see `ridge_clr`."""
     labelled = task.learn_from(np.flatnonzero(task.fold >= 0))
-    kernels = _feature_kernels(task, task.counts, clade_logs(labelled))
-    return predict_with_kernels(task, splits, kernels)
+    return KernelRidge(task, _feature_kernels(task, task.counts, clade_logs(labelled)))
 
 
 def kernel_distances(task: Problem, splits: Sequence[RowSplit]) -> list[Prediction]:
@@ -108,7 +154,12 @@ def kernel_distances(task: Problem, splits: Sequence[RowSplit]) -> list[Predicti
     The distance d is unweighted UniFrac, or without a tree Bray-Curtis. With its square, the kernel
     would not be positive semidefinite. Parameters and results are those of `kernel_clr`.
     """
-    return predict_with_kernels(task, splits, [_laplacian(task)])
+    return ridge_distances(task)(splits)
+
+
+def ridge_distances(task: Problem) -> "KernelRidge":
+    """Return the fits of `kernel_distances`; for the parameter see `ridge_clr`."""
+    return KernelRidge(task, [_laplacian(task)])
 
 
 def predict_with_kernels(
@@ -128,7 +179,7 @@ def predict_with_kernels(
     list of tuple
         The `Prediction` of each split.
     """
-    return _KernelRidge(task, kernels)(splits)
+    return KernelRidge(task, kernels)(splits)
 
 
 def _laplacian(task: Problem) -> Kernel:
@@ -168,7 +219,7 @@ def _feature_kernels(
     features
         Makes features, [N, P], of reads.
     """
-    products, square_N = (
+    products = (
         _all_products(np.flatnonzero(task.fold >= 0), reads_NF, features)
         if task.landmarks is None
         else _landmark_products(task.landmarks, reads_NF, features)
@@ -183,16 +234,17 @@ def _feature_kernels(
         return product_RT / scale
 
     def gaussian(product_RT: Floats, rows: Rows, train: Rows, scale: float) -> Floats:
+        square_N = products.square_N
         squares_RT = (square_N[rows][:, None] + square_N[train]) / 2
         return np.exp((product_RT - squares_RT) / scale)
 
-    return [Kernel(products, variance, linear), Kernel(products, variance, gaussian)]
+    return [Kernel(products.pairs, variance, value, products) for value in (linear, gaussian)]
 
 
 def _all_products(
     labelled: Rows, reads_NF: csr_array, features: Callable[[csr_array], Floats]
-) -> tuple[Callable[[Rows, Rows], Floats], Floats]:
-    """Return the products of the features of rows and labelled ones, and the square lengths [N]."""
+) -> Products:
+    """Return the products of the features of rows and labelled ones."""
     labelled_LP = features(reads_NF[labelled])
     # Kernels do not depend on the origin, and numbers near it are rounded less.
     center_P = labelled_LP.mean(axis=0)
@@ -209,12 +261,16 @@ def _all_products(
         square_N[rows] = np.square(features_RP).sum(axis=1)
     column_N = np.full(samples, -1)
     column_N[labelled] = np.arange(len(labelled))
-    return lambda rows, others: product_NL[np.ix_(rows, column_N[others])], square_N
+
+    def pairs(rows: Rows, others: Rows) -> Floats:
+        return product_NL[np.ix_(rows, column_N[others])]
+
+    return Products(pairs, square_N, center_P)
 
 
 def _landmark_products(
     landmarks: Rows, reads_NF: csr_array, features: Callable[[csr_array], Floats]
-) -> tuple[Callable[[Rows, Rows], Floats], Floats]:
+) -> Products:
     """Return what `_all_products` returns, with products of rows and landmarks, in fp32.
 
     Neither the features nor the pairs of all samples would fit into memory: some rows are made at a
@@ -247,7 +303,7 @@ def _landmark_products(
     def products(rows: Rows, others: Rows) -> Floats:
         return (axes_ND[rows] @ axes_ND[others].T).astype(np.float64)
 
-    return products, square_N
+    return Products(products, square_N, center_P, axes_PD)
 
 
 def _blocks(rows: Rows) -> list[Rows]:
@@ -265,7 +321,7 @@ class _Setting:
 
 
 @dataclass(eq=False)
-class _KernelRidge:
+class KernelRidge:
     """The fits of a task, which share what was tried on parts of the training samples."""
 
     task: Problem
@@ -301,8 +357,7 @@ class _KernelRidge:
 
     def _predict(self, train: Rows, rows: Rows) -> Prediction:
         task = self.task
-        if task.landmarks is not None:
-            train = np.intersect1d(train, task.landmarks)
+        train = self._learned(train)
         setting = self._choose(train)
         kernel = self.kernels[setting.kernel]
         penalties = PENALTIES[setting.penalty : setting.penalty + 1]
@@ -313,6 +368,35 @@ class _KernelRidge:
         value_RC[:, np.bincount(self.code_N[train], minlength=value_RC.shape[1]) == 0] = -np.inf
         share_RC = softmax(value_RC / setting.temperature, axis=1)
         return task.decode(np.arange(len(task.classes)), share_RC)
+
+    def solve(self, train: Rows) -> Expansion:
+        """Return the fit to some rows.
+
+        Parameters
+        ----------
+        train
+            The training rows; where there are landmarks, these alone are learned from.
+        """
+        train = self._learned(train)
+        setting = self._choose(train)
+        penalties = PENALTIES[setting.penalty : setting.penalty + 1]
+        scale, solved = self._solve(self.kernels[setting.kernel], train, penalties)
+        dual_TC, intercept_C = solved[0]
+        seen_C = np.bincount(self.code_N[train], minlength=dual_TC.shape[1])
+        return Expansion(
+            kernel=setting.kernel,
+            train=train,
+            scale=scale,
+            temperature=setting.temperature,
+            dual_TC=dual_TC,
+            intercept_C=intercept_C,
+            is_missing_C=seen_C == 0,
+        )
+
+    def _learned(self, train: Rows) -> Rows:
+        """Return the rows that are learned from: landmarks alone, where there are some."""
+        landmarks = self.task.landmarks
+        return train if landmarks is None else np.intersect1d(train, landmarks)
 
     def _choose(self, train: Rows) -> _Setting:
         """Return the setting with the least loss on parts of the training samples.
@@ -373,6 +457,19 @@ class _KernelRidge:
 
     def _fit(self, kernel: Kernel, train: Rows, rows: Rows, penalties: Sequence[float]) -> Floats:
         """Return what a fit with each of some penalties says of rows, [S, R, C]."""
+        scale, solved = self._solve(kernel, train, penalties)
+        value_SRC = np.empty((len(penalties), len(rows), self.target_NC.shape[1]))
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[first : first + ROWS_AT_ONCE]
+            kernel_RT = kernel.value(kernel.pairs(part, train), part, train, scale)
+            for values_RC, (dual_TC, intercept_C) in zip(value_SRC, solved, strict=True):
+                values_RC[first : first + ROWS_AT_ONCE] = kernel_RT @ dual_TC + intercept_C
+        return value_SRC
+
+    def _solve(
+        self, kernel: Kernel, train: Rows, penalties: Sequence[float]
+    ) -> tuple[float, list[tuple[Floats, Floats]]]:
+        """Return the scale of a kernel, and what `solve_ridge` returns for each penalty."""
         pairs_TT = kernel.pairs(train, train)
         scale = kernel.measure(pairs_TT)
         kernel_TT = kernel.value(pairs_TT, train, train, scale)
@@ -382,17 +479,10 @@ class _KernelRidge:
             samples_C = np.bincount(self.code_N[train], minlength=self.target_NC.shape[1])
             weight_T = (1.0 / np.maximum(samples_C, 1))[self.code_N[train]]
             weight_T /= weight_T.mean()
-        solved = [
+        return scale, [
             solve_ridge(kernel_TT, self.target_NC[train], weight_T, penalty)
             for penalty in penalties
         ]
-        value_SRC = np.empty((len(penalties), len(rows), self.target_NC.shape[1]))
-        for first in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[first : first + ROWS_AT_ONCE]
-            kernel_RT = kernel.value(kernel.pairs(part, train), part, train, scale)
-            for values_RC, (dual_TC, intercept_C) in zip(value_SRC, solved, strict=True):
-                values_RC[first : first + ROWS_AT_ONCE] = kernel_RT @ dual_TC + intercept_C
-        return value_SRC
 
 
 def solve_ridge(

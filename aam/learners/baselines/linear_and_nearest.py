@@ -52,6 +52,17 @@ def elastic_net(task: Problem) -> Prediction:
         The samples and the fold to predict.
     """
     task = task.restrict_to_landmarks()
+    return fit_predict(task, new_elastic_net(task), frequent_reads(task))
+
+
+def new_elastic_net(task: Problem) -> Any:
+    """Return a pipeline of scikit-learn: log-ratios, which are scaled, and an elastic net.
+
+    Parameters
+    ----------
+    task
+        The samples, landmarks alone where there are some, and the fold to predict.
+    """
     if task.regression:
         cv: Any = leave_parts_out(task, parts=3)
         ratios = (0.1, 0.5, 0.9)
@@ -67,10 +78,8 @@ def elastic_net(task: Problem) -> Prediction:
             random_state=task.random_state("elastic_net"),
         )
         model = search(task, logistic, {"C": LOGISTIC_COSTS}, leave_one_part_out(task))
-    reads_NP = frequent_reads(task)
     log_ratios = FunctionTransformer(centred_log_ratios, kw_args={"added": task.pseudocount})
-    scaled = make_pipeline(log_ratios, StandardScaler(), model)
-    return fit_predict(task, scaled, reads_NP)
+    return make_pipeline(log_ratios, StandardScaler(), model)
 
 
 def centred_log_ratios(reads_NP: csr_array, added: float = PSEUDOCOUNT) -> NDArray[np.float64]:
@@ -112,14 +121,7 @@ def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
     callable
         Takes reads [N, F], and returns float64 [N, E].
     """
-    samples_E = np.zeros(task.above.shape[1], np.int64)
-    # Of a hundred thousand samples, reads below all branches take gigabytes.
-    for first in range(0, len(task.train), ROWS_AT_ONCE):
-        rows = task.train[first : first + ROWS_AT_ONCE]
-        below = (task.counts[rows] @ task.above).indices
-        samples_E += np.bincount(below, minlength=len(samples_E))
-    prevalence_E = samples_E / len(task.train)
-    chosen = np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
+    chosen = prevalent_branches(task)
     above_FE = task.above[:, chosen]
     root_E = np.sqrt(task.lengths[chosen])
     added = task.pseudocount
@@ -130,15 +132,28 @@ def clade_logs(task: Problem) -> Callable[[csr_array], NDArray[np.float64]]:
     return log_reads
 
 
+def prevalent_branches(task: Problem) -> NDArray[np.intp]:
+    """Return the branches that lead to reads in enough training samples, ascending.
+
+    Parameters
+    ----------
+    task
+        The samples and their tree.
+    """
+    samples_E = np.zeros(task.above.shape[1], np.int64)
+    # Of a hundred thousand samples, reads below all branches take gigabytes.
+    for first in range(0, len(task.train), ROWS_AT_ONCE):
+        rows = task.train[first : first + ROWS_AT_ONCE]
+        below = (task.counts[rows] @ task.above).indices
+        samples_E += np.bincount(below, minlength=len(samples_E))
+    prevalence_E = samples_E / len(task.train)
+    return np.flatnonzero(prevalence_E >= min(PREVALENCE, prevalence_E.max()))
+
+
 def knn_distances(task: Problem) -> Prediction:
     """Predict from the nearest training samples, weighted by the inverse of their distance."""
     task = task.restrict_to_landmarks()
-    kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
-    splits = leave_parts_out(task, parts=10)
-    smallest = min((len(inner) for inner, _ in splits), default=1)
-    grid = {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]}
-    model = kind(n_neighbors=1, weights="distance", metric="precomputed")
-    searched = search(task, model, grid, splits)
+    searched = new_neighbours(task)
     searched.fit(task.distances[np.ix_(task.train, task.columns)], task.target[task.train])
     predictions = [
         predict(task, searched, task.distances[np.ix_(rows, task.columns)])
@@ -146,3 +161,19 @@ def knn_distances(task: Problem) -> Prediction:
     ]
     values, probabilities = zip(*predictions, strict=True)
     return np.concatenate(values), np.concatenate(probabilities)
+
+
+def new_neighbours(task: Problem) -> Any:
+    """Return a method of scikit-learn that chooses how many neighbours are asked, not fitted.
+
+    Parameters
+    ----------
+    task
+        The samples, landmarks alone where there are some, and the fold to predict.
+    """
+    kind = KNeighborsRegressor if task.regression else KNeighborsClassifier
+    splits = leave_parts_out(task, parts=10)
+    smallest = min((len(inner) for inner, _ in splits), default=1)
+    grid = {"n_neighbors": [k for k in NEIGHBOURS if k <= smallest]}
+    model = kind(n_neighbors=1, weights="distance", metric="precomputed")
+    return search(task, model, grid, splits)

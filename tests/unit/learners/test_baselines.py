@@ -296,7 +296,7 @@ def kernels_of(task: Problem, name: str) -> list[kernel_ridge.Kernel]:
             return []
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel_ridge, "_KernelRidge", Spy)
+        patch.setattr(kernel_ridge, "KernelRidge", Spy)
         JOINT_PREDICTORS[name](task, [])
     return kept
 
@@ -345,7 +345,7 @@ def test_a_ridge_solves_its_equations_and_balances_classes(kind):
     task = problem(kind).encode()
     train, rows = np.flatnonzero(task.fold != 0), np.flatnonzero(task.fold == 0)
     kernel = kernels_of(task, "kernel_clr")[1]
-    ridge = kernel_ridge._KernelRidge(task, [kernel])
+    ridge = kernel_ridge.KernelRidge(task, [kernel])
     value_SRC = ridge._fit(kernel, train, rows, (0.1, 1.0))
     kernel_TT = kernel_of(kernel, train, train)
     for penalty, value_RC in zip((0.1, 1.0), value_SRC, strict=True):
@@ -387,11 +387,11 @@ def test_settings_of_a_kernel_are_those_with_the_least_error_on_parts_left_out()
     task = problem("regression").encode()
     train = np.flatnonzero(task.fold != 0)
     kernels = kernels_of(task, "kernel_clr")
-    setting = kernel_ridge._KernelRidge(task, kernels)._choose(train)
+    setting = kernel_ridge.KernelRidge(task, kernels)._choose(train)
     errors = {}
     for number, kernel in enumerate(kernels):
         for place, penalty in enumerate(kernel_ridge.PENALTIES):
-            ridge = kernel_ridge._KernelRidge(task, [kernel])
+            ridge = kernel_ridge.KernelRidge(task, [kernel])
             missed = []
             for fold in (1, 2):
                 inner, left = train[task.fold[train] != fold], train[task.fold[train] == fold]
