@@ -13,6 +13,8 @@ from aam.inference import clade_effects
 from aam.inference.clade_effects import explain_by_clades
 from aam.inference.kept_reads import KeptReads
 from aam.inference.with_baselines import SuperLearner
+from aam.learners.baselines.fit_arrays import fit_methods
+from aam.stages.super_learner import task_of
 
 FEATURES = [f"s{number}" for number in range(12)]
 SAMPLES = 80
@@ -48,18 +50,24 @@ def learner(reads, kind="regression", *, has_tree=True, named=True):
     methods = {"kernel_clr": 0.6, distances: 0.3, "extra_trees": 0.1}
     row = {"clade": "clade of s3", "taxon": "g__Rothia", "representative": "s3"}
     features = pd.DataFrame({"clade": ["clade of s3"] * 2}, index=["s3", "s4"])
+    content = {
+        "kind": kind,
+        "classes": [] if kind == "regression" else ["01", "02"],
+        "bounds": [None, None],
+        "seed": 0,
+        "model": None,
+        "mixtures": {"": {"weights": methods, "temperatures": dict.fromkeys(methods, 1.0)}},
+    }
+    folds = folds.set_axis(names)
+    kept_reads = KeptReads([kept], above, lengths, tree, {}, settings)
+    task = task_of(content, folds, kept_reads, [csr_array((0, len(FEATURES)))], "")
     return SuperLearner(
-        settings={
-            "kind": kind,
-            "classes": [] if kind == "regression" else ["01", "02"],
-            "bounds": [None, None],
-            "seed": 0,
-            "model": None,
-            "mixtures": {"": {"weights": methods, "temperatures": dict.fromkeys(methods, 1.0)}},
-        },
-        folds=folds.set_axis(names),
-        reads=KeptReads([kept], above, lengths, tree, {}, settings),
+        settings=content,
+        folds=folds,
+        reads=kept_reads,
         models=None,
+        methods={"": fit_methods(task)},
+        compared=np.arange(SAMPLES),
         clades=(pd.DataFrame([row]), features) if named else None,
     )
 

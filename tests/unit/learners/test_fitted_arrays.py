@@ -144,6 +144,10 @@ def test_methods_on_features_hold_no_sample(kind):
         assert all(LABELLED not in shape for key, shape in sizes.items() if key not in allowed)
 
 
+def test_every_baseline_has_arrays():
+    assert set(FITS) == set(BASELINES)
+
+
 def test_predicting_takes_no_scikit_learn():
     code = "import sys, aam.learners.baselines.arrays; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

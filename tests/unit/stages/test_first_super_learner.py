@@ -24,6 +24,8 @@ from aam.data.predictions import by_baseline, read_predictions
 from aam.data.sequences import write_fasta
 from aam.data.table import FeatureTable, write_biom
 from aam.evaluate.task_report import TaskReport
+from aam.inference.with_baselines import SuperLearner, used_mixtures
+from aam.learners.baselines.registry import predict_others
 from aam.learners.conformal import Calibration
 from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import learners_by_target, super_learner
@@ -31,7 +33,7 @@ from aam.reference_tree.genes import build_reference
 from aam.reference_tree.nearest import reverse_complement
 from aam.stages.predict import predict_table
 from aam.stages.score import score_task
-from aam.stages.super_learner import keep_super_learner
+from aam.stages.super_learner import keep_super_learner, task_of
 from aam.util.atomic import read_json, write_json
 from aam.util.errors import InputError
 from aam.util.notes import read_notes
@@ -46,7 +48,7 @@ fixed = Recalibration(slope=1.5, intercept_C=np.array([0.3, -0.3]))
 Recalibration.fit = lambda *args, **settings: fixed
 folder, table, sequences, found = sys.argv[1:]
 aam.load(folder).predict(table, sequences).to_csv(found)
-assert "torch" not in sys.modules
+assert not {"torch", "sklearn"} & set(sys.modules)
 """
 
 
@@ -118,6 +120,22 @@ def test_without_torch_a_fresh_process_says_of_samples_held_out_what_the_workflo
         np.testing.assert_allclose(said, wanted, rtol=0, atol=closest)
         assert wanted.std().min() > 1e-3
         assert ("prediction_set" if study.classes else f"lower{suffix}") in found
+
+
+def test_arrays_say_what_refitting_to_the_kept_samples_does(study, kept):
+    """Refitting is the slow reference: it takes the same folder."""
+    own = SuperLearner.load(kept)
+    texts = load_sequences(study.paths["sequences"])
+    features = own.reads.nearest_features(study.table, texts)
+    drawn = own.reads.draw(study.table, features, study.table.sample_ids)
+    found = own.predict_reads(drawn, 1)
+    columns = [f"probability:{name}" for name in study.classes] or ["predicted"]
+    for target, mixture in used_mixtures(own.settings).items():
+        task = task_of(own.settings, own.folds, own.reads, drawn, target)
+        refitted = predict_others(task, 1).groupby("baseline")
+        values = {name: part[columns].to_numpy(float) for name, part in refitted}
+        expected = mixture.apply(values)
+        np.testing.assert_allclose(found[target], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
