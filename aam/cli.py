@@ -74,8 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"aam {aam.__version__}")
     commands = parser.add_subparsers(
         required=True,
-        metavar="init | check | run | crate | reference | predict | describe | place | distances | "
-        "embed",
+        metavar="init | check | run | crate | reference | predict | describe | share | place | "
+        "distances | embed",
     )
 
     init = commands.add_parser("init", help="write a configuration for a table and its metadata")
@@ -166,6 +166,10 @@ def _add_applications(commands: Any) -> None:
     describe.add_argument("model", type=Path, help="folder `super_learner` or `model` of a task")
     describe.set_defaults(command=_describe)
 
+    share = commands.add_parser("share", help="copy a kept model without the samples in it")
+    share.add_argument("model", type=Path, help="folder `super_learner` of a task")
+    share.set_defaults(command=_share)
+
     place = commands.add_parser("place", help="place sequences in the tree of a reference")
     place.add_argument("sequences", type=Path, help="FASTA or .qza")
     place.add_argument("--reference", default=GREENGENES, help=f"default: {GREENGENES}")
@@ -188,6 +192,7 @@ def _add_applications(commands: Any) -> None:
     embed.add_argument("--depth", type=int, help="reads that are drawn of each sample first")
     embed.set_defaults(command=_embed)
 
+    share.add_argument("--output", type=Path, required=True, help="the folder to write")
     for command, output in (
         (predict, "the table to write"),
         (place, "the folder to write: places.tsv and tree.nwk"),
@@ -443,6 +448,14 @@ def _describe(given: argparse.Namespace) -> None:
     from aam.inference.apply import describe_model
 
     print(describe_model(given.model))
+
+
+def _share(given: argparse.Namespace) -> None:
+    from aam.inference.apply import describe_model, share_model
+
+    output = _new_output(given)
+    share_model(given.model, output)
+    print(describe_model(output))
 
 
 def _place(given: argparse.Namespace) -> None:

@@ -25,15 +25,19 @@ K samples that stand in, C columns of the label, V nodes below and above a clade
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
 
-from aam.learners.baselines.problem import Problem
 from aam.util.scikit_bio import TreeNode
 from aam.util.seeds import generator
+
+if TYPE_CHECKING:
+    # What explains predictions needs no scikit-learn.
+    from aam.learners.baselines.problem import Problem
 
 ROOT = 0
 """Number of the root."""
@@ -286,7 +290,7 @@ class CladeTests:
     """Predictions without what each clade says, as far as they were asked for."""
 
     @classmethod
-    def of_task(cls, task: Problem, rows: NDArray[np.intp], clades: Clades) -> "CladeTests":
+    def of_task(cls, task: "Problem", rows: NDArray[np.intp], clades: Clades) -> "CladeTests":
         """Return the tests of a task.
 
         Parameters
@@ -437,7 +441,7 @@ class CladeTests:
         return NamedClade(node, p, float(lost_N.sum() / variance), int((by_fold > 0).sum()))
 
 
-def choose_rows(task: Problem) -> NDArray[np.intp]:
+def choose_rows(task: "Problem") -> NDArray[np.intp]:
     """Return the samples of a task that are looked at: of its folds, and at most `MOST_SAMPLES`.
 
     Units are taken whole, except for the last.

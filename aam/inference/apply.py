@@ -12,16 +12,19 @@ import pandas as pd
 from aam.data.nouns import PLURALS
 from aam.data.predictions import FEW_NEAR
 from aam.data.trees import split_root, write_newick
-from aam.learners.kept_mixture import SETTINGS, read_super_learner
+from aam.learners.kept_mixture import FEATURES, SETTINGS, read_super_learner
 from aam.reference_tree.phylogeny import ReferencePhylogeny
 from aam.util.atomic import atomic_path, write_tsv
 from aam.util.digests import fitting
+from aam.util.errors import problem
 
 PLACES = "places.tsv"
 """File of the places of sequences, in the folder that `place_sequences` writes."""
 TREE = "tree.nwk"
 """File of their tree."""
 DIGITS = "%.9g"
+HOLDS = "yes: IDs, labels and reads; `aam share` makes a copy without them"
+HOLDS_NONE = "no; probabilities are not calibrated, and there are no intervals"
 NOVELTY = (
     "the column near_reads says how much of a sample's reads lies near a known feature; below "
     f"{FEW_NEAR:.0%} no interval is given"
@@ -100,11 +103,40 @@ def describe_model(model: Path) -> str:
                 for target, mixture in settings["mixtures"].items()
             ),
             "networks": settings["model"] or "none",
+            "holds samples": HOLDS_NONE if (model / FEATURES).is_file() else HOLDS,
             "novelty": NOVELTY if settings["model"] is None else NOVELTY_OF_NETWORKS,
             "format": f"{settings['format']}, written by AAM "
             f"{settings['provenance']['aam.version']}",
         }
     return "\n".join(f"{name}: {text}" for name, text in lines.items())
+
+
+def share_model(model: Path, folder_out: Path) -> None:
+    """Write a copy of a kept super learner that holds no sample of training.
+
+    Parameters
+    ----------
+    model
+        Folder of the super learner.
+    folder_out
+        Folder to write: see `aam.inference.with_baselines.SuperLearner.share`.
+
+    Raises
+    ------
+    InputError
+        The folder is none of a super learner, or nothing in it predicts without samples.
+    """
+    from aam.inference.with_baselines import SuperLearner
+
+    super_learner = SuperLearner.load(model)
+    if super_learner is None:
+        raise problem(
+            model,
+            f"no {SETTINGS}",
+            "the folder of a super learner",
+            "share the folder answers/<task>/first/super_learner",
+        )
+    super_learner.share(model, folder_out)
 
 
 def _describe_networks(model: Path) -> str:

@@ -6,7 +6,7 @@ those whose distances are computed, F features, U ASVs of the other table, E bra
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,11 @@ from aam.data.rarefaction import rarefy
 from aam.data.table import FeatureTable, TableFacts, read_biom
 from aam.data.trees import branches_of, read_tree
 from aam.distances.in_batch import BatchDistances
-from aam.learners.kept_mixture import SEQUENCES, TREE
+from aam.learners.kept_mixture import FEATURES, SEQUENCES, TREE
 from aam.reference_tree.gene_placement import NOWHERE, nearest_placed, place_in_genes
 from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.nearest import KnownSequences, encode
+from aam.util.atomic import read_json, write_json
 from aam.util.scikit_bio import TreeNode
 
 logger = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class KeptReads:
             A file cannot be read.
         """
         numbers = range(rarefaction["views"])
+        if (directory / FEATURES).is_file():
+            return cls._without_samples(directory, rarefaction)
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
         if views[0].facts.has_sequences:
@@ -81,6 +84,31 @@ class KeptReads:
         tree = read_tree(path, features) if path.is_file() else None
         above, lengths = branches_of(path if path.is_file() else None, features)
         return cls(views, above, lengths, tree, texts, rarefaction)
+
+    @classmethod
+    def _without_samples(cls, directory: Path, rarefaction: Mapping[str, Any]) -> "KeptReads":
+        """Read a folder of `write_features`: its tables have no rows."""
+        content = read_json(directory / FEATURES)
+        texts = dict(content["texts"])
+        features = list(texts)
+        facts = TableFacts(**content["facts"])
+        nothing = csr_array((0, len(features)), dtype=np.int64 if facts.is_counted else np.float64)
+        views = [FeatureTable([], features, nothing, facts)] * rarefaction["views"]
+        path = directory / TREE
+        tree = read_tree(path, features) if path.is_file() else None
+        above, lengths = branches_of(path if path.is_file() else None, features)
+        return cls(views, above, lengths, tree, texts, rarefaction)
+
+    def write_features(self, directory: Path) -> None:
+        """Write what is known of the features, and nothing of samples.
+
+        Parameters
+        ----------
+        directory
+            A folder; the tree is not written.
+        """
+        texts = dict(zip(self.features, self.feature_texts, strict=True))
+        write_json(directory / FEATURES, {"texts": texts, "facts": asdict(self.facts)})
 
     @property
     def features(self) -> list[str]:

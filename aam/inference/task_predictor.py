@@ -83,7 +83,8 @@ class TaskPredictor:
     calibration: Calibration | None = None
     """What turns predictions into intervals or sets of classes; None: neither is given."""
     samples: KnownSamples | None = None
-    """The samples that baselines alone learn from; networks know theirs themselves."""
+    """The samples that baselines alone learn from; networks know theirs themselves. None, too,
+    where the folder was shared without samples."""
 
     def __repr__(self) -> str:
         """Return what predicts what; without the samples of training, which are the study's own."""
@@ -139,10 +140,12 @@ class TaskPredictor:
         """Return the answer of a folder without networks."""
         settings = super_learner.settings
         with fitting(folder, "a super learner", "copy the directory again, with all of its files"):
-            samples = KnownSamples(
-                sample_ids=frozenset(super_learner.folds.index),
-                fingerprints=Fingerprints.open(folder / FINGERPRINTS),
-            )
+            samples = None
+            if super_learner.folds is not None:
+                samples = KnownSamples(
+                    sample_ids=frozenset(super_learner.folds.index),
+                    fingerprints=Fingerprints.open(folder / FINGERPRINTS),
+                )
             target = Target(
                 kind=settings["kind"],
                 columns=tuple(settings["mixtures"]),
@@ -151,7 +154,15 @@ class TaskPredictor:
                 bounds=tuple(settings["bounds"]),
             )
         warn_of_long_branches(settings["rarefaction"])
-        calibration = load_calibration(folder, target, quantiles=False)
+        calibration = None
+        if samples is None:
+            logger.warning(
+                "%s was shared without samples: probabilities are not calibrated, there are no "
+                "intervals, and samples that were in training are not recognized",
+                folder,
+            )
+        else:
+            calibration = load_calibration(folder, target, quantiles=False)
         return cls(target, None, super_learner, calibration, samples)
 
     def predict(
@@ -264,6 +275,13 @@ class TaskPredictor:
                 "a super learner of baselines alone",
                 "load the folder answers/<task>/first/super_learner",
             )
+        if self.samples is None:
+            raise problem(
+                repr(self),
+                "shared without samples, which stand in for a clade",
+                "the folder that it was shared from",
+                "explain by that, where the samples are",
+            )
         given = read_table(table, sequences)
         where = name_table(table)
         counts = like_training(given.table, self.facts, where)
@@ -323,12 +341,14 @@ class TaskPredictor:
     ) -> pd.DataFrame:
         """Return what baselines predict; the parameters are those of `predict`."""
         assert self.super_learner is not None
-        assert self.samples is not None
         reads = self.super_learner.reads
         matched = self._match(counts, texts, where, reference)
         sample_ids = [*matched.nearness.index]
         # More threads would wait, because baselines are fitted one after the other.
         result = self.super_learner.predict(counts, matched.features, sample_ids, threads=1)
+        result[matched.nearness.columns] = matched.nearness
+        if self.samples is None:
+            return result
         as_read = [
             reads.features[matched.features[name]] if name in matched.features else name
             for name in counts.feature_ids
@@ -337,7 +357,6 @@ class TaskPredictor:
             as_read = sequences_as_read(counts, texts, longest_bp(reads.texts))
         compared = counts if reads.facts.is_counted else scale_to_one(counts)
         marks = self.samples.marks(compared, as_read).loc[sample_ids, "in_training"]
-        result[matched.nearness.columns] = matched.nearness
         result["in_training"] = marks.to_numpy()
         warn_of_known(result["in_training"], where)
         return result

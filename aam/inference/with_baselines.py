@@ -5,6 +5,7 @@ Without models it is the baselines alone that are mixed: see `aam.inference.task
 Shape suffixes: M other samples, C classes.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +21,22 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
-from aam.learners.baselines.arrays import FittedMethod, Samples, read_methods
+from aam.learners.baselines.arrays import FittedMethod, Samples, read_methods, write_methods
 from aam.learners.kept_mixture import (
     COMPARED,
     FOLDS,
     METHODS,
     MODEL,
     SETTINGS,
+    TREE,
     read_clades,
     read_super_learner,
+    write_arrays,
 )
 from aam.learners.mixture import Mixture
-from aam.util.digests import fitting
+from aam.util.atomic import atomic_path, write_json
+from aam.util.digests import fitting, write_manifest
+from aam.util.errors import problem
 
 LEAST_WEIGHT = 1e-7
 """Weight below which a method is left out: it need not be fitted."""
@@ -43,8 +48,8 @@ class SuperLearner:
 
     settings: Mapping[str, Any]
     """Content of `super_learner.json`."""
-    folds: pd.DataFrame
-    """Folds of the samples that are learned from."""
+    folds: pd.DataFrame | None
+    """Folds of the samples that are learned from; None: the folder was shared without them."""
     reads: KeptReads
     """Reads of these samples, in the same order."""
     models: Path | None
@@ -81,8 +86,10 @@ class SuperLearner:
         hint = "copy the directory again, with all of its files"
         with fitting(directory, "a super learner", hint):
             settings = read_super_learner(directory)
-            folds = read_folds(directory / FOLDS)
-            folds = folds[folds["fold"] >= 0]
+            folds = None
+            if (directory / FOLDS).is_file():
+                folds = read_folds(directory / FOLDS)
+                folds = folds[folds["fold"] >= 0]
             reads = KeptReads.load(directory, settings["rarefaction"])
             models = None if settings["model"] is None else directory / MODEL
             arrays = load_file(directory / METHODS)
@@ -198,6 +205,64 @@ class SuperLearner:
             mixed[target] = mixture.apply(predicted)
         return mixed
 
+    def share(self, directory: Path, folder: Path) -> None:
+        """Write a folder that predicts without any sample of training.
+
+        Methods that compare with training samples are left out, and the weights of the others are
+        divided by their sum. Intervals, calibrated probabilities, explanations by clades and marks
+        of samples that were in training need samples: there are none.
+
+        Parameters
+        ----------
+        directory
+            The folder that this was loaded from.
+        folder
+            Folder to write.
+
+        Raises
+        ------
+        InputError
+            Networks are among the methods, or a target has no method that does without samples.
+        """
+        if self.models is not None:
+            raise problem(
+                directory,
+                "networks, which hold what they know of training samples",
+                "a super learner of baselines alone",
+                "share the folder answers/<task>/first/super_learner",
+            )
+        mixtures = {}
+        facts = {}
+        arrays: dict[str, NDArray[Any]] = {COMPARED: self.compared[:0]}
+        for number, (target, methods) in enumerate(self.methods.items()):
+            free = {name: own for name, own in methods.items() if not own.needs_samples}
+            weights = {name: self.settings["mixtures"][target]["weights"][name] for name in free}
+            if not free:
+                raise problem(
+                    directory,
+                    f"{', '.join(methods)}: methods that all compare with training samples",
+                    "one that does without them, such as extra_trees",
+                    "name some as `baselines` of the task, and run it again; or ask all who are "
+                    "in the study before you share the folder as it is",
+                )
+            total = sum(weights.values())
+            temperatures = self.settings["mixtures"][target]["temperatures"]
+            mixtures[target] = {
+                "weights": {name: weight / total for name, weight in weights.items()},
+                "temperatures": {name: temperatures[name] for name in free},
+            }
+            facts[target], own_arrays = write_methods(free)
+            arrays |= {f"{number}/{name}": array for name, array in own_arrays.items()}
+        settings = {**self.settings, "mixtures": mixtures, "methods": facts}
+        with atomic_path(folder) as partial:
+            partial.mkdir()
+            self.reads.write_features(partial)
+            if (directory / TREE).is_file():
+                shutil.copyfile(directory / TREE, partial / TREE)
+            write_arrays(partial / METHODS, arrays)
+            write_json(partial / SETTINGS, settings)
+            write_manifest(partial)
+
     def labels(self, target: str) -> NDArray[Any]:
         """Return the labels of the kept samples, numbers or names of classes.
 
@@ -206,6 +271,7 @@ class SuperLearner:
         target
             Name of the target; empty where there is one.
         """
+        assert self.folds is not None, "shared without samples"
         return labels_of(self.folds, self.settings["classes"], target)
 
     def _samples(self, drawn: Sequence[csr_array]) -> Samples:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from aam.config.settings.tasks import SuperLearnerSettings
@@ -23,7 +24,7 @@ from aam.data.same_reads import Fingerprints
 from aam.data.table import FeatureTable, align_features, read_biom, write_biom
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import Learner, super_learner
-from aam.util.atomic import atomic_path, read_json, write_json
+from aam.util.atomic import atomic_path, atomic_path_with_mode, read_json, write_json
 from aam.util.digests import check_manifest, write_manifest
 from aam.util.errors import problem
 from aam.version import __version__
@@ -44,6 +45,8 @@ FINGERPRINTS = "fingerprints.safetensors"
 """File of a super learner without models: what recognizes the reads of its training samples."""
 METHODS = "methods.safetensors"
 """File of the arrays of the fitted baselines."""
+FEATURES = "features.json"
+"""File of a folder without samples: its features, their words and what the table could do."""
 COMPARED = "compared"
 """Name of the array of `METHODS` that has the rows of kept samples that distances lead to."""
 CLADES = "clades.tsv"
@@ -226,9 +229,23 @@ def write_super_learner(
             shutil.copyfile(clade_features, partial / CLADE_FEATURES)
         write_predictions(partial / CROSS_VALIDATION, predictions)
         methods, arrays = fit(partial)
-        save_file(arrays, partial / METHODS)
+        write_arrays(partial / METHODS, arrays)
         write_json(partial / SETTINGS, {**settings, "methods": methods})
         write_manifest(partial)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the arrays of fitted baselines, with the mode that other files get.
+
+    Parameters
+    ----------
+    path
+        File to write, in the safetensors format.
+    arrays
+        The arrays by name.
+    """
+    with atomic_path_with_mode(path) as partial:
+        save_file(dict(arrays), partial)
 
 
 def read_super_learner(directory: Path) -> dict[str, Any]:

@@ -138,6 +138,37 @@ def test_arrays_say_what_refitting_to_the_kept_samples_does(study, kept):
         np.testing.assert_allclose(found[target], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_shared_copy_holds_no_sample_and_predicts_by_the_methods_that_need_none(
+    study, kept, tmp_path, caplog, capsys
+):
+    folder = tmp_path / "shared"
+    main(["share", str(kept), "--output", str(folder)])
+    assert "holds samples: no" in capsys.readouterr().out
+    names = {path.name for path in folder.iterdir()}
+    stay = {"features.json", "methods.safetensors", "super_learner.json", "MANIFEST.json"}
+    assert names == stay | {"tree.nwk"}
+    content = b"".join(path.read_bytes() for path in folder.iterdir()).decode(errors="replace")
+    assert not [name for name in study.folds["sample-id"] if name in content]
+    with caplog.at_level(logging.WARNING):
+        found = aam.load(folder).predict(study.table, study.paths["sequences"])
+    assert "shared without samples" in caplog.text
+    assert not {"in_training", "prediction_set", "lower"} & set(found)
+    whole, part = SuperLearner.load(kept), SuperLearner.load(folder)
+    texts = load_sequences(study.paths["sequences"])
+    drawn = whole.reads.draw(
+        study.table, whole.reads.nearest_features(study.table, texts), study.table.sample_ids
+    )
+    for target, mixture in used_mixtures(part.settings).items():
+        assert sum(mixture.weights.values()) == pytest.approx(1)
+        assert not {"kernel_unifrac", "knn_unifrac"} & set(mixture.weights)
+        samples = whole._samples(drawn)
+        values = {name: whole.methods[target][name].predict(samples) for name in mixture.weights}
+        expected = mixture.apply(values)
+        np.testing.assert_allclose(part.predict_reads(drawn, 1)[target], expected, rtol=1e-12)
+    with pytest.raises(InputError, match="shared without samples"):
+        aam.load(folder).explain(study.table, study.paths["sequences"])
+
+
 def test_the_stage_writes_what_python_returns(study, kept, tmp_path):
     write_biom(tmp_path / "table.biom", study.table, {})
     inputs = {"model": kept, "table": tmp_path / "table.biom"}
