@@ -98,7 +98,10 @@ def calibration(monkeypatch):
 
 @pytest.fixture(scope="module")
 def kept(study, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("kept")
+    return keep(study, tmp_path_factory.mktemp("kept"))
+
+
+def keep(study, folder: Path) -> Path:
     outputs = {"directory": folder / "super_learner", "digest": folder / "super_learner.json"}
     given = {key: path for key, path in study["paths"].items() if key not in UNREAD}
     keep_super_learner(**given, settings=study["settings"], **as_outputs(outputs))
@@ -146,17 +149,19 @@ def test_samples_of_training_are_marked(study, kept, augmented, caplog):
     assert sum("were in training" in record.message for record in caplog.records) == 1
 
 
-def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch):
+def test_landmarks_stand_for_all_samples_where_they_are_all(study, kept, monkeypatch, tmp_path):
     given = study["table"], study["paths"]["sequences"]
     plain = aam.load(kept).predict(*given, threads=1)
     problem = "aam.learners.baselines.problem"
     number = int((study["folds"]["fold"] >= 0).sum())
     monkeypatch.setattr(f"{problem}.MOST_COMPARED", number - 1)
     monkeypatch.setattr(f"{problem}.LANDMARKS", number)
-    same = aam.load(kept).predict(*given, threads=1)
+    (tmp_path / "all").mkdir()
+    same = aam.load(keep(study, tmp_path / "all")).predict(*given, threads=1)
     pd.testing.assert_frame_equal(same, plain, rtol=1e-4)
     monkeypatch.setattr(f"{problem}.LANDMARKS", number // 2)
-    fewer = aam.load(kept).predict(*given, threads=1)
+    (tmp_path / "half").mkdir()
+    fewer = aam.load(keep(study, tmp_path / "half")).predict(*given, threads=1)
     numbers = fewer.select_dtypes("number")
     assert np.isfinite(numbers).all(axis=None)
     assert not np.allclose(numbers, plain[numbers.columns])
