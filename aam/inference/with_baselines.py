@@ -21,7 +21,7 @@ from aam.data.folds import OBSERVED, read_folds
 from aam.data.predictions import PROBABILITY, QUANTILE
 from aam.data.table import FeatureTable
 from aam.inference.kept_reads import KeptReads
-from aam.learners.baselines.arrays import FittedMethod, Samples, read_methods, write_methods
+from aam.learners.baselines.arrays import ComparedSamples, FittedMethod, read_methods, write_methods
 from aam.learners.kept_mixture import (
     COMPARED,
     FOLDS,
@@ -274,14 +274,14 @@ class SuperLearner:
         assert self.folds is not None, "shared without samples"
         return labels_of(self.folds, self.settings["classes"], target)
 
-    def _samples(self, drawn: Sequence[csr_array]) -> Samples:
+    def _samples(self, drawn: Sequence[csr_array]) -> ComparedSamples:
         """Return the reads of some samples, and what the methods compare them with."""
         methods = [method for named in self.methods.values() for method in named.values()]
         reads = self.reads
         views = [csr_array(view.counts) for view in reads.views]
         needs_reads = any(method.needs_reads for method in methods)
         needs_distances = any(method.needs_distances for method in methods)
-        return Samples(
+        return ComparedSamples(
             counts=_mean(drawn),
             above=reads.above,
             lengths=reads.lengths,

@@ -28,8 +28,8 @@ rule super_learner:
         ENVIRONMENT
     threads: 1
     resources:
-        mem_mb=8000,
-        runtime=60,
+        mem_mb=16000,
+        runtime=240,
     params:
         settings=lambda wildcards: slices.super_learner(
             CONFIG, wildcards.task, wildcards.answer

@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class ComparedSamples:
     """The rows to predict and the training samples, as the methods take them."""
 
     counts: csr_array
@@ -69,7 +69,7 @@ class FittedMethod:
         """Whether it predicts from distances to training samples."""
         return self.needs_samples and self.facts.get("pairs", "distances") == "distances"
 
-    def predict(self, samples: Samples) -> Floats:
+    def predict(self, samples: ComparedSamples) -> Floats:
         """Return numbers [R, 1], or the probabilities of the classes [R, C].
 
         Parameters
@@ -83,11 +83,11 @@ class FittedMethod:
         return np.clip(value_RC * self.facts["unit"], *self.facts["bounds"])
 
 
-def _constant(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _constant(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     return np.tile(arrays["values"].astype(np.float64), (samples.counts.shape[0], 1))
 
 
-def _mean_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _mean_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return the mean of what all trees say, with equal weights."""
 
     def mean(leaf_RT: NDArray[np.intp]) -> Floats:
@@ -96,7 +96,7 @@ def _mean_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -
     return _over_leaves(arrays, samples.counts, mean, np.float32)
 
 
-def _median_of_leaves(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _median_of_leaves(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return the median of the labels that share leaves with each row."""
     pointer = arrays["label_offsets"]
     labels = arrays["labels"]
@@ -124,7 +124,7 @@ HALF_EDGE = 1e-12
 """Weight by which a sum may miss the half of it, as in `decision_trees`."""
 
 
-def _sum_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _sum_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return the sum of boosted trees: numbers, or what a logistic function makes of it."""
     start_C = arrays["start"]
     columns = len(start_C)
@@ -176,7 +176,7 @@ def _leaves(arrays: Arrays, reads_RP: NDArray[Any]) -> NDArray[np.intp]:
     return node_RT.reshape(rows, -1)
 
 
-def _linear(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _linear(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return what a linear function of centred log-ratios says."""
     parts = []
     for first in range(0, samples.counts.shape[0], ROWS_AT_ONCE):
@@ -189,7 +189,7 @@ def _linear(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Float
     return _whole(_logistic(raw_RC), arrays["codes"], facts["classes"])
 
 
-def _kernel(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _kernel(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return what a kernel expansion over training samples says, or the weights of features."""
     kernel: Callable[[slice], NDArray[np.floating[Any]]]
     if facts["pairs"] == "distances":
@@ -212,7 +212,7 @@ def _kernel(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Float
 
 
 def _distance_kernel(
-    facts: Mapping[str, Any], arrays: Arrays, samples: Samples
+    facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples
 ) -> Callable[[slice], Floats]:
     """Return a function that makes the kernel [R, L] of some rows, exp(-d / s)."""
 
@@ -224,7 +224,7 @@ def _distance_kernel(
 
 
 def _centred_features(
-    facts: Mapping[str, Any], arrays: Arrays, samples: Samples
+    facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples
 ) -> Callable[[slice], NDArray[np.floating[Any]]]:
     """Return a function that makes the features [R, P] of some rows."""
     features = kernel_features(facts, arrays, samples.above, samples.lengths)
@@ -233,7 +233,7 @@ def _centred_features(
 
 
 def _feature_kernel(
-    facts: Mapping[str, Any], arrays: Arrays, samples: Samples
+    facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples
 ) -> Callable[[slice], Floats]:
     """Return a function that makes the kernel [R, L] of products of features of some rows."""
     centred = _centred_features(facts, arrays, samples)
@@ -272,7 +272,7 @@ def kernel_features(
     facts, arrays
         Those of the method.
     above, lengths
-        The tree, as `Samples` has it.
+        The tree, as `ComparedSamples` has it.
     """
     columns = arrays["columns"]
     if facts["pairs"] == "log-ratios":
@@ -282,7 +282,7 @@ def kernel_features(
     return lambda counts: np.log((counts @ above_FE).toarray() + facts["added"]) * root_E
 
 
-def _neighbours(facts: Mapping[str, Any], arrays: Arrays, samples: Samples) -> Floats:
+def _neighbours(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return the mean of the nearest training samples, weighted by the inverse of the distance."""
     distance_RL = samples.distances[:, arrays["rows"]]
     nearest_RK = np.argpartition(distance_RL, facts["neighbours"] - 1, axis=1)
@@ -333,7 +333,7 @@ def _whole(share_RC: Floats, codes: NDArray[np.intp], classes: int) -> Floats:
     return whole_RC
 
 
-FORMS: Mapping[str, Callable[[Mapping[str, Any], Arrays, Samples], Floats]] = {
+FORMS: Mapping[str, Callable[[Mapping[str, Any], Arrays, ComparedSamples], Floats]] = {
     "constant": _constant,
     "mean of trees": _mean_of_trees,
     "median of leaves": _median_of_leaves,

@@ -60,11 +60,11 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
-    """Products of the features of samples."""
+class FeatureProducts:
+    """FeatureProducts of the features of samples."""
 
     pairs: Callable[[Rows, Rows], Floats]
-    """Products [R, T] of rows with training samples."""
+    """FeatureProducts [R, T] of rows with training samples."""
     square_N: Floats
     """Square lengths of the features."""
     center_P: NDArray[np.floating]
@@ -78,12 +78,12 @@ class Kernel:
     """A kernel of pairs of samples, whose scale the training samples decide."""
 
     pairs: Callable[[Rows, Rows], Floats]
-    """Products or distances [R, T] of rows with training samples."""
+    """FeatureProducts or distances [R, T] of rows with training samples."""
     measure: Callable[[Floats], float]
     """Scale of the pairs of the training samples [T, T]."""
     value: Callable[[Floats, Rows, Rows, float], Floats]
     """Kernel [R, T] of pairs, given the rows, the training samples and the scale."""
-    products: Products | None = None
+    products: FeatureProducts | None = None
     """What the pairs are of; None: distances."""
 
 
@@ -243,7 +243,7 @@ def _feature_kernels(
 
 def _all_products(
     labelled: Rows, reads_NF: csr_array, features: Callable[[csr_array], Floats]
-) -> Products:
+) -> FeatureProducts:
     """Return the products of the features of rows and labelled ones."""
     labelled_LP = features(reads_NF[labelled])
     # Kernels do not depend on the origin, and numbers near it are rounded less.
@@ -265,12 +265,12 @@ def _all_products(
     def pairs(rows: Rows, others: Rows) -> Floats:
         return product_NL[np.ix_(rows, column_N[others])]
 
-    return Products(pairs, square_N, center_P)
+    return FeatureProducts(pairs, square_N, center_P)
 
 
 def _landmark_products(
     landmarks: Rows, reads_NF: csr_array, features: Callable[[csr_array], Floats]
-) -> Products:
+) -> FeatureProducts:
     """Return what `_all_products` returns, with products of rows and landmarks, in fp32.
 
     Neither the features nor the pairs of all samples would fit into memory: some rows are made at a
@@ -303,7 +303,7 @@ def _landmark_products(
     def products(rows: Rows, others: Rows) -> Floats:
         return (axes_ND[rows] @ axes_ND[others].T).astype(np.float64)
 
-    return Products(products, square_N, center_P, axes_PD)
+    return FeatureProducts(products, square_N, center_P, axes_PD)
 
 
 def _blocks(rows: Rows) -> list[Rows]:

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.config.baselines import BASELINES
-from aam.learners.baselines.arrays import Samples, read_methods, write_methods
+from aam.learners.baselines.arrays import ComparedSamples, read_methods, write_methods
 from aam.learners.baselines.fit_arrays import FITS, fit_methods
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import PREDICTORS, predict_others, suitable_baselines
@@ -66,8 +66,8 @@ def labelled_part(task: Problem) -> Problem:
     )
 
 
-def samples_of(task: Problem) -> Samples:
-    return Samples(
+def samples_of(task: Problem) -> ComparedSamples:
+    return ComparedSamples(
         counts=csr_array(task.counts[LABELLED:]),
         above=task.above,
         lengths=task.lengths,
