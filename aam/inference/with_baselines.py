@@ -95,7 +95,7 @@ class SuperLearner:
             arrays = load_file(directory / METHODS)
             methods = {
                 target: read_methods(facts, _arrays_of(number, arrays))
-                for number, (target, facts) in enumerate(settings["methods"].items())
+                for number, (target, facts) in enumerate(sorted(settings["methods"].items()))
             }
             clades = read_clades(directory)
         return cls(settings, folds, reads, models, methods, arrays[COMPARED], clades)
@@ -234,7 +234,7 @@ class SuperLearner:
         mixtures = {}
         facts = {}
         arrays: dict[str, NDArray[Any]] = {COMPARED: self.compared[:0]}
-        for number, (target, methods) in enumerate(self.methods.items()):
+        for number, (target, methods) in enumerate(sorted(self.methods.items())):
             free = {name: own for name, own in methods.items() if not own.needs_samples}
             weights = {name: self.settings["mixtures"][target]["weights"][name] for name in free}
             if not free:

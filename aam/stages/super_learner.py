@@ -160,7 +160,8 @@ def fit_kept(
     facts = {}
     compared = np.arange(len(folds)) if landmarks is None else landmarks
     arrays = {COMPARED: compared}
-    for number, target in enumerate(settings["mixtures"]):
+    # Files of settings have their keys sorted, by which the targets are numbered.
+    for number, target in enumerate(sorted(settings["mixtures"])):
         task = task_of(settings, folds, reads, nothing, target)
         own, own_arrays = write_methods(fit_methods(task))
         facts[target] = own
