@@ -331,8 +331,8 @@ RULES: dict[str, Rule] = {
     "mean of all": best(100),
 }
 """What may combine learners, by what they predict for samples that they have not seen."""
-LARGE_RULES = (*list(RULES)[:3], CHOSEN, "mean of all")
-"""Rules that are compared on large groups: the first three are those of a pull."""
+LARGE_RULES = (FIT, moderated, RULES[CHOSEN], RULES["mean of all"])
+"""Rules that are compared on large groups."""
 
 
 def score(predictions: pd.DataFrame) -> float:
@@ -495,7 +495,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule not in (few, greedy)}
         if given.large:
             # The others take long with many samples.
-            rules = {name: rule for name, rule in rules.items() if name in LARGE_RULES}
+            rules = {name: rule for name, rule in rules.items() if rule in LARGE_RULES}
         print_simulated(simulate(given.draws, rules, large=given.large))
         return
     if given.command == "predict":

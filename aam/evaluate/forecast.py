@@ -25,7 +25,7 @@ from aam.data.predictions import numbers
 from aam.evaluate.comparison import compare_with_guessing, measure_difference
 from aam.evaluate.people import compare_errors
 from aam.evaluate.scores import correct_p_values, is_better
-from aam.evaluate.task_report import Forecast, Forecasted, ForecastRival
+from aam.evaluate.task_report import Forecast, Forecasted, ForecastRival, Guessing
 
 Floats = NDArray[np.float64]
 GUESSING = "guessing"
@@ -145,49 +145,16 @@ def _score(
     if not len(part) or (kind != "regression" and part["observed"].nunique() < 2):
         return None
     person_N = np.unique(part["person"], return_inverse=True)[1]
-    rivals = []
     if kind == "regression":
-        observed_N = part["observed"].to_numpy(np.float64)
-        error_N = np.abs(observed_N - numbers(part["predicted"]))
-        interval = None
-        for name, value_N in said.items():
-            rival_error_N = np.abs(observed_N - value_N.astype(np.float64))
-            against = compare_errors(error_N, rival_error_N, person_N).guessing
-            score = against.score + against.difference
-            rivals.append(
-                ForecastRival(
-                    name=name, score=against.score, difference=against.difference, p=against.p
-                )
-            )
-            if name == GUESSING:
-                interval = against.interval
+        score, interval, rivals = _score_numbers(part, said, person_N)
     else:
-        rows = part.assign(fold=0)
-        groups = pd.Series(rows["person"].to_numpy(), rows["sample-id"])
-        guessing = compare_with_guessing(kind, rows, groups.to_numpy(), classes)
-        interval = guessing.interval
-        score = guessing.score + guessing.difference
-        for name, value_N in said.items():
-            other = rows.assign(predicted=value_N.astype(np.str_))
-            found = measure_difference(kind, rows, other, groups)
-            rivals.append(
-                ForecastRival(
-                    name=name,
-                    score=score - found.difference,
-                    difference=found.difference,
-                    p=found.p,
-                )
-            )
-        rivals.append(
-            ForecastRival(
-                name=GUESSING, score=guessing.score, difference=guessing.difference, p=guessing.p
-            )
-        )
-    sign = 1.0 if is_better(kind, -1.0) else -1.0
+        score, interval, rivals = _score_classes(kind, part, said, classes)
     corrected = correct_p_values([rival.p for rival in rivals])
     rivals = [
         rival.model_copy(update={"holm_p": p}) for rival, p in zip(rivals, corrected, strict=True)
     ]
+    # The best rival comes first: errors are better if they are smaller.
+    sign = 1.0 if is_better(kind, -1.0) else -1.0
     return Forecasted(
         n=len(part),
         people=int(person_N.max()) + 1,
@@ -195,3 +162,55 @@ def _score(
         interval=interval,
         rivals=tuple(sorted(rivals, key=lambda rival: sign * rival.score)),
     )
+
+
+_Scored = tuple[float, tuple[float, float] | None, list[ForecastRival]]
+"""The score of the predictions, its interval, and the rivals."""
+
+
+def _score_numbers(
+    part: pd.DataFrame, said: Mapping[str, NDArray[np.generic]], person_N: NDArray[np.int64]
+) -> _Scored:
+    """Compare mean errors, in which people count alike; guessing is among what is said."""
+    observed_N = part["observed"].to_numpy(np.float64)
+    error_N = np.abs(observed_N - numbers(part["predicted"]))
+    compared = {}
+    for name, value_N in said.items():
+        rival_error_N = np.abs(observed_N - value_N.astype(np.float64))
+        compared[name] = compare_errors(error_N, rival_error_N, person_N)
+    return (
+        compared[GUESSING].score,
+        compared[GUESSING].guessing.interval,
+        [_rival(name, found.guessing) for name, found in compared.items()],
+    )
+
+
+def _score_classes(
+    kind: str,
+    part: pd.DataFrame,
+    said: Mapping[str, NDArray[np.generic]],
+    classes: Sequence[str],
+) -> _Scored:
+    """Compare balanced accuracies, or errors of ranks, with the people as units."""
+    rows = part.assign(fold=0)
+    groups = pd.Series(rows["person"].to_numpy(), rows["sample-id"])
+    guessing = compare_with_guessing(kind, rows, groups.to_numpy(), classes)
+    score = guessing.score + guessing.difference
+    rivals = []
+    for name, value_N in said.items():
+        other = rows.assign(predicted=value_N.astype(np.str_))
+        found = measure_difference(kind, rows, other, groups)
+        rivals.append(
+            ForecastRival(
+                name=name,
+                score=score - found.difference,
+                difference=found.difference,
+                p=found.p,
+            )
+        )
+    return score, guessing.interval, [*rivals, _rival(GUESSING, guessing)]
+
+
+def _rival(name: str, against: Guessing) -> ForecastRival:
+    """Return a rival from a comparison with it."""
+    return ForecastRival(name=name, score=against.score, difference=against.difference, p=against.p)
