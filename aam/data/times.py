@@ -1,5 +1,7 @@
 """When samples were taken: a column of numbers or of dates, on one scale."""
 
+import math
+
 import pandas as pd
 
 from aam.data.cell_values import read_numbers
@@ -53,4 +55,4 @@ def read_cut(wanted: str, text: pd.Series) -> float | None:
     # The column decides whether 2014 is a number or a year.
     together = pd.concat([text.dropna(), pd.Series([wanted], ["the cut"])])
     cut = float(read_times(together).iloc[-1])
-    return None if cut != cut else cut
+    return None if math.isnan(cut) else cut

@@ -25,6 +25,8 @@ WORDS = {
     "guessing": "guessing",
 }
 """What the page calls rivals."""
+WHOM = {"known": "people known from before", "new": "new people"}
+"""What the page calls the people of later samples."""
 
 
 def write_forecast(answer: Answer) -> str:
@@ -47,7 +49,9 @@ def write_forecast(answer: Answer) -> str:
     opening = f"Samples after {to_words(forecast.time)} {forecast.after}, from those up to it"
     if not parts:
         return f"{opening}: all are of one class, so that nothing is told apart."
-    return f"{opening}: {' '.join(parts)}"
+    first, *others = parts
+    sentences = [f"{opening}: {first}", *(other[0].upper() + other[1:] for other in others)]
+    return " ".join(sentences)
 
 
 def _forecast_of(answer: Answer) -> Forecast | None:
@@ -66,9 +70,8 @@ def _say(further: Answer, part: Forecasted, name: str) -> str:
         low, high = (_format(further, part, end) for end in part.interval)
         score += f" (95 % interval {low} to {high})"
     rival = f"{WORDS[best.name]} ({_format(further, part, best.score)})"
-    which = f"people known from before ({part.people})" if name == "known" else ""
-    which = which or f"new people ({part.people})"
-    return f"{which}: {verb} {score}; {_compare(further, part, best, name, rival)}."
+    said = _compare(further, part, best, name, rival)
+    return f"{WHOM[name]} ({part.people}): {verb} {score}; {said}."
 
 
 def _format(further: Answer, part: Forecasted, value: float) -> str:

@@ -11,7 +11,7 @@ from aam.report.labels import (
     format_percent,
     to_words,
 )
-from aam.report.page.answers import Answer, mention_correction, name_difference
+from aam.report.page.answers import Answer, name_difference
 from aam.report.page.tables import Table
 
 
@@ -39,12 +39,11 @@ def write_people(answer: Answer) -> str:
         parts[1] = f"Within a person, {answer.what} does not change: no change can be predicted."
     text = " ".join(part for part in parts if part)
     if answer.people_tests > 1:
-        text += f" p-values of people are {_corrected(answer)}."
+        text += (
+            f" p-values of people are corrected for the {answer.people_tests} tests that ask "
+            "about people."
+        )
     return text
-
-
-def _corrected(answer: Answer) -> str:
-    return mention_correction(answer.people_tests, "that ask about people").replace("when ", "")
 
 
 def _say(answer: Answer, where: str, part: OfPeople | None, name: str) -> str:
@@ -64,7 +63,8 @@ def _say(answer: Answer, where: str, part: OfPeople | None, name: str) -> str:
     if part.guessing.interval is not None:
         low, high = (_format(answer, part, end) for end in part.guessing.interval)
         brackets = f"95 % interval {low} to {high}; {brackets}"
-    said = _compare(answer, part.guessing, part.people, name, rival)
+    word, why = _compare(answer, part.guessing, part.people, name)
+    said = f"which {why}" if word is None else f"{word} than {rival} {why}"
     return f"{where}: {verb} {score} ({brackets}), {said}."
 
 
@@ -75,15 +75,14 @@ def _format(answer: Answer, part: OfPeople, value: float) -> str:
     return f"{value:,.{choose_decimals(part.score, others)}f}"
 
 
-def _compare(answer: Answer, against: Guessing, people: int, name: str, rival: str) -> str:
+def _compare(answer: Answer, against: Guessing, people: int, name: str) -> tuple[str | None, str]:
+    """Return whether a difference is better or worse, with p; None, and why this is not said."""
     p = answer.people.get(name)
     if p is None or against.p is None:
-        return f"which cannot be tested with {people} people: {LEAST_UNITS} are needed"
+        return None, f"cannot be tested with {people} people: {LEAST_UNITS} are needed"
     word = name_difference(answer.kind, against.difference, p)
-    tested = format_p_value(p)
-    if word is None:
-        return f"which could be chance ({tested})"
-    return f"{word} than {rival} ({tested})"
+    tested = f"({format_p_value(p)})"
+    return word, tested if word is not None else f"could be chance {tested}"
 
 
 def _say_time(answer: Answer, people: People) -> str:
@@ -99,11 +98,10 @@ def _say_time(answer: Answer, people: People) -> str:
         )
     unit = f" {answer.unit}" if answer.unit is not None else ""
     line = f"{_format(answer, within, within.time.score)}{unit}"
-    said = _compare(answer, within.time, within.people, "time", "that")
-    # What is no claim is said of the difference.
-    verdict = f"the prediction is {said}"
-    if said.startswith("which "):
-        verdict = f"the difference {said.removeprefix('which ')}"
+    word, why = _compare(answer, within.time, within.people, "time")
+    verdict = f"the difference {why}"
+    if word is not None:
+        verdict = f"the prediction is {word} than that {why}"
     if answer.kind == "regression":
         return (
             f"A line of {name} alone, of the other people, is off by {line} around the person's "
