@@ -25,10 +25,8 @@ TREE = "tree.nwk"
 DIGITS = "%.9g"
 HOLDS = "yes: IDs, labels and reads; `aam share` makes a copy without them"
 HOLDS_NONE = "no; probabilities are not calibrated, and there are no intervals"
-NOVELTY = (
-    "the column near_reads says how much of a sample's reads lies near a known feature; below "
-    f"{FEW_NEAR:.0%} no interval is given"
-)
+NEAR = "the column near_reads says how much of a sample's reads lies near a known feature"
+NOVELTY = f"{NEAR}; below {FEW_NEAR:.0%} no interval is given"
 """What a prediction says of a sample that is unlike those of training."""
 NOVELTY_OF_NETWORKS = f"the column novelty compares samples with those of training; {NOVELTY}"
 
@@ -88,6 +86,10 @@ def describe_model(model: Path) -> str:
         settings = read_super_learner(model)
         facts = settings["facts"]
         targets = [name for name in settings["mixtures"] if name]
+        is_shared = (model / FEATURES).is_file()
+        novelty = NOVELTY if settings["model"] is None else NOVELTY_OF_NETWORKS
+        if is_shared:
+            novelty = NEAR
         names = ", ".join(settings["classes"])
         of_what = f"{settings['kind']}{f' of {names}' if names else ''}"
         groups = f" of {facts['groups']} groups" if facts["groups"] else ""
@@ -103,8 +105,8 @@ def describe_model(model: Path) -> str:
                 for target, mixture in settings["mixtures"].items()
             ),
             "networks": settings["model"] or "none",
-            "holds samples": HOLDS_NONE if (model / FEATURES).is_file() else HOLDS,
-            "novelty": NOVELTY if settings["model"] is None else NOVELTY_OF_NETWORKS,
+            "holds samples": HOLDS_NONE if is_shared else HOLDS,
+            "novelty": novelty,
             "format": f"{settings['format']}, written by AAM "
             f"{settings['provenance']['aam.version']}",
         }
@@ -160,7 +162,8 @@ def _describe_networks(model: Path) -> str:
 def _describe_draws(rarefaction: Mapping[str, Any]) -> str:
     if rarefaction["depth"] is None:
         return "amounts are taken as they are"
-    return f"{rarefaction['depth']} reads per sample, {rarefaction['views']} times"
+    views = rarefaction["views"]
+    return f"{rarefaction['depth']} reads per sample, {'once' if views == 1 else f'{views} times'}"
 
 
 def _describe_weights(weights: Mapping[str, float]) -> str:

@@ -30,7 +30,7 @@ FACTS = "facts"
 """What the table of training held, in that file; absent: reads of ASVs."""
 SHARED = (SHARES, SEEN_ASVS, REFERENCE, CROSS_VALIDATION)
 """Files next to the models."""
-GIVE = "give finetune/<model>/<task>/model"
+GIVE = "give finetune/<model>/<task>/model, or answers/<task>/<answer>/super_learner"
 
 
 @dataclass(frozen=True, eq=False)
