@@ -41,7 +41,7 @@ def asked(report: TaskReport, **parts: Any) -> TaskReport:
             ["Samples after day 365, from those up to it: people known from before (12): off by"]
             + ["1.0 years (95 % interval 0.9 to 1.1)"]
             + ["better than the best rival, the person's last value (2.0) (p = 0.008 when correc"]
-            + ["new people (8): off by 4.0 years", "a line of time alone (4.1), could be chance"],
+            + ["New people (8): off by 4.0 years", "a line of time alone (4.1), could be chance"],
         ),
         (
             regression,
