@@ -26,6 +26,7 @@ import pandas as pd
 from aam.report.figures.bars import draw_speed
 from aam.report.labels import format_quantity
 from aam.train.compilation import CACHE
+from aam.train.monitoring.roofline import median_iqr
 from aam.util.atomic import read_json, write_json, write_text, write_tsv
 from aam.util.errors import InputError
 from benchmarks import kept_tests
@@ -155,6 +156,25 @@ def double_batches(lease: Lease, model: str) -> None:
         write_tsv(lease.folder / f"batches-{model}.tsv", pd.DataFrame(rows))
 
 
+def try_graphs(lease: Lease, model: str) -> None:
+    """Do the same steps as CUDA graphs and kernel by kernel: `graphs-<model>.json`."""
+    timed, inputs = lease.study.inputs_for(model)
+    settings = timed.training.from_scratch()
+    results = lease.results(
+        {
+            "kind": "graphs",
+            "settings": settings.plain(),
+            "inputs": inputs,
+            "threads": lease.study.runtime.threads,
+        }
+    )
+    final = lease.folder / f"graphs-{model}.json"
+    if results is not None:
+        write_json(final, results)
+    elif final.name not in lease.results.waiting:
+        write_json(final, {"failed": "see the log of `make gpu`"})
+
+
 def train(lease: Lease, model: str, name: str) -> None:
     """Pretrain a model as the workflow does, or with a change: `training-<model>-<name>.json`."""
     timed, inputs = lease.study.inputs_for(model)
@@ -213,6 +233,7 @@ def parts(
     for model in models:
         parts[f"{model}-{ORDER}/speed.md"] = partial(timed, model=model)
         parts[f"batches-{model}.tsv"] = partial(double_batches, model=model)
+        parts[f"graphs-{model}.json"] = partial(try_graphs, model=model)
     parts["tests.json"] = run_tests
     parts |= dict(training(models[0], name) for name in training_runs if name != CONFIGURED)
     for group in (OPTION, ALONE):
@@ -272,6 +293,8 @@ def page(folder: Path, models: Sequence[str]) -> str:
     for model in models:
         batches = f"batches-{model}.tsv"
         timed[f"Batches of {model}"] = table(batches, _batches(folder / batches))
+        graphs = f"graphs-{model}.json"
+        timed[f"A step of {model} as one CUDA graph"] = table(graphs, _graphs(folder / graphs))
         for group, words in (
             (ORDER, "from naive to configured"),
             (OPTION, "one option changed"),
@@ -363,6 +386,32 @@ def _batches(file: Path) -> str:
     rows = [[format_quantity(row[key]) for key in columns] for row in table.to_dict("records")]
     head = ["samples", "step, ms", "samples/s", "peak memory, MB", "share waiting"]
     return markdown_table(head, rows) + "\n\nThe next larger batch had no memory, or no samples."
+
+
+def _graphs(file: Path) -> str:
+    """Return whether steps as graphs learn the same, and how fast they are."""
+    if not file.exists():
+        return WAITS
+    found = read_json(file)
+    if "failed" in found:
+        return f"Failed: {found['failed']}"
+    rows = []
+    for mode in ("kernels", "graphs"):
+        own = found[mode]
+        median, iqr = median_iqr(own["step_s"])
+        cells = [1e3 * median, 1e3 * iqr, own["model_flop_utilisation"], own["peak_memory_mb"]]
+        rows.append([mode, *map(format_quantity, cells)])
+    head = ["steps as", "step, ms", "IQR", "model FLOP utilisation", "peak memory, MB"]
+    pairs = zip(found["kernels"]["losses"], found["graphs"]["losses"], strict=True)
+    gap = max(abs(one - other) / abs(one) for one, other in pairs)
+    said = (
+        f"The same {len(found['graphs']['losses'])} steps in {found['precision']}, with batches "
+        f"padded to {found['shapes']} shapes for {found['batches']} batches, dropout off, and a "
+        f"constant rate. Their losses differ by at most {format_quantity(100 * gap)} %."
+    )
+    if not found["is_graph"]:
+        said += " Without CUDA nothing was recorded: both are the same steps."
+    return f"{markdown_table(head, rows)}\n\n{said}"
 
 
 def _speed(folder: Path) -> str:

@@ -17,7 +17,7 @@ from aam.util.atomic import read_json
 from aam.util.digests import file_digest, provenance
 from aam.util.errors import InputError
 from aam.util.run_options import RunOptions
-from benchmarks.speed import measurements
+from benchmarks.speed import graphs, measurements
 
 CHECKPOINT_EVERY_S = 20.0
 OUTPUTS = {
@@ -32,8 +32,8 @@ OUTPUTS = {
 
 
 def run(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a request of `measurements.run`, or one of the kind `training`."""
-    kinds = {"training": train}
+    """Do a request of `measurements.run`, or one of the kind `training` or `graphs`."""
+    kinds = {"training": train, "graphs": graphs.compare}
     measure = kinds.get(request["kind"], measurements.run)
     return measure(request)
 

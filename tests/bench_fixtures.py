@@ -66,6 +66,10 @@ def measured(asked) -> dict:
         }
     if asked["kind"] == "roofline":
         return {name: {"8 x 8 x 8": [4e9, 5e9, 9e9]} for name in [*asked["precisions"], "copy"]}
+    if asked["kind"] == "graphs":
+        own = {"step_s": [0.02] * 4, "peak_memory_mb": 90.0, "model_flop_utilisation": 0.1}
+        modes = {mode: {**own, "losses": [4.0, 3.0]} for mode in ("kernels", "graphs")}
+        return {**modes, "is_graph": True, "precision": "bf16", "shapes": 2, "batches": 4}
     size = asked["settings"]["pretraining"]["batch_size"]
     naive = asked["batch"].get("copies", False)
     step_s, count = (1.0, 2) if naive else (0.025 * size, 4)

@@ -103,6 +103,7 @@ def test_a_run_whose_time_is_up_goes_on_and_measures_nothing_twice(dry, asked):
     assert "| option | compile: default | 8 |" in page
     assert "| m | as configured | 100 |" in page
     assert "55 (99)" in page
+    assert "padded to 2 shapes for 4 batches" in page
     assert "- as configured: the rerun has the same weights, to the bit" in page
     assert "| m | two processes, DDP | not run, GPUs here: 0 |" in page
     assert (dry / "images" / "gpu.png").is_file()

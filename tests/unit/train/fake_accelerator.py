@@ -41,6 +41,7 @@ from aam.train.memory.micro_batches import MicroBatches
 from aam.train.nonfinite import NonFiniteGuard
 from aam.train.options import set_up, step_options
 from aam.train.step import train_step
+from benchmarks.speed.graphs import new_step, pad_batch
 
 NAME = "gpu"
 TINY = runpy.run_path(str(Path(__file__).parents[1] / "conftest.py"))
@@ -110,16 +111,21 @@ def on_accelerator(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
     return model
 
 
+def accelerator() -> Devices:
+    devices = Devices("fp32", 1)
+    devices.device = torch.device(NAME, 0)
+    # The wrapper would move the model to the devices that this machine has.
+    devices._fabric.setup_module = partial(devices._fabric.setup_module, move_to_device=False)
+    return devices
+
+
 def faults(
     model: nn.Module, feed: BatchDataset, split: MicroBatches, *, steps: int = 1, **changes: str
 ) -> list[str]:
     """Do the first steps of a model, and return what is wrong with them."""
     settings = Pretraining(optimizer=changes.pop("optimizer", "muon"))
     options = step_options(Optimization(precision="fp32", **changes))
-    devices = Devices("fp32", 1)
-    devices.device = torch.device(NAME, 0)
-    # The wrapper would move the model to the devices that this machine has.
-    devices._fabric.setup_module = partial(devices._fabric.setup_module, move_to_device=False)
+    devices = accelerator()
     guard = NonFiniteGuard(options, feed, devices)
     batches = [split.split(feed.for_device(devices.device)[step]) for step in range(steps)]
     set_dropout(model, 0.1)
@@ -143,8 +149,25 @@ def encoder(**changes) -> Encoder:
 
 
 def pretraining(split: MicroBatches = WHOLE, shape=None, **changes) -> list[str]:
+    return faults(*pretrained(**(shape or {})), split, **changes)
+
+
+def recorded() -> list[str]:
+    """Do a step that could be a CUDA graph, in which nothing may wait."""
+    model, feed = pretrained()
+    devices = accelerator()
+    with FakeTensorMode() as mode:
+        options = step_options(Optimization(precision="fp32"))
+        settings = Pretraining(optimizer="muon")
+        step = new_step(on_accelerator(model, mode), settings, options, devices)
+        padded = pad_batch(feed.for_device(devices.device)[0])
+        batch: Batch = map_tensors(padded, lambda tensor: mode.from_tensor(tensor).to(NAME))
+        return faults_of(partial(step, batch))
+
+
+def pretrained(**shape) -> tuple[PretrainingModel, BatchDataset]:
     terms = dict.fromkeys((*METRICS, FAITH_PD), 1.0)
-    own = encoder(**(shape or {}))
+    own = encoder(**shape)
     model = PretrainingModel(own, weights=terms, variances=terms, nucleotide_weight=1.0, seed=1)
     faith_pd = np.linspace(-1, 1, SAMPLES, dtype=np.float32)[:, None]
     feed = BatchDataset(
@@ -153,7 +176,7 @@ def pretraining(split: MicroBatches = WHOLE, shape=None, **changes) -> list[str]
         distances=dict.fromkeys(METRICS, DATA.distances),
         values={FAITH_PD: faith_pd},
     )
-    return faults(model, feed, split, **changes)
+    return model, feed
 
 
 def finetuning(kind: str, dataset: type[BatchDataset] = BatchDataset, **more) -> list[str]:
@@ -213,6 +236,7 @@ CASES: dict[str, Callable[[], list[str]]] = {
     "pretraining, restore": partial(pretraining, FEW, nonfinite="restore"),
     "pretraining, skip": partial(pretraining, optimizer="adamw", nonfinite="skip"),
     "pretraining, layers again": partial(pretraining, MicroBatches(recompute="layers")),
+    "pretraining, recorded": recorded,
     **{f"fine-tuning, {kind}": partial(finetuning, kind) for kind in TARGETS},
     "fine-tuning, ASVs left out": partial(finetuning, "mae", asv_dropout=AsvDropout(0.2, 0)),
     "fine-tuning, frozen": partial(finetuning, "mae", EmbeddingDataset, **FROZEN),
