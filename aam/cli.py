@@ -1,16 +1,10 @@
 """The command `aam`: describe a study, run it, and apply what was learned to other tables."""
 
 import argparse
-import difflib
-import io
-import os
 import re
 import shlex
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +14,6 @@ import yaml
 import aam
 from aam.config import slices
 from aam.config.configuration import Config, load
-from aam.config.digest import source_folders
 from aam.config.messages import read_configuration
 from aam.config.metrics import METRICS
 from aam.config.references import (
@@ -32,10 +25,17 @@ from aam.config.references import (
 )
 from aam.config.result_paths import is_asked_for
 from aam.config.user_files import require_files, user_files
+from aam.run_workflow import (
+    DOCUMENTS,
+    check_options,
+    given_keys,
+    parse_options,
+    run_workflow,
+    workflow_folder,
+)
 from aam.util.atomic import read_json, write_text
 from aam.util.digests import MANIFEST
-from aam.util.errors import InputError, first_line, problem
-from aam.util.forks import FIRST_ANSWER, SERVER
+from aam.util.errors import InputError, problem
 from aam.util.notes import collect_notes
 from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
 
@@ -43,15 +43,10 @@ if TYPE_CHECKING:
     from aam.data.study.columns import Column
     from aam.data.study.study import Study
 
-DOCUMENTS = "https://snakemake.readthedocs.io"
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
 RESULTS = Config.model_fields["results_dir"].default
 """Folder of the results of a configuration that `init` writes."""
-LONGEST_REASON = 200
-"""Characters that are shown of what Snakemake says against options."""
-TRIGGERS = {"params": "settings and code", "input": "sets of files"}
-"""What Snakemake does not notice without a trigger."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -212,42 +207,24 @@ def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     # What reads studies takes two seconds to import, and a run does not need it.
     from aam.data.study.columns import columns_of, require_groups, require_targets
-    from aam.data.study.proposal import (
-        depth_sentences,
-        plain_name,
-        propose_configuration,
-        propose_depth,
-        propose_name,
-        propose_targets,
-    )
-    from aam.data.study.study import Study, decision_lines, describe_blanks, with_decisions
+    from aam.data.study.proposal import plain_name, propose_configuration, propose_name
+    from aam.data.study.study import Study, decision_lines, with_decisions
     from aam.stages.describe import expected_time
 
     output = _new_output(given)
-    depth = _depth(given)
+    asked_depth = _depth(given)
     names = ("table", "metadata", "sequences", "tree", "taxonomy")
     files = {name: path for name in names if (path := getattr(given, name)) is not None}
     study = Study.read(**files)
-    if depth is not None and not study.facts.is_counted:
+    if asked_depth is not None and not study.facts.is_counted:
         raise problem("--depth", "a table of amounts", "one of reads", "leave --depth out")
     targets = None
+    if given.columns is not None:
+        targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
     name = propose_name(given.table, otherwise=plain_name(given.output.stem, otherwise="mine"))
     dataset = _free_name(name, given.table)
     with with_decisions(study.notes):
-        if given.columns is not None:
-            targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
-        labels = [name for name in targets or () if name in study.metadata]
-        about_depth = []
-        if study.facts.is_counted:
-            if targets is None:
-                # Which columns suit depends on the samples that are kept, and these on the columns.
-                likely = depth or propose_depth(study.reads_that_matter())
-                labels = propose_targets(columns_of(study.at_depth(likely)))
-            reads_N = study.reads_that_matter(labels)
-            depth = depth or propose_depth(reads_N)
-            about_depth = list(depth_sentences(reads_N, depth, are_labelled=bool(labels)))
-        if study.blanks:
-            about_depth.append(describe_blanks(study.blanks))
+        depth, about_depth = _choose_depth(study, asked_depth, targets)
         kept = study.metadata if depth is None else study.at_depth(depth)
         columns = columns_of(kept)
         if targets is not None:
@@ -273,7 +250,7 @@ def _init(given: argparse.Namespace) -> None:
     if depth is not None:
         print(
             f"{len(kept)} of {len(study.table.sample_ids)} samples have at least {depth} reads, "
-            f"the {'proposed' if given.depth is None else 'chosen'} depth."
+            f"the {'proposed' if asked_depth is None else 'chosen'} depth."
         )
     for line in about_depth:
         print(line)
@@ -286,6 +263,49 @@ def _init(given: argparse.Namespace) -> None:
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print("On two cores of this machine, give or take half:", *times, sep="\n  ")
     print(f"Look at {output}, then run: aam check {output}")
+
+
+def _choose_depth(
+    study: "Study", asked: int | None, targets: Sequence[str] | None
+) -> tuple[int | None, list[str]]:
+    """Return the depth that is asked for or proposed, and sentences on what it loses.
+
+    Parameters
+    ----------
+    study
+        All files of the study.
+    asked
+        The depth that the user wants, if any.
+    targets
+        Columns to predict; None: those that will be proposed.
+
+    Returns
+    -------
+    depth : int, optional
+        None: the table has no reads.
+    sentences : list of str
+        What is said of it, and of blanks.
+    """
+    from aam.data.study.columns import columns_of
+    from aam.data.study.drafts import propose_targets
+    from aam.data.study.proposal import depth_sentences, propose_depth
+    from aam.data.study.study import describe_blanks
+
+    depth = asked
+    sentences: list[str] = []
+    if study.facts.is_counted:
+        if targets is None:
+            # Which columns suit depends on the samples that are kept, and these on the columns.
+            likely = depth or propose_depth(study.reads_that_matter())
+            labels = propose_targets(columns_of(study.at_depth(likely)))
+        else:
+            labels = [name for name in targets if name in study.metadata]
+        reads_N = study.reads_that_matter(labels)
+        depth = depth or propose_depth(reads_N)
+        sentences += depth_sentences(reads_N, depth, are_labelled=bool(labels))
+    if study.blanks:
+        sentences.append(describe_blanks(study.blanks))
+    return depth, sentences
 
 
 def _free_name(name: str, table: Path) -> str:
@@ -325,16 +345,18 @@ def _option_before_file(words: Sequence[str]) -> InputError:
 
 def _check(given: argparse.Namespace) -> None:
     """Describe the study of each dataset, and keep what was said."""
+    from snakemake.utils import update_config
+
     files, others = _configurations(given)
     raw = _merged(files)
     if others:
-        options = _parse(others)
+        options = parse_options(others)
         if options.targets:
             targets = " ".join(options.targets)
             hint = f"write: aam run {' '.join(map(str, files))} {targets}"
             raise problem("aam check", f"the target {targets}", "options, but no target", hint)
-        _check_options(options, others)
-        _lay_over(raw, _given_keys(options))
+        check_options(options, others)
+        update_config(raw, given_keys(options))
     config = load(raw)
     require_files(config)
     claim(Path(config.results_dir), Path.cwd())
@@ -358,7 +380,7 @@ def _run(given: argparse.Namespace) -> None:
     files, others = _configurations(given)
     for path in files:
         read_configuration(path)
-    _snakemake(files, others)
+    run_workflow(files, others)
 
 
 def _crate(given: argparse.Namespace) -> None:
@@ -372,7 +394,7 @@ def _crate(given: argparse.Namespace) -> None:
             Path(config.results_dir) / dataset,
             inputs=user_files(config, config.datasets[dataset]),
             configurations=given.files,
-            workflow=_workflow_folder() / "workflow",
+            workflow=workflow_folder() / "workflow",
             license_text=given.license,
             is_asked_for=partial(is_asked_for, config, dataset),
         )
@@ -383,7 +405,7 @@ def _get_reference(given: argparse.Namespace) -> None:
     # What reads files takes two seconds to import, and a run does not need it.
     from aam.reference_tree.greengenes import get_greengenes
 
-    _say("Getting and indexing the reference takes about two minutes.")
+    print("Getting and indexing the reference takes about two minutes.", file=sys.stderr)
     _describe_reference(given.name, get_greengenes(given.archive))
 
 
@@ -515,18 +537,12 @@ def _depth(given: argparse.Namespace) -> int | None:
 
 def _merged(files: Sequence[Path]) -> dict[str, Any]:
     """Return configurations laid over each other, key by key, as Snakemake does it."""
+    from snakemake.utils import update_config
+
     merged: dict[str, Any] = {}
     for path in files:
-        _lay_over(merged, read_configuration(path))
+        update_config(merged, read_configuration(path))
     return merged
-
-
-def _lay_over(base: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(base.get(key), dict):
-            _lay_over(base[key], value)
-        else:
-            base[key] = value
 
 
 def _configurations(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
@@ -536,261 +552,3 @@ def _configurations(given: argparse.Namespace) -> tuple[list[Path], list[str]]:
     while number < len(words) and Path(words[number]).suffix in CONFIGURATIONS:
         number += 1
     return [Path(word) for word in words[:number]], words[number:]
-
-
-def _given_keys(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the keys of a configuration that the option `--config` has."""
-    from snakemake.cli import parse_config
-
-    try:
-        keys: dict[str, Any] = parse_config(options.config)
-    except ValueError as error:
-        expected = "keys of the configuration and their values"
-        raise problem("--config", first_line(error), expected, "correct the key") from error
-    return keys
-
-
-def _snakemake(files: Sequence[Path], others: Sequence[str]) -> None:
-    """Run Snakemake in this process; it ends the process.
-
-    Parameters
-    ----------
-    files
-        The configurations.
-    others
-        What Snakemake gets besides.
-
-    Raises
-    ------
-    InputError
-        An option or a profile does not exist, or the workflow is not there.
-    """
-    root = _workflow_folder()
-    # Snakemake looks for its plugins along the path, and an editable install is not on it.
-    sys.path.insert(0, str(root))
-    options = _parse(others)
-    _check_options(options, others)
-    profiles = _require_profiles(options, root)
-    _require_slurm(options, profiles)
-    defaults: list[str] = []
-    if options.workflow_profile is None:
-        profile = root / "profiles" / "default" / "profile.yaml"
-        defaults = [*_profile_arguments(profile), "--workflow-profile", "none"]
-        defaults += ["--logger", "aam", "--cores", "all"]
-    # `--configfile` takes all that follows it up to the next option: not so `--snakefile`.
-    named = ["--configfile", *map(str, files), "--snakefile", str(root / "Snakefile")]
-    _use_writable_caches()
-    works_here = options.workflow_profile is None and not options.profile and not options.executor
-    if works_here and not options.dryrun:
-        # It imports what jobs need while Snakemake finds out which jobs there are.
-        SERVER.start(*FIRST_ANSWER)
-
-    from snakemake.cli import main as snakemake
-
-    snakemake([*defaults, *named, *others])
-
-
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return what Snakemake makes of options; its message has no list of all of them."""
-    from snakemake.cli import get_argument_parser
-    from snakemake.exceptions import CliException, WorkflowError
-
-    parser = get_argument_parser()
-    said = io.StringIO()
-    try:
-        with redirect_stderr(said):
-            return parser.parse_args(list(arguments))
-    except SystemExit as end:
-        if not end.code:
-            raise
-    except (ValueError, CliException, WorkflowError) as error:
-        hint = (
-            "correct the value; options such as --resources take every word up to the next "
-            "option, so write targets before them or behind `--`"
-        )
-        expected = "options of Snakemake"
-        raise problem("options of the run", first_line(error), expected, hint) from error
-    reason = said.getvalue().rpartition("error: ")[2].strip()
-    if len(reason) > LONGEST_REASON:
-        reason = f"{reason[:LONGEST_REASON]}…"
-    hint = f"`aam run FILE --help` lists all options; {DOCUMENTS} explains them"
-    unknown = re.search(r"unrecognized arguments: (--[\w-]+)", reason)
-    if unknown is None:
-        raise problem("options of the run", reason, "options of Snakemake", hint)
-    known = sorted(set(re.findall(r"--[a-z][\w-]+", parser.format_help())))
-    near = difflib.get_close_matches(unknown[1], known, n=1)
-    if near:
-        hint = f"did you mean {near[0]}?"
-    raise problem(unknown[1], "an unknown option", "an option of Snakemake", hint)
-
-
-def _check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Refuse options that make results wrong later, and say what others mean.
-
-    Touching is not refused: it is how results are kept after an update of the program, by somebody
-    who knows that they are right. It is said, because it keeps wrong results just as well.
-    Removing a record is: the next run takes such a result for one of any settings.
-    """
-    for name, is_given in (
-        ("--cleanup-metadata", options.cleanup_metadata),
-        ("--drop-metadata", options.drop_metadata),
-    ):
-        if is_given:
-            raise problem(
-                name,
-                "an option that removes the record of the settings which made a result",
-                "records that stay, because a changed setting is noticed by them",
-                "leave it out: half-written files are made again without it; to make a result "
-                "again, delete it",
-            )
-    for entry in options.config or ():
-        if "=" not in entry:
-            raise problem(
-                "--config",
-                repr(entry),
-                "KEY=VALUE, because --config takes every word up to the next option",
-                "write a target before --config or behind `--`, and a key as --config "
-                "'rarefaction={depth: 1000}'",
-            )
-    if options.touch:
-        _say(
-            "--touch: results that exist are declared current without being made. They stay as "
-            "they were, also where settings, code or files have changed since; leave --touch out "
-            "to make them again."
-        )
-    triggers = {str(trigger) for trigger in options.rerun_triggers}
-    is_given = any(word.startswith("--rerun-t") for word in arguments)
-    unseen = [what for trigger, what in TRIGGERS.items() if trigger not in triggers]
-    if is_given and unseen:
-        _say(
-            f"--rerun-triggers {' '.join(sorted(triggers))}: changed {' and '.join(unseen)} make "
-            "no result again; the page may show answers of older ones. Leave the option out to "
-            "have all results current."
-        )
-
-
-def _require_profiles(options: argparse.Namespace, root: Path) -> list[Path]:
-    """Return the files of the profiles that options name."""
-    from snakemake.cli import get_profile_dir
-
-    found = []
-    folders = [Path("profiles"), root / "profiles"]
-    existing = sorted({path.parent.name for folder in folders for path in folder.glob("*/*.yaml")})
-    for name in options.profile or ():
-        if name == "none":
-            continue
-        entry = get_profile_dir(name)
-        if entry is None:
-            hint = "correct the name"
-            if name in existing:
-                hint = f"write --workflow-profile {name} for the profile of the workflow"
-            raise _no_profile("--profile", name, existing, hint)
-        found.append(entry[1])
-    name = options.workflow_profile
-    if name not in (None, "none"):
-        candidates = [Path(name), *(folder / name for folder in folders)]
-        path = next((path for path in candidates if path.exists()), None)
-        entry = None if path is None else get_profile_dir(str(path))
-        if entry is None:
-            raise _no_profile("--workflow-profile", name, existing, "correct the name or the path")
-        found.append(entry[1])
-    return found
-
-
-def _no_profile(option: str, name: str, existing: Sequence[str], hint: str) -> InputError:
-    near = difflib.get_close_matches(Path(name).name, existing, n=1)
-    if near and near[0] != name:
-        hint = f"did you mean --workflow-profile {near[0]}?"
-    expected = f"a folder with profile.yaml; the workflow has {', '.join(existing)}"
-    return problem(option, f"{name!r}, which is no profile", expected, hint)
-
-
-def _require_slurm(options: argparse.Namespace, profiles: Sequence[Path]) -> None:
-    """Check that the commands are there that the executor calls, which else fails in each job."""
-    settings: dict[str, Any] = {}
-    for path in profiles:
-        settings |= yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    executor = options.executor or settings.get("executor")
-    if executor != "slurm" or options.dryrun or options.touch or options.unlock:
-        return
-    where = f"executor slurm ({', '.join(map(str, profiles)) or 'command line'})"
-    if shutil.which("sbatch") is None:
-        raise problem(
-            where,
-            "a machine without the command `sbatch`",
-            "a login node of a SLURM cluster",
-            "run the command there, perhaps after `module load slurm`; to run on this machine, "
-            "leave the profile out",
-        )
-    resources = f"{settings.get('default-resources')} {options.default_resources}"
-    reports = settings.get("slurm-efficiency-report", False)
-    if shutil.which("sacct") is None and ("slurm_account" not in resources or reports):
-        raise problem(
-            where,
-            "a cluster without the command `sacct`",
-            "`sacct`, which finds your account and makes the report on efficiency",
-            "load SLURM's commands; on a cluster that has no `sacct` set slurm_account under "
-            "default-resources and slurm-efficiency-report: false in a copy of the profile",
-        )
-
-
-def _use_writable_caches() -> None:
-    """Let caches be in the folder of the run where those of the user's home cannot be written.
-
-    Snakemake ends without one, and jobs inherit what is set here. It holds the workflow's files
-    during a run, so it is in a folder that nobody else writes.
-    """
-    from snakemake.common import get_appdirs
-
-    usual = Path(get_appdirs().user_cache_dir)
-    # Without a home the path begins with the letter that stands for it.
-    reason = f"the user has no home ({usual})"
-    if usual.is_absolute():
-        try:
-            usual.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=usual):
-                return
-        except OSError as error:
-            reason = f"{usual} cannot be written ({error.strerror})"
-    own = Path.cwd() / ".snakemake" / "cache"
-    try:
-        own.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=own):
-            pass
-    except OSError as error:
-        hint = "run the command in a folder of your own"
-        expected = "one in which the run keeps its records"
-        actual = f"a folder that cannot be written ({error.strerror})"
-        raise problem(Path.cwd(), actual, expected, hint) from error
-    os.environ["XDG_CACHE_HOME"] = str(own)
-    os.environ.setdefault("MPLCONFIGDIR", str(own / "matplotlib"))
-    os.environ.setdefault("TRITON_CACHE_DIR", str(own / "triton"))
-    _say(f"Caches are kept in {own}, because {reason}. XDG_CACHE_HOME names another folder.")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _workflow_folder() -> Path:
-    """Return the folder of the workflow: next to the package, where it was installed, or here."""
-    neighbour, installed, *others = source_folders()
-    for folder in (neighbour, installed, *others, Path.cwd()):
-        if (folder / "workflow" / "Snakefile").is_file():
-            return folder
-    raise problem(
-        "aam",
-        f"a package without its workflow, which is neither in {neighbour}, nor in {installed}, nor "
-        "in the current folder",
-        "the file workflow/Snakefile in one of them",
-        "install the package again (`pip install --force-reinstall --no-deps`), or run the command "
-        "in a clone of the repository; `aam init`, `aam.load` and `aam.encoder` need no workflow",
-    )
-
-
-def _profile_arguments(path: Path) -> Iterator[str]:
-    """Yield the settings of a profile as arguments, which Snakemake does not announce."""
-    for key, value in yaml.safe_load(path.read_text(encoding="utf-8")).items():
-        yield f"--{key}"
-        if value is not True:
-            yield from map(str, value if isinstance(value, list) else [value])

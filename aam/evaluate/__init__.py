@@ -1,1 +1,1 @@
-"""What scores predictions: metrics, intervals, tests between learners, reports of a task."""
+"""What scores predictions: errors, intervals, tests between learners, reports of a task."""

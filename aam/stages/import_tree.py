@@ -92,41 +92,47 @@ def import_tree(
         The tree cannot be read or lacks features, a reference is named that fewer than half of the
         reads lie near, or features have neither sequences nor lineages.
     """
-    if tree is not None:
-        imported = read_biom(table)
-        feature_ids = imported.feature_ids
-        other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
-        with collect_notes() as notes:
-            cut = load_cut_tree(tree, feature_ids, other_names)
+    imported = read_biom(table)
+    with collect_notes() as notes:
+        if tree is not None:
+            other_names = {} if dropped is None else read_other_names(read_left_out(dropped))
+            found = load_cut_tree(tree, imported.feature_ids, other_names)
             # Only of trees of sequences the unit of the branches is known.
             if imported.facts.has_sequences:
-                warn_of_long_branches(cut)
-        write_newick(tree_out, cut)
-        write_notes(notes_out, notes)
-        return
-    counted = read_biom(table)
-    if not counted.facts.has_sequences:
-        with collect_notes() as notes:
-            found = _build_of_lineages(counted, read_ranks(table, taxonomy), reference)
-        write_newick(tree_out, found)
-        write_notes(notes_out, notes)
-        return
-    sequence_of = read_fasta(sequences)
-    reads_F = np.asarray(counted.counts.sum(axis=0)).ravel()
-    region = recognize_region([sequence_of[name] for name in counted.feature_ids], reads_F)
-    with collect_notes() as notes:
-        logger.warning("%s", str(region).removesuffix("."))
-        with threadpool_limits(threads):
-            placed = _place_in_reference(counted, sequence_of, reference, candidates, genes)
-        if placed is not None:
-            found = placed
+                warn_of_long_branches(found)
+        elif imported.facts.has_sequences:
+            sequence_of = read_fasta(sequences)
+            found = _find_tree(imported, sequence_of, reference, candidates, genes, threads, work)
         else:
-            found = build_tree(sequence_of, threads, work)
-            has_genes = GREENGENES in candidates
-            _warn_of_made_tree(region.gene, len(sequence_of), has_genes=has_genes)
-            warn_of_long_branches(found)
+            found = _build_of_lineages(imported, read_ranks(table, taxonomy), reference)
     write_newick(tree_out, found)
     write_notes(notes_out, notes)
+
+
+def _find_tree(
+    table: FeatureTable,
+    sequences: Mapping[str, str],
+    reference: str | None,
+    candidates: Sequence[str],
+    genes: Path | None,
+    threads: int,
+    work: Path | None,
+) -> TreeNode:
+    """Return the tree of a reference that the sequences are placed in, or else one made of them.
+
+    The parameters are those of `import_tree`, and `sequences` by feature ID.
+    """
+    reads_F = np.asarray(table.counts.sum(axis=0)).ravel()
+    region = recognize_region([sequences[name] for name in table.feature_ids], reads_F)
+    logger.warning("%s", str(region).removesuffix("."))
+    with threadpool_limits(threads):
+        placed = _place_in_reference(table, sequences, reference, candidates, genes)
+    if placed is not None:
+        return placed
+    built = build_tree(sequences, threads, work)
+    _warn_of_made_tree(region.gene, len(sequences), has_genes=GREENGENES in candidates)
+    warn_of_long_branches(built)
+    return built
 
 
 def _warn_of_made_tree(gene: str, sequences: int, *, has_genes: bool) -> None:

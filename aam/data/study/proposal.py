@@ -1,40 +1,28 @@
-"""The configuration that is proposed for a study."""
+"""The configuration that is proposed for a study, with its comments."""
 
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
 from aam.config.baselines import BASELINES, MOST_COMPARED, NEED_DISTANCES
-from aam.config.questions import STUDIES
-from aam.config.sections.task import Folds
-from aam.config.settings.tasks import FoldsSettings
-from aam.data.cell_values import read_numbers
-from aam.data.fold_checks import LEAST_STUDIES
-from aam.data.roles import are_states, finding_rank, is_id, is_of_archive, is_technical, names_units
-from aam.data.splits import divide
+from aam.data.roles import names_units
 from aam.data.study.columns import (
-    FOLDS,
     MOST_GROUPS,
-    UNREAD_HINT,
     Column,
     lies_within,
     propose_grouping,
     study_columns,
-    task_kind,
     unit_columns,
 )
+from aam.data.study.drafts import ACTIVE, TaskDraft, draft_task, propose_studies, rank_suited
 from aam.data.table import ASV_READS, TableFacts
-from aam.data.target_columns import require_varied
-from aam.util.errors import InputError, first_few, problem
+from aam.util.errors import InputError, first_few
 
 MOST_LOST = 0.05
 """Share of the samples that a proposed depth may lose."""
@@ -43,13 +31,6 @@ LEAST_DEPTH = 500
 hardly ever drawn then."""
 MOST_LOST_AT_LEAST = 0.2
 """Share of the samples that may be lost to reach `LEAST_DEPTH`."""
-LEAST_NUMBERS = 30
-"""Samples with a number that a task needs."""
-LEAST_OF_CLASS = 5
-"""Samples of each of two classes, or with numbers, that a study needs to count."""
-MOST_UNGROUPED = 0.2
-"""Share of the samples without a group from which on a task has no groups: leaving them out would
-cost too much."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks: on development studies
 of up to 507 labels they add no more than chance to the baselines, on one of 2537 they do."""
@@ -58,8 +39,6 @@ WITHOUT_NETWORKS = (
     "models: {}"
 )
 """Models of a configuration for a table that networks cannot be trained on."""
-ACTIVE = 2
-"""Tasks of a new configuration that are not comments, where no columns are named."""
 _NAMES_OF_TABLES = frozenset(
     "table tables feature features otu otus asv asvs sequence seqs seqtab nochim count counts "
     "abundance abundances biom data dataset input inputs raw new all final merged filtered "
@@ -200,7 +179,7 @@ def propose_configuration(
         together = propose_grouping([column for column in columns if column.name not in wanted])
     else:
         together = groups or None
-    suited = [one for one in _suited(columns, together) if one.name not in wanted]
+    suited = [one for one in rank_suited(columns, together) if one.name not in wanted]
     by_name = {column.name: column for column in columns}
     asked = [by_name[name] for name in wanted]
     tasks, refused = _draft_tasks(
@@ -232,37 +211,6 @@ def propose_configuration(
         ),
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def propose_targets(columns: list[Column]) -> list[str]:
-    """Return the columns that a new configuration predicts where none are named.
-
-    Parameters
-    ----------
-    columns
-        All columns of the metadata.
-    """
-    together = propose_grouping(columns)
-    accepted: list[str] = []
-    for column in _suited(columns, together):
-        if len(accepted) == ACTIVE:
-            break
-        with suppress(InputError):
-            _draft(column, together)
-            accepted.append(column.name)
-    return accepted
-
-
-def _suited(columns: list[Column], together: Column | None) -> list[Column]:
-    """Return the columns that are proposed without being asked for, the likeliest first."""
-    ranked = sorted(columns, key=lambda one: (_finding_rank(one), one.missing))
-    return [column for column in ranked if column is not together and _suits(column)]
-
-
-def _finding_rank(column: Column) -> int:
-    """Return how likely a column is what a study was made for; `Subject` may be a diagnosis."""
-    is_diagnosis = names_units(column.name) and are_states(map(str, column.counts.index))
-    return 0 if is_diagnosis else finding_rank(column.name)
 
 
 def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]:
@@ -313,7 +261,7 @@ def _draft_tasks(
     names: set[str] = set()
     for column in columns:
         try:
-            draft = _draft(column, together, must_group=must_group)
+            draft = draft_task(column, together, must_group=must_group)
         except InputError as error:
             if column.name in must:
                 raise
@@ -321,7 +269,7 @@ def _draft_tasks(
             continue
         name = _task_name(column, names)
         names.add(name.casefold())
-        divided_by = _propose_studies(draft, studies)
+        divided_by = propose_studies(draft, studies)
         tasks.append(_task(name, dataset, draft, divided_by, are_alone=are_alone))
     return tasks, refused
 
@@ -329,208 +277,6 @@ def _draft_tasks(
 def _one_line(column: Column) -> str:
     """Return the description of a column without what would end a comment."""
     return " ".join(str(column).split())
-
-
-def _suits(column: Column) -> bool:
-    """Return whether a column is proposed without being asked for."""
-    name = column.name
-    if is_technical(name) or is_of_archive(name) or is_id(name) or unit_columns([column]):
-        return False
-    # Where nearly every sample has a value of its own, numbers of patients are still no numbers.
-    if names_units(name) and not are_states(map(str, column.counts.index)):
-        return False
-    if column.kind == "number":
-        return column.counts.sum() - column.unread.sum() >= LEAST_NUMBERS
-    return task_kind(column) is not None
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """A task that a run accepts."""
-
-    column: Column
-    kind: str
-    k: int
-    """Number of folds."""
-    together: Column | None
-    """Column whose samples stay together."""
-    where: dict[str, list[str]]
-    """Values that a sample must have, by column."""
-    comments: list[str]
-    """What was decided, and what looks odd."""
-
-    @property
-    def groups(self) -> str | None:
-        """Name of the column whose samples stay together."""
-        return None if self.together is None else self.together.name
-
-
-def _draft(column: Column, together: Column | None, *, must_group: bool = False) -> _Draft:
-    """Return a task for a column that a run accepts, as far as these samples can tell.
-
-    Classes of few samples are left out, those of one group, and those that would lie in one fold;
-    so are samples without a group.
-
-    Parameters
-    ----------
-    column
-        The column to predict.
-    together
-        The column whose samples stay together; None: there is none.
-    must_group
-        Whether that column was asked for.
-
-    Raises
-    ------
-    InputError
-        No folds can be made of its samples, some of its values are no numbers, or too many of its
-        samples have no value in a column of groups that was asked for.
-    """
-    kind = task_kind(column)
-    if kind is None:
-        where = f"metadata column '{column.name}'"
-        raise problem(where, column.unread_text, "numbers alone", UNREAD_HINT)
-    given = column.values.dropna()
-    wanted: dict[str, list[str]] = {}
-    comments = list(column.notes)
-    groups = None if together is None else together.values.loc[given.index]
-    if groups is not None and groups.isna().mean() > MOST_UNGROUPED:
-        unknown = f"no value in {groups.isna().sum()} of {len(groups)} samples"
-        if must_group:
-            raise problem(
-                f"groups '{groups.name}' of '{column.name}'",
-                unknown,
-                f"a value in {1 - MOST_UNGROUPED:.0%} of the samples or more",
-                "fill it in: samples of one subject have the same value",
-            )
-        comments.append(
-            f"no groups: `{groups.name}` has {unknown}; fill it in where samples belong together, "
-            "or the scores will be too good"
-        )
-        groups = None
-    if groups is not None and groups.isna().any():
-        without = int(groups.isna().sum())
-        comments.append(f"left out: samples without a value in `{groups.name}` ({without})")
-        groups = groups.dropna()
-        given = given.loc[groups.index]
-        wanted[str(groups.name)] = sorted({*groups})
-    if kind == "classification":
-        classes, k = _accepted_classes(column, given, groups)
-        left_out = [f"{name!r} ({n})" for name, n in column.counts.items() if name not in classes]
-        if left_out:
-            wanted[column.name] = classes
-            comments.append(f"left out: {first_few(left_out)}")
-    else:
-        k = _folds_of(given, groups, kind)
-    return _Draft(column, kind, k, None if groups is None else together, wanted, comments)
-
-
-def _accepted_classes(
-    column: Column, given: pd.Series, groups: pd.Series | None
-) -> tuple[list[str], int]:
-    """Return the frequent classes of which folds can be made, and how many folds."""
-    classes = column.frequent
-    while True:
-        kept = given[given.isin(classes)]
-        try:
-            return classes, _folds_of(kept, groups, "classification")
-        except InputError:
-            if len(classes) < 3:
-                raise
-        # What is left without the class of the fewest groups, and among these of few samples.
-        sizes = kept.value_counts()
-        spread = sizes if groups is None else groups.loc[kept.index].groupby(kept).nunique()
-        narrowest = min(classes, key=lambda name: (spread.get(name, 0), sizes.get(name, 0), name))
-        classes = [name for name in classes if name != narrowest]
-
-
-def _folds_of(given: pd.Series, groups: pd.Series | None, kind: str) -> int:
-    """Return how many folds the samples of a task get, after making them as a run does.
-
-    Raises
-    ------
-    InputError
-        A run would refuse the task.
-    """
-    column = str(given.name)
-    require_varied(given, column)
-    observed = read_numbers(given).values if kind == "regression" else given
-    known = given if groups is None else groups.loc[given.index]
-    k = max(min(FOLDS, known.nunique() if groups is not None else len(known)), 2)
-    task = FoldsSettings(
-        columns=[column],
-        where={},
-        kind=kind,
-        classes=None,
-        categories=[],
-        folds=Folds(
-            k=k,
-            groups=None if groups is None else str(groups.name),
-            stratified=kind == "classification",
-        ),
-        logarithm=False,
-    )
-    divide(known.to_frame(), observed.to_frame(column), task)
-    return k
-
-
-def _propose_studies(draft: _Draft, candidates: Sequence[Column]) -> Column | None:
-    """Return the first column whose values can be left out one by one; None: none can.
-
-    Three of its values have samples enough of two classes, or with different numbers, few samples
-    lack one, and no group lies in two.
-
-    Parameters
-    ----------
-    draft
-        The task.
-    candidates
-        Columns that divide samples as studies do, the surest first.
-    """
-    target = draft.column.name
-    given = draft.column.values.dropna()
-    if target in draft.where:
-        given = given[given.isin(draft.where[target])]
-    for column in candidates:
-        study = column.values.loc[given.index]
-        if column.name in (target, draft.groups) or study.isna().mean() > MOST_UNGROUPED:
-            continue
-        if draft.kind == "classification":
-            is_frequent = pd.crosstab(study, given) >= LEAST_OF_CLASS
-            counted = int((is_frequent.sum(axis=1) > 1).sum())
-        else:
-            counted = int((given.groupby(study).nunique() >= LEAST_OF_CLASS).sum())
-        if counted >= LEAST_STUDIES and _can_leave_out(draft, given, column):
-            return column
-    return None
-
-
-def _can_leave_out(draft: _Draft, given: pd.Series, studies: Column) -> bool:
-    """Return whether a run accepts a column as the studies of a task."""
-    target = draft.column.name
-    values = {target: given, studies.name: studies.values.loc[given.index]}
-    if draft.together is not None:
-        values[draft.together.name] = draft.together.values.loc[given.index]
-    rows = pd.DataFrame(values).dropna()
-    observed = rows[target]
-    if draft.kind == "regression":
-        observed = read_numbers(rows[target]).values
-    task = FoldsSettings(
-        columns=[target],
-        where={},
-        kind=draft.kind,
-        classes=None,
-        categories=[],
-        folds=Folds(column=studies.name),
-        logarithm=False,
-        question=STUDIES,
-        known=draft.groups,
-    )
-    try:
-        divide(rows, observed.to_frame(target), task)
-    except InputError:
-        return False
-    return True
 
 
 def _reason(error: InputError) -> str:
@@ -618,7 +364,7 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
 
 
 def _task(
-    name: str, dataset: str, draft: _Draft, studies: Column | None, *, are_alone: bool
+    name: str, dataset: str, draft: TaskDraft, studies: Column | None, *, are_alone: bool
 ) -> str:
     """Return the lines of a task; `are_alone` as for `_draft_tasks`, `studies` may be left out."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
