@@ -18,7 +18,9 @@ from aam.distances.packages import Ssu, UnifracPackage, import_fault
 from aam.distances.store import distance_rows
 from aam.simulate import birth_death_tree
 
-SSU_METRICS = [n for n, facts in METRICS.items() if facts.phylogenetic and not facts.per_sample]
+WITH_TREE = [name for name, facts in METRICS.items() if facts.phylogenetic]
+WITH_ENGINES = [name for name in WITH_TREE if METRICS[name].has_engines]
+SSU_METRICS = [name for name in WITH_ENGINES if not METRICS[name].per_sample]
 SPARSE_METRICS = [name for name, facts in METRICS.items() if not facts.phylogenetic]
 needs_ssu = pytest.mark.skipif(
     not engines.has_ssu(), reason="ssu and faithpd are not installed (apt: unifrac-tools)"

@@ -14,7 +14,10 @@ class MetricFacts:
     label: str
     """What people read."""
     phylogenetic: bool = True
-    """Needs the tree, and has the engines of `unifrac.engine`; else computed here, from counts."""
+    """Needs the tree; else it is computed here, from counts."""
+    has_engines: bool = True
+    """If it needs the tree: all engines of `unifrac.engine` compute it, not scikit-bio alone or
+    this package in its place."""
     per_sample: bool = False
     """A value of each sample, not a distance of each pair."""
     is_ratio: bool = False

@@ -174,7 +174,7 @@ def unifrac_jobs(config: Config, dataset: str, metric: str) -> int:
     """
     section = resolved(config, "unifrac", dataset=dataset)
     facts = METRICS[metric]
-    can_share = facts.phylogenetic and not facts.per_sample
+    can_share = facts.phylogenetic and facts.has_engines and not facts.per_sample
     return section.partitions if can_share and section.partitions != "auto" else 1
 
 

@@ -12,7 +12,7 @@ from aam.config.metrics import METRICS, Parameters
 from aam.config.settings.data import EngineName
 from aam.data.table import FeatureTable
 from aam.data.trees import branch_fractions
-from aam.distances.formulas import FORMULAS, all_generalized
+from aam.distances.formulas import FORMULAS
 from aam.distances.packages import (
     NOT_INSTALLED,
     PROGRAMS,
@@ -42,7 +42,7 @@ class ScikitBio:
     def compute(
         self, table: FeatureTable, tree: TreeNode | None, metric: str, parameters: Parameters
     ) -> Iterator[Values]:
-        """Yield distances, float64 [N, N], or values [N]; the generalized metric is ours.
+        """Yield distances, float64 [N, N], or values [N]; what scikit-bio lacks is computed here.
 
         Parameters
         ----------
@@ -56,8 +56,8 @@ class ScikitBio:
             Parameters of the metric by name.
         """
         formula = FORMULAS[metric]
-        if formula.scikit_bio is None:
-            yield all_generalized(*branch_fractions(table, tree), parameters["alpha"])
+        if formula.all_pairs is not None:
+            yield formula.all_pairs(*branch_fractions(table, tree), **parameters)
             return
         diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity
         values = diversity(
@@ -134,13 +134,15 @@ def choose_engine(
     engine : Engine
         The one that computes the metric.
     other : Engine or None
-        One of another origin to check it with; None: only scikit-bio is there.
+        One of another origin to check it with; None: there is none.
 
     Raises
     ------
     InputError
         If the setting names an engine that is not installed.
     """
+    if not METRICS[metric].has_engines:
+        return ScikitBio(), None
     if _are_products(setting, metric, samples):
         return Products(threads, scratch), ScikitBio()
     if setting == "ssu":

@@ -218,9 +218,12 @@ class Formula:
     """Slow. Phylogenetic: of fractions of reads below branches and the branches' lengths, with
     the metric's parameters by name; else of reads."""
     scikit_bio: str | None = None
-    """Name of scikit-bio's function."""
+    """Name of scikit-bio's function; None: it has none, or none is needed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of that function."""
+    all_pairs: Callable[..., Floats] | None = None
+    """Makes the matrix of distances, if the metric needs the tree and scikit-bio lacks it, from
+    fractions [N, E], lengths of branches, and the metric's parameters by name."""
     rows: Callable[[csr_array], Rows] | None = None
     """Makes the matrix of distances from counts [N, F]; None: the metric needs a tree."""
 
@@ -233,7 +236,7 @@ FORMULAS = {
     "weighted_unnormalized": Formula(
         weighted_unnormalized, "weighted_unifrac", {"normalized": False}
     ),
-    "generalized": Formula(generalized),
+    "generalized": Formula(generalized, all_pairs=all_generalized),
     "bray_curtis": Formula(bray_curtis, rows=BrayCurtisRows),
     "robust_aitchison": Formula(robust_aitchison, rows=RobustAitchisonRows),
     "faith_pd": Formula(faith_pd, "faith_pd"),

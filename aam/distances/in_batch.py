@@ -119,8 +119,11 @@ class BatchDistances:
             values["unweighted"] = distance_BB
         if {"weighted_unnormalized", "weighted_normalized"} & {*self.metrics}:
             values |= _weighted_metrics(p_BK, length_K)
-        if "generalized" in self.metrics:
-            values["generalized"] = all_generalized(p_BK, length_K, self.alpha)
+        for metric in self.metrics:
+            all_pairs = FORMULAS[metric].all_pairs
+            if all_pairs is not None:
+                parameters = METRICS[metric].parameters_in({"alpha": self.alpha})
+                values[metric] = all_pairs(p_BK, length_K, **parameters)
         return values
 
 

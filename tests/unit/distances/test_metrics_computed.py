@@ -12,6 +12,8 @@ from scipy.sparse import csr_array
 from unifrac_cases import (
     ENGINES,
     SPARSE_METRICS,
+    WITH_ENGINES,
+    WITH_TREE,
     compute,
     needs_package,
     needs_ssu,
@@ -31,10 +33,9 @@ from aam.distances.products import COMPUTED, Products
 from aam.util.errors import InputError
 
 EACH = pytest.mark.parametrize("engine", ENGINES)
-WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 EVERY = [
-    *(pytest.param(UnifracPackage(), metric, marks=needs_package) for metric in WITH_TREE),
-    *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_TREE),
+    *(pytest.param(UnifracPackage(), metric, marks=needs_package) for metric in WITH_ENGINES),
+    *(pytest.param(Ssu(), metric, marks=needs_ssu) for metric in WITH_ENGINES),
     *((ScikitBio(), metric) for metric in WITH_TREE),
     *((Products(), metric) for metric in COMPUTED),
     *((Sparse(), metric) for metric in SPARSE_METRICS),
@@ -157,7 +158,7 @@ def set_installed(monkeypatch, names, fault=NOT_INSTALLED):
     monkeypatch.setattr(engines, "import_fault", lambda: None if "unifrac" in names else fault)
 
 
-def chosen(setting, samples=100, metric=None):
+def chosen(setting, samples=100, metric="generalized"):
     pair = engines.choose_engine(setting, samples=samples, metric=metric)
     return tuple(engine and engine.name for engine in pair)
 
@@ -208,7 +209,7 @@ def test_products_are_for_large_studies_and_not_for_generalized_unifrac(monkeypa
         assert chosen("auto", 10923, metric) == ("products", "scikit-bio")
         assert chosen("products", 5, metric) == ("products", "scikit-bio")
         assert chosen("ssu", 10923, metric) == ("ssu", "scikit-bio")
-    for metric in (*WITH_TREE, None):
+    for metric in WITH_ENGINES:
         if metric not in COMPUTED:
             assert chosen("auto", 10923, metric) == ("ssu", "scikit-bio")
             assert chosen("products", 5, metric) == chosen("auto", 5, metric)

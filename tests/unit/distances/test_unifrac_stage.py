@@ -9,6 +9,7 @@ import pytest
 from unifrac_cases import (
     SPARSE_METRICS,
     SSU_METRICS,
+    WITH_ENGINES,
     compute,
     needs_package,
     needs_ssu,
@@ -28,8 +29,6 @@ from aam.distances.stripes import read_partial
 from aam.stages import unifrac, unifrac_part
 from aam.util.digests import provenance
 from aam.util.errors import InputError
-
-WITH_TREE = [name for name in METRICS if name not in SPARSE_METRICS]
 
 
 class UnifracStudy:
@@ -139,13 +138,13 @@ def test_every_metric_is_written_with_its_engine(study, monkeypatch, metric, bes
     assert sample_ids == study.sample_ids
     assert np.allclose(values, compute(engine, *study.case, metric), atol=1e-6)
     carried = store.read_provenance(path)
-    assert carried["aam.engine"] == (best if metric in WITH_TREE else engine.name)
+    assert carried["aam.engine"] == (best if metric in WITH_ENGINES else engine.name)
     assert {"aam.version", "aam.settings", "aam.inputs"} <= set(carried)
 
 
 @needs_package
 @needs_ssu
-@pytest.mark.parametrize("metric", WITH_TREE)
+@pytest.mark.parametrize("metric", WITH_ENGINES)
 def test_files_of_two_machines_differ_in_the_engine_alone(study, metric):
     """`auto` is what the settings say, so a file of another engine is as fresh."""
     files = {}
@@ -164,7 +163,7 @@ def test_files_of_two_machines_differ_in_the_engine_alone(study, metric):
 
 
 @needs_package
-@pytest.mark.parametrize("metric", WITH_TREE)
+@pytest.mark.parametrize("metric", WITH_ENGINES)
 def test_the_package_writes_the_same_bytes_with_any_number_of_threads(study, metric):
     expected = study.whole(metric, engine="unifrac").read_bytes()
     assert study.whole(metric, engine="unifrac", threads=2).read_bytes() == expected
