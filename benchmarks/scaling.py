@@ -76,7 +76,7 @@ def step_requests(
     """Return the steps to time, their made-up samples in `folder`, of ASVs that the table has."""
     training = settings.training
     mode = usual(training, hardware)
-    usual_size = training.pretraining.batch_size
+    usual_size = training.pretraining.planned_batch_size
 
     def request(size: int = usual_size, *, samples: Path = inputs["samples"], **model: int) -> Any:
         shape = training.model.model_copy(update=model)

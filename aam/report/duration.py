@@ -316,7 +316,7 @@ class Work:
         passes = self.pretraining_passes(settings)
         whole = scored + (1 - settings.subsampled) * passes
         subsampled = settings.subsampled * passes
-        size = settings.batch_size
+        size = settings.planned_batch_size
         seconds = self.training_s(model.model, whole, learned, size)
         seconds += self.training_s(model.model, subsampled, learned, size, is_subsampled=True)
         return START + seconds
@@ -324,7 +324,7 @@ class Work:
     def pretraining_passes(self, settings: Pretraining) -> int:
         """Return the passes of a pretraining over its training samples."""
         learned = self.samples * (1 - settings.held_out)
-        return settings.passes(math.ceil(learned / settings.batch_size))
+        return settings.passes(math.ceil(learned / settings.planned_batch_size))
 
     def finetuning_s(
         self, shape: EncoderShape, settings: Finetuning, labelled: int, folds: int

@@ -6,6 +6,7 @@ from pathlib import Path
 from aam.config.digest import code_digest
 from aam.config.settings.training import PretrainSettings
 from aam.distributed import launch
+from aam.tasks.pretrain.batch_size import settle_batch_size
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.preparation import prepare
 from aam.tasks.pretrain.results import save, scores, write_embeddings, write_pairs
@@ -82,6 +83,7 @@ def pretrain_encoder(
     devices = pretraining_devices(settings.optimization, runtime)
     fingerprint = settings_digest({**provenance, "code": code_digest(__name__)})
     checkpoints = Checkpoints(runtime.work, fingerprint, writes=devices.rank == 0)
+    settings = settle_batch_size(settings, inputs, devices, checkpoints, runtime)
     processes = devices.world.devices
     prepared = prepare(settings, inputs, max_memory_gb=runtime.max_memory_gb, processes=processes)
     progress = train(settings, prepared, devices, checkpoints, runtime, "pretraining")

@@ -11,8 +11,10 @@ import numpy as np
 from aam.config.digest import code_digest
 from aam.config.settings.training import PretrainSettings
 from aam.data.folds import TEST, folder_of_fold, read_folds
+from aam.tasks.pretrain.batch_size import settle_batch_size
 from aam.tasks.pretrain.inputs import PretrainInputs
 from aam.tasks.pretrain.run import pretrain_without, pretraining_devices
+from aam.train.checkpoint import Checkpoints
 from aam.util.atomic import atomic_path, write_json
 from aam.util.digests import settings_digest
 from aam.util.run_options import RunOptions
@@ -62,12 +64,20 @@ def pretrain_fold_encoders(
     fold_of = read_folds(members)["fold"]
     finished = runtime.work / "finished"
     devices = pretraining_devices(settings.optimization, runtime)
+    unseen = {
+        fold: set(fold_of.index[fold_of.isin([fold, TEST])])
+        for fold in np.unique(fold_of[fold_of != TEST]).tolist()
+    }
+    # All folds have the batch size of the one with the fewest training samples.
+    largest = max(unseen.values(), key=len)
+    common = Checkpoints(runtime.work / "common", fingerprint)
+    settings = settle_batch_size(settings, inputs, devices, common, runtime, without=largest)
     facts: dict[str, dict[str, Any]] = {}
-    for fold in np.unique(fold_of[fold_of != TEST]).tolist():
+    for fold, samples in unseen.items():
         name = folder_of_fold(fold)
         log_dir = None if runtime.log_dir is None else runtime.log_dir / name
         facts[name] = pretrain_without(
-            set(fold_of.index[fold_of.isin([fold, TEST])]),
+            samples,
             settings,
             inputs,
             directory=finished / name,

@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from aam.distributed import sharded_weights
 from aam.distributed.devices import Devices
 from aam.train.memory.meter import MB, is_out_of_memory
-from aam.util.atomic import atomic_path, remove
+from aam.util.atomic import atomic_path, read_json, remove, write_json
 from aam.util.digests import check_manifest
 from aam.util.errors import InputError, first_line, problem
 
@@ -36,6 +36,8 @@ KEPT = 2
 """Newest checkpoints of a run that are kept."""
 BEST = "best.pt"
 """File of the best weights, next to the checkpoints."""
+DECIDED = "decided.json"
+"""File of what was decided before the first step, next to the checkpoints."""
 SHARDED = ".sharded"
 """Suffix of a folder with the shards of several processes."""
 DAMAGED = "damaged-"
@@ -217,6 +219,59 @@ class Checkpoints:
                 "delete it and run the same command again, which ends with the last weights then; "
                 f"or delete {self._run}: training then starts at step 1",
             ) from error
+
+    def decide(self, decision: dict[str, Any]) -> None:
+        """Keep what was decided before the first step, and would be decided otherwise elsewhere.
+
+        Parameters
+        ----------
+        decision
+            Plain types.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written. Without it a run that goes on could decide otherwise.
+        """
+        if self._folder is None or not self._writes:
+            return
+        path = self._run / DECIDED
+        try:
+            write_json(path, decision)
+        except OSError as error:
+            raise problem(
+                path,
+                f"no room or no right to write it ({first_line(error)})",
+                "a file",
+                "make room on that disk, and run the same command again",
+            ) from error
+
+    def decided(self) -> dict[str, Any] | None:
+        """Return what `decide` has kept, in this start of the run or in an earlier one.
+
+        Returns
+        -------
+        dict or None
+            None: nothing.
+
+        Raises
+        ------
+        InputError
+            The file is damaged.
+        """
+        path = self._run / DECIDED
+        if self._folder is None or not path.is_file():
+            return None
+        try:
+            decision: dict[str, Any] = read_json(path)
+        except UNREADABLE as error:
+            raise problem(
+                path,
+                f"a damaged file ({first_line(error)})",
+                "what this run has decided before its first step",
+                f"delete {self._run}: training then starts at step 1",
+            ) from error
+        return decision
 
     def set_damaged_aside(self) -> None:
         """Rename the newest checkpoints that cannot be read, in the process that writes.

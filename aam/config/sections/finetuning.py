@@ -24,6 +24,8 @@ SET_BY_AUTO = tuple(
 class Finetuning(Training):
     """Supervised training on columns of the sample metadata."""
 
+    batch_size: int = Field(64, ge=2, le=1_000_000)
+    """Samples per step."""
     epochs: int = Field(6, ge=1, le=1_000_000)
     """Passes over the training samples of a fold."""
     learning_rate: float = Field(3e-4, gt=0)

@@ -1,7 +1,7 @@
 """Settings of all training, and of pretraining."""
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -14,8 +14,6 @@ Masking = Literal["random", "block", "patch"]
 class Training(Section):
     """Settings that pretraining and fine-tuning have in common."""
 
-    batch_size: int = Field(64, ge=2, le=1_000_000)
-    """Samples per step."""
     optimizer: Optimizer = "adamw"
     """muon: orthogonalized momentum for the matrices of the blocks, AdamW for the rest."""
     learning_rate: float = Field(1e-3, gt=0)
@@ -47,6 +45,13 @@ class EarlyStoppingSettings(Section):
 class Pretraining(Training):
     """Self-supervision by distances between samples and masked nucleotides."""
 
+    batch_size: Literal["auto"] | Annotated[int, Field(ge=2, le=1_000_000)] = 64
+    """Samples per step; auto: 64, doubled as long as a step fits into the memory and a run keeps
+    200 steps, up to 256 on a CPU, at a learning rate times the root of the growth."""
+    first_batch_size: ClassVar[int] = 64
+    """Samples per step that `auto` grows from, and that `learning_rate` is meant for then."""
+    most_on_cpu: ClassVar[int] = 256
+    """Samples per step up to which `auto` grows on a CPU."""
     epochs: int | None = Field(None, ge=0, le=1_000_000)
     """Passes over the training samples; 0: use `start` as it is; null: enough for 200 steps, at
     least 12."""
@@ -91,6 +96,28 @@ class Pretraining(Training):
         """Whether the learning rate falls on a straight line instead of a cosine."""
         return self.learning_rate_decay == "linear"
 
+    @property
+    def planned_batch_size(self) -> int:
+        """Samples per step as far as the configuration says: those that `auto` grows from."""
+        return self.first_batch_size if self.batch_size == "auto" else self.batch_size
+
+    def with_batches_of(self, size: int) -> "Pretraining":
+        """Return the settings that `auto` stands for once it has grown.
+
+        Parameters
+        ----------
+        size
+            Samples per step.
+
+        Returns
+        -------
+        Pretraining
+            With numbers alone. The learning rate grows by the root of the batch's growth.
+        """
+        growth = size / self.first_batch_size
+        rate = self.learning_rate * math.sqrt(growth)
+        return self.model_copy(update={"batch_size": size, "learning_rate": rate})
+
     @classmethod
     def subsampled_reads(cls, reads: int, done: float) -> int:
         """Return the reads of a row in a subsampled step, which grow by the same factor in each.
@@ -116,6 +143,14 @@ class Pretraining(Training):
         """
         enough = max(12, math.ceil(self.least_steps / steps_per_epoch))
         return enough if self.epochs is None else self.epochs
+
+    @field_validator("batch_size", mode="before")
+    @classmethod
+    def _auto_or_a_size(cls, value: Any) -> Any:
+        # Pydantic itself would print one message per member of the union.
+        if value != "auto" and not (str(value).isdecimal() and 2 <= int(value) <= 1_000_000):
+            raise ValueError(f"got {value!r}; expected 'auto' or a whole number of at least 2")
+        return value
 
     @field_validator("distances")
     @classmethod

@@ -346,6 +346,7 @@ def _make_dataset(
     true_distances: TrueDistances,
 ) -> BatchDataset:
     """Return the batches of the training samples, with nucleotides masked where that is learned."""
+    assert settings.batch_size != "auto", "see `settle_batch_size`"
     epochs = settings.passes(number_of_batches(len(samples), settings.batch_size))
     return BatchDataset(
         store=store,

@@ -70,6 +70,7 @@ def _facts(prepared: Prepared, progress: Progress, devices: Devices) -> dict[str
         **_near_known_reads(prepared),
         "held_out_samples": int(prepared.is_held_out.sum()),
         "training_samples": len(prepared.dataset.samples),
+        "batch_size": prepared.dataset.batch_size,
         "steps": progress.step,
         "wall_s": progress.elapsed_s,
         "samples_per_s": rate,

@@ -4,7 +4,7 @@ The choice is a search by real steps: the heaviest batch of the run has to fit.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, TypeVar
 
@@ -206,11 +206,10 @@ def fit_to_memory(
     InputError
         The smallest micro-batches do not fit.
     """
-    proposal = MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
-    proposal.apply(model.module)
-    heaviest = _heaviest_batch(model, dataset, devices, limit_gb, threshold=threshold)
-    activations_mb = heaviest.measure_activations_mb()
-    trial = heaviest.try_out(proposal, activations_mb)
+    heaviest, activations_mb, trial = _try_whole(
+        model, dataset, devices, limit_gb, recompute, threshold=threshold
+    )
+    proposal = _whole(devices, limit_gb, recompute)
     while not trial.fits:
         smaller = proposal.halve(heaviest.batch)
         if smaller is None:
@@ -225,9 +224,73 @@ def fit_to_memory(
     fitted = heaviest.record(proposal, trial)
     largest_size = heaviest.batch.size
     if fitted.recompute == recompute:
-        largest_size = heaviest.largest_size(fitted, most=len(dataset.samples))
+        largest_size = heaviest.largest_size(trial, most=len(dataset.samples))
     heaviest.log(fitted, largest_size)
     return fitted
+
+
+def largest_batch_size(
+    model: Any,
+    dataset: BatchDataset,
+    sizes: Sequence[int],
+    devices: Devices,
+    limit_gb: float | None,
+    recompute: Recompute,
+    *,
+    threshold: float,
+) -> int:
+    """Return the largest batch size whose heaviest batch fits into the memory without being split.
+
+    One size after the other is tried as `fit_to_memory` does. All processes call this, and choose
+    alike.
+
+    Parameters
+    ----------
+    model, devices, limit_gb, recompute, threshold
+        As for `fit_to_memory`.
+    dataset
+        Batches of the run; their size is of no account.
+    sizes
+        Possible sizes, ascending. The first one is taken whether it fits or not.
+
+    Returns
+    -------
+    int
+        One of `sizes`.
+    """
+    fitting = sizes[0]
+    for tried in sizes:
+        batches = replace(dataset, batch_size=tried)
+        *_, trial = _try_whole(model, batches, devices, limit_gb, recompute, threshold=threshold)
+        if not trial.fits:
+            break
+        fitting = tried
+    return fitting
+
+
+def _whole(devices: Devices, limit_gb: float | None, recompute: Recompute) -> MicroBatches:
+    """Return what leaves batches as they are."""
+    return MicroBatches(recompute=recompute, limit_gb=limit_gb, processes=devices.processes)
+
+
+def _try_whole(
+    model: Any,
+    dataset: BatchDataset,
+    devices: Devices,
+    limit_gb: float | None,
+    recompute: Recompute,
+    *,
+    threshold: float,
+) -> tuple["_HeaviestBatch", float, "_Trial"]:
+    """Try the heaviest batch as one micro-batch; the parameters are those of `fit_to_memory`.
+
+    Returns the batch, what its activations take in MB by a step of a small part, and what came out.
+    """
+    proposal = _whole(devices, limit_gb, recompute)
+    proposal.apply(model.module)
+    heaviest = _heaviest_batch(model, dataset, devices, limit_gb, threshold=threshold)
+    activations_mb = heaviest.measure_activations_mb()
+    return heaviest, activations_mb, heaviest.try_out(proposal, activations_mb)
 
 
 @dataclass(frozen=True)
@@ -329,13 +392,13 @@ class _HeaviestBatch:
             seconds_per_step=again.seconds,
         )
 
-    def largest_size(self, fitted: MicroBatches, most: int) -> int:
+    def largest_size(self, trial: _Trial, most: int) -> int:
         """Return the samples of the largest batch that would fit, in proportion to this one."""
-        assert fitted.measured_mb is not None
-        assert fitted.estimated_mb is not None
-        step_mb = max(fitted.measured_mb, fitted.estimated_mb) - self.held_mb
+        assert trial.measured is not None
+        step_mb = max(trial.measured.peak_mb, trial.estimated_mb) - self.held_mb
         samples = int(self.batch.size * (self.budget_mb - self.held_mb) / step_mb)
-        return min(samples, most)
+        # Several processes may have different room.
+        return self.devices.all_reduce_min(min(samples, most))
 
     def log(self, fitted: MicroBatches, largest_size: int) -> None:
         """Log what a step takes, and whether larger batches would fit, too."""

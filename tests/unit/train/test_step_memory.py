@@ -21,7 +21,14 @@ from aam.model.encoder import set_dropout
 from aam.train.memory import meter
 from aam.train.memory.meter import StepMeasurement, measure_step
 from aam.train.memory.micro_batches import FEWEST_ASVS, MicroBatches
-from aam.train.memory.step_memory import StepMemory, block_sizes, fit_to_memory, heaviest_step, size
+from aam.train.memory.step_memory import (
+    StepMemory,
+    block_sizes,
+    fit_to_memory,
+    heaviest_step,
+    largest_batch_size,
+    size,
+)
 from aam.train.optimizer import make_optimizer
 from aam.util.errors import InputError
 
@@ -172,6 +179,33 @@ def test_room_for_a_larger_batch_is_said(
     with caplog.at_level(logging.INFO):
         fit_with(model, new_feed(batch_size=batch_size), devices, 1.0)
     assert ("batches of 20 samples would fit" in caplog.text) == fits
+
+
+@pytest.mark.parametrize("overestimates", [False, True])
+@pytest.mark.parametrize("holds", [2, 4, 8, 20])
+def test_batches_grow_to_what_a_real_step_fits(
+    machine, model, new_feed, devices, holds, overestimates, recoveries
+):
+    """Also where the first estimate was too high, and a step runs out of memory."""
+    sizes_tried = [2, 4, 8, 20]
+    feeds = {number: new_feed(batch_size=number) for number in sizes_tried}
+    units = {number: size(feed[heaviest_step(feed)]) for number, feed in feeds.items()}
+    room = 1.01 * MB * units[holds]
+    limit_gb = (HELD + room + 3 * machine_weights_mb(model)) / GB
+    if overestimates:
+        limit_gb *= 100
+        machine.most = HELD + room
+    found = largest_batch_size(
+        model, feeds[2], sizes_tried, devices, limit_gb, "nothing", threshold=0.8
+    )
+    assert found == holds
+    assert bool(recoveries) == (overestimates and holds < 20)
+    assert max(batch[1] for batch in machine.batches) <= (20 if overestimates else holds)
+    assert model.encoder.keeps_blocks
+
+
+def machine_weights_mb(model):
+    return sum(p.nbytes for p in model.parameters()) / 2**20
 
 
 @pytest.mark.parametrize(
