@@ -54,6 +54,10 @@ TRAINING_RUNS: dict[str, dict[str, Any]] = {
     "level basic, fp32": {"optimization": {"level": "basic", "precision": "fp32"}},
     "compile default": {"optimization": {"compile": "default"}},
     "compile max-autotune": {"optimization": {"compile": "max-autotune"}},
+    "precision and batch size auto": {
+        "optimization": {"precision": "auto"},
+        "pretraining": {"batch_size": "auto", "learning_rate": 5e-4},
+    },
     "no loader workers": {"runtime": {"workers": 0}},
     "two processes, DDP": {"runtime": {"devices": 2, "strategy": "ddp"}},
     "two processes, FSDP": {"runtime": {"devices": 2, "strategy": "fsdp"}},
@@ -76,6 +80,7 @@ DRY_SIZES = SIZES[:2]
 SHOWN = {
     "samples/s": ("samples_per_s",),
     "peak memory, MB": ("peak_memory_mb",),
+    "batch": ("batch_size",),
     "steps": ("steps",),
     "time, s": ("wall_s",),
     "waiting for batches": ("loading_share",),
@@ -160,6 +165,8 @@ def try_graphs(lease: Lease, model: str) -> None:
     """Do the same steps as CUDA graphs and kernel by kernel: `graphs-<model>.json`."""
     timed, inputs = lease.study.inputs_for(model)
     settings = timed.training.from_scratch()
+    size = settings.pretraining.planned_batch_size
+    settings = settings.with_pretraining(batch_size=size)
     results = lease.results(
         {
             "kind": "graphs",
@@ -182,6 +189,7 @@ def train(lease: Lease, model: str, name: str) -> None:
     change = TRAINING_RUNS[name]
     optimization = settings.optimization.model_copy(update=change.get("optimization", {}))
     changed = settings.from_scratch().model_copy(update={"optimization": optimization})
+    changed = changed.with_pretraining(**change.get("pretraining", {}))
     runtime = lease.study.runtime
     granted = {"threads": runtime.threads, "workers": runtime.workers, **change.get("runtime", {})}
     final = training_file(lease.folder, model, name)

@@ -47,11 +47,14 @@ class Pretraining(Training):
 
     batch_size: Literal["auto"] | Annotated[int, Field(ge=2, le=1_000_000)] = 64
     """Samples per step; auto: 64, doubled as long as a step fits into the memory and a run keeps
-    200 steps, up to 256 on a CPU, at a learning rate times the root of the growth."""
+    200 steps, up to 256 on a CPU; `learning_rate` is that of 64, and grows with them up to
+    fourfold."""
     first_batch_size: ClassVar[int] = 64
     """Samples per step that `auto` grows from, and that `learning_rate` is meant for then."""
     most_on_cpu: ClassVar[int] = 256
     """Samples per step up to which `auto` grows on a CPU."""
+    most_growth_of_rate: ClassVar[float] = 4.0
+    """Largest factor of the learning rate: larger ones were not measured."""
     epochs: int | None = Field(None, ge=0, le=1_000_000)
     """Passes over the training samples; 0: use `start` as it is; null: enough for 200 steps, at
     least 12."""
@@ -112,10 +115,10 @@ class Pretraining(Training):
         Returns
         -------
         Pretraining
-            With numbers alone. The learning rate grows by the root of the batch's growth.
+            With numbers alone. The learning rate grows as the batch does.
         """
-        growth = size / self.first_batch_size
-        rate = self.learning_rate * math.sqrt(growth)
+        growth = min(size / self.first_batch_size, self.most_growth_of_rate)
+        rate = self.learning_rate * growth
         return self.model_copy(update={"batch_size": size, "learning_rate": rate})
 
     @classmethod

@@ -1,5 +1,7 @@
 """What the pretraining of an encoder gets of the configuration, and the table of its speed."""
 
+from typing import Any
+
 from aam.config.sections.base import StageSettings
 from aam.config.sections.execution import Benchmark, Optimization
 from aam.config.sections.model import EncoderShape
@@ -34,6 +36,11 @@ class PretrainSettings(StageSettings):
     def metrics(self) -> list[str]:
         """Names of the metrics that are learned, in the order of their files."""
         return list(self.pretraining.distances or {})
+
+    def with_pretraining(self, **changes: Any) -> "PretrainSettings":
+        """Return the settings with keys of the section `pretraining` changed."""
+        training = self.pretraining.model_copy(update=changes)
+        return self.model_copy(update={"pretraining": training})
 
     def from_scratch(self) -> "PretrainSettings":
         """Return the settings of the same training with random weights and all samples.

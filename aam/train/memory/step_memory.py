@@ -261,7 +261,10 @@ def largest_batch_size(
     fitting = sizes[0]
     for tried in sizes:
         batches = replace(dataset, batch_size=tried)
-        *_, trial = _try_whole(model, batches, devices, limit_gb, recompute, threshold=threshold)
+        heaviest, _, trial = _try_whole(
+            model, batches, devices, limit_gb, recompute, threshold=threshold
+        )
+        heaviest.log_trial(trial)
         if not trial.fits:
             break
         fitting = tried
@@ -410,6 +413,14 @@ class _HeaviestBatch:
             f"in {fitted}: estimated {fitted.estimated_mb:.0f} MB, "
             f"measured {fitted.measured_mb:.0f} MB of {self.budget_mb:.0f} MB; "
             f"{fitted.seconds_per_step:.3g} s{room}"
+        )
+
+    def log_trial(self, trial: _Trial) -> None:
+        """Log what a step of the whole batch takes, as far as it was run."""
+        measured = "not tried" if trial.measured is None else f"{trial.measured.peak_mb:.0f} MB"
+        logger.info(
+            f"memory of a step of {self.batch.size} samples in one micro-batch: "
+            f"estimated {trial.estimated_mb:.0f} MB, {measured}; at most {self.budget_mb:.0f} MB"
         )
 
     def shortage(self, proposal: MicroBatches, trial: _Trial) -> InputError:

@@ -20,6 +20,7 @@ from aam.distances.store import write_distances, write_faith_pd
 from aam.inference.asv_cache import module_digest
 from aam.inference.embed import load_encoder
 from aam.model.store import load_config
+from aam.stages import pretrain_inductive
 from aam.stages.pretrain_inductive import pretrain_fold_encoders
 from aam.tasks.pretrain import run as run_of_pretraining
 from aam.tasks.pretrain.inputs import PretrainInputs
@@ -110,6 +111,22 @@ def test_no_member_of_the_fold_or_of_the_test_set_has_a_part_in_an_encoder(
     after = read_json(run(study, tmp_path / "run", changed)["digests"])
     assert after["fold0"] == before["fold0"]
     assert after["fold1"] != before["fold1"], "it was pretrained on samples of fold 0"
+
+
+def test_all_folds_have_the_batch_size_of_the_smallest(study, inputs, monkeypatch, tmp_path):
+    asked = []
+
+    def settle(settings, *_, without):
+        asked.append(without)
+        return settings.with_pretraining(batch_size=8)
+
+    monkeypatch.setattr(pretrain_inductive, "settle_batch_size", settle)
+    folder = run(study, tmp_path, inputs)["encoders"]
+    (without,) = asked
+    left_out = [rows_in(study, inputs, fold, TEST).sum() for fold in (0, 1)]
+    assert len(without) == max(left_out)
+    settings = [load_config(folder / f"fold{fold}")["settings"] for fold in (0, 1)]
+    assert [each["pretraining"]["batch_size"] for each in settings] == [8, 8]
 
 
 def test_a_finished_fold_is_not_pretrained_again(study, encoders, inputs, monkeypatch, tmp_path):

@@ -1,7 +1,6 @@
 """The batch size `auto`: what it may be, and that a run with it is one with that size."""
 
 import logging
-import math
 import time
 
 import pytest
@@ -44,6 +43,12 @@ def test_batches_grow_while_a_run_keeps_its_steps_and_its_passes(
     assert possible_sizes(training, samples, is_on_cpu=is_on_cpu) == expected
 
 
+@pytest.mark.parametrize(("size", "rate"), [(64, 1e-3), (128, 2e-3), (256, 4e-3), (1024, 4e-3)])
+def test_the_rate_grows_with_the_batch_as_far_as_that_was_measured(size, rate):
+    settled = Pretraining(**AUTO).with_batches_of(size)
+    assert (settled.batch_size, settled.learning_rate) == (size, rate)
+
+
 @pytest.fixture
 def small_steps(monkeypatch):
     """Let batches of the 16 training samples grow from 4: to 8, and, in 8 epochs, not to 16."""
@@ -54,7 +59,7 @@ def small_steps(monkeypatch):
 def test_a_run_with_auto_is_one_with_the_size_that_it_finds(study, small_steps, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     found = study.pretrain(tmp_path / "auto", AUTO)
-    rate = 1e-3 * math.sqrt(2)
+    rate = 2e-3
     given = study.pretrain(tmp_path / "given", {**AUTO, "batch_size": 8, "learning_rate": rate})
     assert (found["model"] / WEIGHTS).read_bytes() == (given["model"] / WEIGHTS).read_bytes()
     for kind in ("settings", "architecture"):
@@ -65,7 +70,7 @@ def test_a_run_with_auto_is_one_with_the_size_that_it_finds(study, small_steps, 
         assert scores[name] == expected[name]
     lines = [text for text in caplog.messages if text.startswith("batch_size auto")]
     assert lines == [
-        "batch_size auto: 8 samples a step at a learning rate of 0.00141 (4 at 0.001)",
+        "batch_size auto: 8 samples a step at a learning rate of 0.002 (4 at 0.001)",
     ]
 
 
@@ -80,7 +85,7 @@ def test_a_run_that_goes_on_keeps_its_size_whatever_the_memory_is_now(
         monkeypatch.setattr(batch_size, "largest_batch_size", lambda *_, **__: 4)
     caplog.set_level(logging.INFO)
     outputs = study.pretrain(tmp_path / "cut", AUTO)
-    assert "8 samples a step at a learning rate of 0.00141 (4 at 0.001), as this run was" in (
+    assert "8 samples a step at a learning rate of 0.002 (4 at 0.001), as this run was" in (
         caplog.text
     )
     assert (outputs["model"] / WEIGHTS).read_bytes() == (expected["model"] / WEIGHTS).read_bytes()
