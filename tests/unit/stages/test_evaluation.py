@@ -27,6 +27,7 @@ from aam.evaluate.scores import SUPER_LEARNER
 from aam.evaluate.task_report import Guessing, TaskReport
 from aam.learners import conformal
 from aam.learners.baselines import decision_trees
+from aam.report.page.details import HIDDEN_IMPORTANCES
 from aam.report.page.files import PageFile, PageFiles
 from aam.stages import summary
 from aam.stages.baselines import fit_baselines
@@ -256,6 +257,12 @@ def importance_of(results: Path, scores: Iterable[Path]) -> list[PageFile]:
     return files
 
 
+def says(page: str, *facts: str) -> bool:
+    """Return whether one sentence or cell of a page holds all facts, in whatever words."""
+    parts = re.split(r"<[^>]*>|\n", page)
+    return any(all(fact in html.unescape(part) for fact in facts) for part in parts)
+
+
 def summed_up(
     results: Path,
     settings: Mapping[str, Any] = MappingProxyType({}),
@@ -304,45 +311,47 @@ def test_the_page_says_what_was_learned_and_its_links_lead_somewhere(results):
         ],
         dropped=dropped,
     )
-    for words in (
-        "Works: a column is off by 1.0 on average with AAM (95 % interval 0.9 to 1.2); guessing: "
-        "6.0. Better than guessing (p = 0.012; p = 0.025 when corrected for the 2 tests of this "
-        "page). Better than the best baseline, random forest (2.5; p = 0.025).",
-        "Does not work: a column is predicted right in 50.0 % of the samples of a class, averaged "
-        "over the classes, with AAM (95 % interval 87.5 % to 125.0 %); guessing: 50.0 %. The "
-        "difference to guessing could be chance (p = 0.4, also when corrected for the 2 tests of "
-        "this page). The difference to the best baseline, kNN on UniFrac (75.0 %), could be "
-        "chance (p = 0.5).",
-        "Only 4 groups (values of host): with other groups the score could be clearly different.",
-        "of 3 samples that it was not trained on agree",
-        "Pearson r 0.910",
-        "1 of the 2 samples in new were in training",
-        "2 samples with fewer than 1000 reads (the rarefaction depth)",
-        "1 feature with no reads",
+    for facts in (
+        ("Works", "1.0", "AAM", "0.9 to 1.2", "6.0", "p = 0.012", "p = 0.025", "2 tests", "2.5"),
+        (
+            "Does not work",
+            "50.0 %",
+            "AAM",
+            "87.5 % to 125.0 %",
+            "p = 0.4",
+            "kNN on UniFrac",
+            "75.0",
+        ),
+        ("4 groups", "host"),
+        ("3 samples", "Pearson r 0.910"),
+        ("1 of the 2 samples in new",),
+        ("2 samples", "1000 reads"),
+        ("1 feature", "no reads"),
     ):
-        assert words in page
-        assert words in text
-    for words in (
-        "80.0 % of the masked nucleotides",
-        "Transductive: the encoder may have seen every sample",
-        "AAM mixes these recipes: partial 75 % (0.750 alone), kernel 25 % (0.500 alone).",
-        "60 % prediction intervals of AAM contain the observed value in 100.0 % of samples (100.0 "
-        "% to 100.0 % in a fold)",
-        "60 % prediction sets of AAM",
-        "The ASVs that matter most are not shown, because",
+        assert says(page, *facts), facts
+        assert says(text, *facts), facts
+    for facts in (
+        ("80.0 %", "nucleotides"),
+        ("Transductive",),
+        ("partial 75 % (0.750", "kernel 25 % (0.500"),
+        ("60 %", "AAM", "100.0 % to 100.0 %"),
+        ("60 %", "sets", "AAM"),
+        (HIDDEN_IMPORTANCES,),
+        ("50 %", "reads in new", "95 %"),
+        ("new", "super learner"),
+        ("1000 reads", "2 draws"),
+        ("weights of mouse",),
+    ):
+        assert says(page, *facts), facts
+    for cells in (
         "<td>random forest</td><td>-3</td><td>3 of 3</td><td>0.012</td>",
         "<td>AAM</td><td>1.00 [0.875, 1.25]</td>",
         "<td>x</td><td>6</td><td>1.00</td><td>4.00</td><td>4.00</td>",
-        "50 % of the reads in new are of ASVs that training never saw, although 95 % are of ASVs "
-        "that it saw or near one",
         "<td>NA</td><td>5</td>",
-        "Predictions for new by the super learner",
         "Of <code>age</code> with base",
-        "rarefied to 1000 reads per sample (2 draws)",
-        "It began with the weights of mouse.",
         ">mark</svg>",
     ):
-        assert words in page
+        assert cells in page
     assert "AAM was trained on" not in page
     assert "qiime feature-classifier classify-sklearn" in page
     links = re.findall(r'<a href="([^#"]+)"', page)
@@ -368,22 +377,23 @@ def test_predictions_that_rest_on_little_have_a_red_light_on_the_page_and_at_the
         path.write_text(content)
     lines = summary.closing_predictions([*paths, results / "predict" / "not there.tsv"])
     expected = [
-        ("caution", "30 % of the reads in older are of ASVs that training never saw: predictions"),
-        ("stop", "Do not use what is predicted for 1 of the 2 samples in far ('01')"),
-        ("caution", "1 of the 1 samples in seen were in training"),
-        ("caution", "100 % of the reads in unseen are of ASVs that training never saw, although"),
+        ("caution", "30 % of the reads in older"),
+        ("stop", "1 of the 2 samples in far ('01')"),
+        ("caution", "1 of the 1 samples in seen"),
+        ("caution", "100 % of the reads in unseen"),
     ]
     assert len(lines) == len(expected)
-    for line, (light, words) in zip(lines, expected, strict=True):
-        assert line.startswith(f"Predictions, light: {light}. {words}")
+    for line, (light, fact) in zip(lines, expected, strict=True):
+        assert line.startswith(f"Predictions, light: {light}. ")
+        assert fact in line
     page, text = summed_up(
         results,
         scores=sorted(results.glob("answers/*/*/scores.json")),
         predictions=[PageFile(path, model="base", task="age", table=path.stem) for path in paths],
     )
-    for _, words in expected:
-        assert words in page
-        assert words in text
+    for _, fact in expected:
+        assert says(page, fact)
+        assert says(text, fact)
 
 
 def test_the_page_needs_no_other_file_and_takes_names_for_names(results):
@@ -448,7 +458,7 @@ def test_a_run_ends_with_every_task_of_the_page_and_names_what_is_left_over(resu
     ).splitlines()
     assert lines[0].startswith(f"{results.name}, site: Does not work: ")
     assert "50.0 % of the samples of a class" in lines[0]
-    assert lines[1].startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
+    assert lines[1].startswith(f"{results.name}, age: Works: ")
     assert lines[2] == "Light: caution. No metadata for 'S01'."
     assert "report.html" in lines[3]
     assert "answers/years/base" in lines[4]
@@ -456,7 +466,7 @@ def test_a_run_ends_with_every_task_of_the_page_and_names_what_is_left_over(resu
     assert "first/age" in lines[5]
     assert len(lines) == 6, "what was decided without harm stands on the page"
     (line, *_) = summary.closing_summary(results / "report.html", scores[1:]).splitlines()
-    assert line.startswith(f"{results.name}, age: Works: a column is off by 1.0 on average")
+    assert line.startswith(f"{results.name}, age: Works: ")
     said = summary.closing_summary(results / "report.html", [], left_over=left_over)
     assert "Works" not in said
     several = summary.closing_summary(results / "report.html", scores * 8).splitlines()
@@ -495,9 +505,9 @@ def test_without_models_the_answers_are_the_first_ones(results):
     scores = [first / "scores.json"]
     page, text = summed_up(results, settings, scores, page="first", importance=[])
     for part in (page, text):
-        assert "Works: a column is off by 1.0 on average" in html.unescape(part)
-        assert "were not trained, because the configuration says models: {}" in part
-        assert "site can be answered by networks alone" in part
+        assert says(part, "Works", "1.0")
+        assert says(part, "not trained", "models: {}")
+        assert says(part, "site", "networks alone")
     assert "[first.html](first.html)" in text
     assert "PyTorch" not in page
     assert re.findall(r"Versions: .*torch", page) == []
@@ -508,8 +518,8 @@ def test_an_encoder_that_was_used_as_it_came_says_so(results):
     write_json(path, {**json.loads(path.read_text()), "steps": 0})
     age = results / "answers" / "age" / "base" / "scores.json"
     page, _ = summed_up(results, scores=[age], encoders=[PageFile(path, model="base")])
-    assert "Transductive: the encoder may have seen every sample" in page
-    assert "It was used as it came, without training on this study." in page
+    assert says(page, "Transductive")
+    assert says(page, "as it came", "without training")
 
 
 def test_a_figure_is_drawn_of_ids_that_look_like_something_else(tmp_path):
