@@ -56,7 +56,8 @@ class ScikitBio:
             Parameters of the metric by name.
         """
         formula = FORMULAS[metric]
-        if formula.all_pairs is not None:
+        if formula.scikit_bio is None:
+            assert formula.all_pairs is not None, metric
             yield formula.all_pairs(*branch_fractions(table, tree), **parameters)
             return
         diversity = alpha_diversity if METRICS[metric].per_sample else beta_diversity

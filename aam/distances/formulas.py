@@ -222,8 +222,9 @@ class Formula:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of that function."""
     all_pairs: Callable[..., Floats] | None = None
-    """Makes the matrix of distances, if the metric needs the tree and scikit-bio lacks it, from
-    fractions [N, E], lengths of branches, and the metric's parameters by name."""
+    """Makes a matrix of distances, symmetric to the last bit, from fractions [N, E], lengths of
+    branches, and the metric's parameters by name: for batches, and where scikit-bio lacks it. None:
+    the metric needs no tree, or `aam.distances.in_batch` has a faster way."""
     rows: Callable[[csr_array], Rows] | None = None
     """Makes the matrix of distances from counts [N, F]; None: the metric needs a tree."""
 
