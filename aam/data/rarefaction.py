@@ -62,6 +62,7 @@ def rarefy(table: FeatureTable, depth: int, *seed_parts: object) -> FeatureTable
         order = np.argsort(rank[kept.indices[span]])
         rng = generator("rarefaction", *seed_parts, table.sample_ids[row])
         reads_F = kept.data[span][order]
+        # The method "count" would hold every read of the sample in memory.
         # `drawn[span]` is a view, so that this fills `drawn` in the order of the columns again.
         drawn[span][order] = rng.multivariate_hypergeometric(reads_F, depth, method="marginals")
     counts = csr_array((drawn, kept.indices, kept.indptr), shape=kept.shape)

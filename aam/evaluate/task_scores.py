@@ -327,8 +327,9 @@ def _report_target(
     intervals : pandas.DataFrame
         Predictions of the leading method with intervals or sets.
     """
-    tables = [*baselines.values()] if network is None else [network.learner.predictions]
-    scored = _scored(tables[0])
+    # All methods predict the same samples.
+    table = next(iter(baselines.values())) if network is None else network.learner.predictions
+    scored = _scored(table)
     group = samples.group
     scoring = _Scoring(
         kind=task.kind,
@@ -344,7 +345,7 @@ def _report_target(
     intervals = cross_intervals(scoring.name_units(leading.predictions), task.bounds)
     far_values = None
     if task.kind == "regression":
-        observed = tables[0].set_index("sample-id")["observed"]
+        observed = table.set_index("sample-id")["observed"]
         far_values = find_far_values(pd.to_numeric(observed))
     rivals, other_groups = _look_for_flattery(task, leading, samples)
     report = TargetReport(
@@ -425,6 +426,7 @@ def _measure_addition(
     """Return what features add to covariates; None where nested predictions are missing."""
     features = dict(learners)
     if leading.report.role == "network":
+        # Networks of few labels are not mixed with the baselines: covariates are added to them.
         features = {}
     if network is not None:
         features = {network.name: network.learner, **features}
@@ -454,7 +456,6 @@ def _score_methods(
     """Score networks, the super learner where there is one, and the baselines."""
     methods = []
     mixed = dict(learners)
-    # Baselines that know all labels would hide what networks do with few.
     is_mixed = len(learners) > 1
     if network is not None:
         table = network.learner.predictions
@@ -463,6 +464,7 @@ def _score_methods(
         )
         methods.append(_Method(report.model_copy(update={"training": network.training}), table))
         mixed = {network.name: network.learner, **learners}
+        # Baselines that know all labels would hide what networks do with few.
         is_mixed = len(learners) > 0 and network.training.labels == 1
     if is_mixed:
         methods.append(_mix(scoring, mixed, baselines=None if network is None else learners))

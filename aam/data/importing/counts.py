@@ -89,6 +89,7 @@ def import_counts(
     """
     given = None if sequences is None else read_sequence_file(sequences)
     if isinstance(table, FeatureTable):
+        # Messages begin with the path of a file, and this table has none.
         where = Path("the table")
         file = TableFile(table, {}, [])
     else:
@@ -117,6 +118,7 @@ def _have_sequences(
     """
     if given is not None or any(name in column or is_sequence(name) for name in table.feature_ids):
         return True
+    # Where samples are sequences the table is transposed, which `match_sequences` says.
     return all(map(is_hash, table.feature_ids)) or all(map(is_sequence, table.sample_ids))
 
 
