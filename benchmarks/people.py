@@ -3,8 +3,11 @@
 `python -m benchmarks.people DRAWS TABLE` draws samples of people, each of whom moves the reads of
 all its samples and has one to eight visits at times of its own. In four cases the reads follow
 nothing; the person's mean of the label alone; what differs from that mean alone; the time alone,
-with which the label drifts in everybody. So each claim is false in some of the cases. One learner
-answers, with people in folds, and from earlier samples for later ones. TABLE keeps a row per draw.
+with which the label drifts in everybody. So each claim is false in some of the cases. In two more,
+the state of the community at a visit decides by how much the label is then away from the person's
+level, which no earlier value, mean or trend knows: the reads follow the label, twice as strongly in
+the last case. One learner answers, with people in folds, and from earlier samples for later ones.
+TABLE keeps a row per draw.
 
 Shape suffixes: N samples, P people, F features.
 """
@@ -33,7 +36,14 @@ from benchmarks.speed.tables import markdown_table
 
 PEOPLE = 40
 MOST_VISITS = 8
-CASES = ("no signal", "between people alone", "within people alone", "time alone")
+CASES = (
+    "no signal",
+    "between people alone",
+    "within people alone",
+    "time alone",
+    "the state of each visit",
+    "the state of each visit, strongly",
+)
 TARGETS = ("two classes", "numbers")
 FEATURES = 40
 READS = 1000
@@ -86,6 +96,8 @@ def draw_people(case: str, target: str, rng: np.random.Generator) -> tuple[Probl
         "between people alone": mean_P[person_N],
         "within people alone": value_N - mean_P[person_N],
         "time alone": 4.0 * (time_N - 0.5),
+        "the state of each visit": value_N,
+        "the state of each visit, strongly": 2.0 * value_N,
     }[case]
     loading_F = EFFECT * rng.normal(size=FEATURES) * (rng.random(FEATURES) < 0.25)
     log_NF = 1.5 * rng.normal(size=FEATURES) + OWN * rng.normal(size=(PEOPLE, FEATURES))[person_N]

@@ -47,6 +47,8 @@ class Plot:
     task whose predictions are explained; answers: with each answer; on_demand."""
     explains: bool = False
     """Whether it is of the answers alone whose predictions are explained."""
+    has_times: bool = False
+    """Whether it is of the answers alone whose task says when samples were taken."""
     question: str | None = None
     """The further question whose answers alone it is of; None: those to tasks of the user."""
 
@@ -149,6 +151,17 @@ PLOTS: dict[str, Plot] = {
         [Figure("studies.draw", f"{ANSWER}/studies", "study by study", "studies")],
         shown="answers",
         question=STUDIES,
+    ),
+    "trajectories": Plot(
+        "Tasks",
+        {
+            "predictions": f"{ANSWER}/predictions.tsv",
+            "report": f"{ANSWER}/scores.json",
+            "metadata": "inputs/metadata.parquet",
+        },
+        [Figure("trajectories.draw", f"{ANSWER}/trajectories", "people over time", "trajectories")],
+        shown="answers",
+        has_times=True,
     ),
     "importance": Plot(
         "Tasks",

@@ -108,6 +108,21 @@ _CIRCUMSTANCES = {
 }
 """Words of columns on whom, where and when a sample was taken from, by what they are about."""
 
+_COURSES = (
+    frozenset(
+        "day days week weeks month months hour hours minute minutes timepoint timepoints time "
+        "times tp dpi visit visits session wave tag woche monat jour semaine mois".split()
+    ),
+    frozenset("age ages alter edad year years".split()),
+    frozenset("date dates datum fecha timestamp".split()),
+)
+"""Words of columns that say when samples were taken, those of a course before calendars."""
+_NO_COURSES = frozenset(
+    "sleep transit meal fasting fasted exercise screen per storage stored frozen freezing release "
+    "released submission submitted publication published update load received shipped".split()
+)
+"""Words of columns on how long something lasts, or when a sample was handled."""
+
 _STATE = re.compile(
     r"(healthy|normal|disease\w*|ill|sick|un?affected|cases?|controls?|ctrl|patients?|hc|treated"
     r"|untreated|placebo|positive|negative|yes|no|male|female|wt|ko|wild[ _-]?type|knock[ _-]?out)"
@@ -174,6 +189,26 @@ def study_rank(name: str) -> int | None:
         if last in known:
             return rank
     return None
+
+
+def time_rank(name: str) -> int | None:
+    """Return how surely a column says when samples of one being were taken, by its name.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+
+    Returns
+    -------
+    int or None
+        0 for days, visits and the like, then ages, and dates; None: it says no such time.
+    """
+    words = set(words_of(name))
+    if is_technical(name) or not words.isdisjoint(_NO_COURSES):
+        return None
+    ranks = [rank for rank, known in enumerate(_COURSES) if not words.isdisjoint(known)]
+    return min(ranks, default=None)
 
 
 def circumstance(name: str) -> str | None:

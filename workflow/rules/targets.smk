@@ -164,6 +164,12 @@ def answers_shown(plot, files):
         for path, of in files.items()
         if question_of(of["task"]) == plot.question
     }
+    if plot.has_times:
+        asked = {
+            path: of
+            for path, of in asked.items()
+            if CONFIG.tasks[of["task"]].time is not None
+        }
     return explained_of(asked) if plot.explains else asked
 
 

@@ -107,6 +107,16 @@ class TaskDraft:
         """Name of the column whose samples stay together."""
         return None if self.together is None else self.together.name
 
+    @property
+    def samples(self) -> pd.Series:
+        """Values of the target, of the samples of the task."""
+        given = self.column.values.dropna()
+        if self.column.name in self.where:
+            given = given[given.isin(self.where[self.column.name])]
+        if self.together is not None:
+            given = given[self.together.values.loc[given.index].notna()]
+        return given
+
 
 def draft_task(column: Column, together: Column | None, *, must_group: bool = False) -> TaskDraft:
     """Return a task for a column that a run accepts, as far as these samples can tell.
@@ -221,7 +231,7 @@ def propose_studies(draft: TaskDraft, candidates: Sequence[Column]) -> Column | 
     """Return the first column whose values can be left out one by one; None: none can.
 
     Three of its values have samples enough of two classes, or with different numbers, few samples
-    lack one, and no group lies in two.
+    lack one, and few are of groups that lie in two.
 
     Parameters
     ----------
@@ -231,9 +241,7 @@ def propose_studies(draft: TaskDraft, candidates: Sequence[Column]) -> Column | 
         Columns that divide samples as studies do, the surest first.
     """
     target = draft.column.name
-    given = draft.column.values.dropna()
-    if target in draft.where:
-        given = given[given.isin(draft.where[target])]
+    given = draft.samples
     for column in candidates:
         study = column.values.loc[given.index]
         if column.name in (target, draft.groups) or study.isna().mean() > MOST_UNGROUPED:
@@ -270,7 +278,8 @@ def _can_leave_out(draft: TaskDraft, given: pd.Series, studies: Column) -> bool:
         known=draft.groups,
     )
     try:
-        divide(rows, observed.to_frame(target), task)
+        kept, _, _ = divide(rows, observed.to_frame(target), task)
     except InputError:
         return False
-    return True
+    # People in several studies are left out of all but one.
+    return len(kept) >= (1 - MOST_UNGROUPED) * len(rows)

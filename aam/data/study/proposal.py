@@ -21,7 +21,9 @@ from aam.data.study.columns import (
     unit_columns,
 )
 from aam.data.study.drafts import ACTIVE, TaskDraft, draft_task, propose_studies, rank_suited
+from aam.data.study.time_columns import Course, TimeColumn, find_time_columns, propose_course
 from aam.data.table import ASV_READS, TableFacts
+from aam.data.times import AUTO
 from aam.util.errors import InputError, first_few
 
 MOST_LOST = 0.05
@@ -182,10 +184,12 @@ def propose_configuration(
     suited = [one for one in rank_suited(columns, together) if one.name not in wanted]
     by_name = {column.name: column for column in columns}
     asked = [by_name[name] for name in wanted]
+    times, no_times = find_time_columns(columns, together)
     tasks, refused = _draft_tasks(
         [*asked, *suited],
         together,
         study_columns(columns),
+        times,
         dataset,
         must=wanted,
         are_alone=groups is False,
@@ -196,6 +200,9 @@ def propose_configuration(
     remarks: list[str] = []
     if tasks and groups is None:
         remarks += _comments_on_groups(columns, together)
+    if tasks and no_times:
+        header = "# Not proposed as `time`, which asks what changes within:"
+        remarks.append("\n".join([header, *(f"#   {' '.join(one.split())}" for one in no_times)]))
     if refused:
         remarks.append("\n".join(["# Not proposed:", *(f"#   {one}" for one in refused)]))
     parts = [
@@ -226,6 +233,7 @@ def _draft_tasks(
     columns: list[Column],
     together: Column | None,
     studies: Sequence[Column],
+    times: Sequence[TimeColumn],
     dataset: str,
     *,
     must: Collection[str],
@@ -242,6 +250,8 @@ def _draft_tasks(
         The column whose samples stay together; None: there is none.
     studies
         Columns that divide samples as studies do, the surest first.
+    times
+        Columns that say when samples were taken, the likeliest first.
     dataset
         What the study is called.
     must
@@ -269,8 +279,9 @@ def _draft_tasks(
             continue
         name = _task_name(column, names)
         names.add(name.casefold())
+        course = propose_course(draft, times)
         divided_by = propose_studies(draft, studies)
-        tasks.append(_task(name, dataset, draft, divided_by, are_alone=are_alone))
+        tasks.append(_task(name, dataset, draft, divided_by, course, are_alone=are_alone))
     return tasks, refused
 
 
@@ -364,7 +375,13 @@ def _task_name(column: Column, taken: Collection[str]) -> str:
 
 
 def _task(
-    name: str, dataset: str, draft: TaskDraft, studies: Column | None, *, are_alone: bool
+    name: str,
+    dataset: str,
+    draft: TaskDraft,
+    studies: Column | None,
+    course: Course,
+    *,
+    are_alone: bool,
 ) -> str:
     """Return the lines of a task; `are_alone` as for `_draft_tasks`, `studies` may be left out."""
     # Without quotes YAML would read some names as numbers, dates or truth values.
@@ -392,6 +409,7 @@ def _task(
             f"    # Each of the {len(studies.counts)} is also left out once, as one never seen.",
             f"    studies: {_quoted(studies.name)}",
         ]
+    lines += _course_lines(course, str(draft.groups))
     labelled = int(draft.column.counts.sum())
     if labelled > MOST_COMPARED:
         suited = ("both", "numbers" if draft.kind == "regression" else "classes")
@@ -405,6 +423,18 @@ def _task(
             f"    baselines: [{', '.join(names)}]",
         ]
     return "\n".join(lines)
+
+
+def _course_lines(course: Course, person: str) -> Iterator[str]:
+    """Yield what a task asks of people over time, and why it asks for no more."""
+    if course.time is not None:
+        yield f"    # What changes within one `{person}` is scored apart."
+        yield f"    time: {_quoted(course.time)}"
+    if course.has_forecast:
+        yield "    # Samples after the time that three in ten are after, from those up to it:"
+        yield f"    forecast: {AUTO}"
+    if course.why_not is not None:
+        yield f"    # {' '.join(course.why_not.split())}."
 
 
 def _is_text(name: str) -> bool:

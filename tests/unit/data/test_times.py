@@ -1,0 +1,54 @@
+"""Times of samples, as columns have them."""
+
+import pandas as pd
+import pytest
+
+from aam.data.times import read_cut, read_times
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["3", None, "10.5"], [3, None, 10.5]),
+        (["5 days", "12 days"], [5, 12]),
+        (["2014", "2015"], [2014, 2015]),
+        (["2014-02-07", "2014/02/09", "2014-2-10 06:00"], [16108, 16110, 16111.25]),
+        (["20140131", "20140201"], [16101, 16102]),
+        (["07-Feb-2014", "9-feb-14", None], [16108, None, None]),
+        (["Feb 7, 2014", "February 9, 2014", "Mar 1, 2014"], [16108, None, 16130]),
+        (["Feb-2014", "Mar-2014"], [16102, 16130]),
+        # One of the values says which number is the month.
+        (["2/7/14", "25/7/14"], [16253, 16276]),
+        (["2/7/14 9:30", "7/25/14 9:30"], [16108 + 9.5 / 24, 16276 + 9.5 / 24]),
+        (["2/7/14", "3/4/14"], [None, None]),
+        (["13/7/14", "7/25/14"], [None, None]),
+        (["V1", "v2", "V10"], [1, 2, 10]),
+        (["Week 0", "Week -2", "week 12.5"], [0, -2, 12.5]),
+        (["Baseline", "Month 6", "Month 12"], [0, 6, 12]),
+        (["day 3", "week 2"], [None, None]),
+        (["pre", "post", "baseline"], [None, None, None]),
+        ([None, None], [None, None]),
+        # What is written in another way than most has no time.
+        (["1", "2", "2014-02-07"], [1, 2, None]),
+    ],
+)
+def test_a_column_is_read_in_the_way_that_most_of_it_is_written(values, expected):
+    read = read_times(pd.Series(values, dtype=object))
+    pd.testing.assert_series_equal(read, pd.Series(expected, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "values", "expected"),
+    [
+        ("365", ["1", "400"], 365),
+        ("V3", ["V1", "V4"], 3),
+        ("3", ["V1", "V4"], 3),
+        ("2014-02-07", ["2/7/14", "7/25/14"], 16108),
+        ("2/7/14", ["2/7/14", "7/25/14"], 16108),
+        ("auto", [str(day) for day in range(10)], 6),
+        ("soon", ["V1", "V4"], None),
+        ("2014-02-07", ["1", "400"], None),
+    ],
+)
+def test_a_cut_is_a_time_as_the_column_has_it_or_plain(wanted, values, expected):
+    assert read_cut(wanted, pd.Series(values, dtype=object)) == expected
