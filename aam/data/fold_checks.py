@@ -22,6 +22,8 @@ LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 LEAST_STUDIES = 3
 """Studies that leaving out one at a time needs: of two, one alone would be learned from."""
+MOST_ELSEWHERE = 0.5
+"""Share of the samples, of people in several studies, beyond which a task is refused."""
 LEAST_REPEATED = 2
 """People with samples of two times, below which nothing is learned of change."""
 MOST_LISTED = 8
@@ -92,7 +94,6 @@ def require_studies(
     observed: pd.Series,
     folds: NDArray[np.int64],
     studies: Names,
-    known: Names | None,
     task: FoldsSettings,
 ) -> None:
     """Check that leaving out one study at a time says how a study never seen would be predicted.
@@ -105,15 +106,13 @@ def require_studies(
         The fold of each, -1: held out for testing.
     studies
         The study of each.
-    known
-        What must not be in two studies, such as the person of each sample; None: nothing is.
     task
         What the task predicts, and how its samples are divided.
 
     Raises
     ------
     InputError
-        Fewer than `LEAST_STUDIES` studies have two classes, or numbers, or a person is in two.
+        Fewer than `LEAST_STUDIES` studies have two classes, or numbers.
     """
     column = task.folds.column
     where = f"metadata column '{column}', which `studies` names"
@@ -139,17 +138,63 @@ def require_studies(
             "score can tell a model of the value from one of the study",
             "remove `studies` from the task, or add samples with other values to these studies",
         )
-    if known is not None:
-        studies_of = study.groupby(pd.Series(known, observed.index)[is_scored]).unique()
-        shared = studies_of[studies_of.map(len) > 1]
-        if len(shared):
-            shown = [f"'{name}' in {first_names(sorted(them))}" for name, them in shared.items()]
-            raise problem(
-                where,
-                f"values of '{task.known}' that are in several studies: {first_few(shown)}",
-                "each in one study, as a study never seen would hold what is known otherwise",
-                "remove `studies` from the task, or correct the metadata",
-            )
+
+
+def keep_in_one_study(
+    studies: pd.Series, known: pd.Series, task: FoldsSettings
+) -> NDArray[np.bool_]:
+    """Return which samples answer how a study never seen is predicted: those of no other one, [N].
+
+    What is known of a person would be known in a study that has other samples of the same person.
+    So each person belongs to the study that has most of its samples, of equals to the first by
+    name, and those in other studies take no part: neither trained on nor scored.
+
+    Parameters
+    ----------
+    studies
+        Study of each sample.
+    known
+        The person of each, or whatever else must not be in two studies.
+    task
+        What the task predicts, and how its samples are divided.
+
+    Raises
+    ------
+    InputError
+        More than `MOST_ELSEWHERE` of the samples would be left out.
+    """
+    pairs = pd.DataFrame({"known": known, "study": studies})
+    sizes = pairs.value_counts().reset_index(name="size")
+    first = sizes.sort_values(["size", "study"], ascending=[False, True], kind="stable")
+    home = first.drop_duplicates("known").set_index("known")["study"]
+    is_kept = (pairs["study"] == pairs["known"].map(home)).to_numpy()
+    lost = int((~is_kept).sum())
+    if not lost:
+        return is_kept
+    shared = sorted({*known[~is_kept]})
+    column = task.folds.column
+    if lost > MOST_ELSEWHERE * len(is_kept):
+        raise problem(
+            f"metadata column '{column}', which `studies` names",
+            f"values of '{task.known}' that are in several studies: {first_names(shared)}; each in "
+            f"one study alone would leave out {lost} of {len(is_kept)} samples",
+            "most samples of each in one study, as a study never seen would hold what is known "
+            "otherwise",
+            f"name a column in `studies` that keeps the samples of a '{task.known}' together, or "
+            "remove `studies` from the task",
+        )
+    logger.warning(
+        "left out of the question about %s: %d samples of %d values of '%s' that are in several "
+        "of '%s', in all but the one that has most of their samples: %s",
+        task.question,
+        lost,
+        len(shared),
+        task.known,
+        column,
+        first_names(shared),
+        extra=CAUTION,
+    )
+    return is_kept
 
 
 def require_repeats(people: Names, text: pd.Series, column: str, person: str) -> None:

@@ -17,6 +17,7 @@ from aam.config.questions import FORECAST, STUDIES
 from aam.config.sections.task import Folds
 from aam.config.settings.tasks import FoldsSettings
 from aam.data.fold_checks import (
+    keep_in_one_study,
     require_enough,
     require_forecast,
     require_repeats,
@@ -193,6 +194,8 @@ def divide(
     is_named = _named_to_test(metadata, values.index, settings)
     if task.question == FORECAST:
         values, is_named = _later(metadata, values, task, is_named)
+    if task.question == STUDIES and task.known is not None:
+        values = _of_one_study(metadata, values, task, is_named)
     if column is not None:
         values, folds = _folds_in_column(metadata, values, task, column, is_named)
         together = _groups(metadata, values.index, column)
@@ -201,8 +204,7 @@ def divide(
             groups = _groups(metadata, values.index, settings.groups)
             require_whole_groups(groups, together, settings)
         if task.question == STUDIES:
-            known = None if task.known is None else _groups(metadata, values.index, task.known)
-            require_studies(values[target], folds, together, known, task)
+            require_studies(values[target], folds, together, task)
     else:
         if settings.groups:
             groups = _groups(metadata, values.index, settings.groups)
@@ -257,11 +259,41 @@ def _later(
     return values.loc[time.index], time > cut
 
 
-def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]) -> pd.Series:
+def _of_one_study(
+    metadata: pd.DataFrame, values: pd.DataFrame, task: FoldsSettings, is_named: pd.Series | None
+) -> pd.DataFrame:
+    """Return the targets without the samples of people that are outside of their own study.
+
+    Parameters
+    ----------
+    metadata, values, task
+        See `divide`.
+    is_named
+        Samples that are set aside for a test, which are in no study; None: there are none.
+
+    Raises
+    ------
+    InputError
+        Too many samples would be left out.
+    """
+    assert task.folds.column is not None, "the question is about the studies of a column"
+    assert task.known is not None, "there is something that must not be in two studies"
+    studies = metadata_column(metadata, task.folds.column).loc[values.index].dropna()
+    if is_named is not None:
+        studies = studies[~is_named.loc[studies.index]]
+    known = pd.Series(_groups(metadata, studies.index, task.known), studies.index)
+    left_out = studies.index[~keep_in_one_study(studies, known, task)]
+    return values.drop(index=left_out)
+
+
+def fold_members(
+    metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str], known: str | None = None
+) -> pd.Series:
     """Return the fold of every sample that shares a value of a column with a sample of the fold.
 
     These are what an encoder that is to know nothing of the fold must not see. Where a sample
-    shares values with samples of two folds, the first of the columns decides.
+    shares values with samples of two folds, the first of the columns decides; a sample that shares
+    its value of `known` with another fold than that is of fold -1, which no encoder sees.
 
     Parameters
     ----------
@@ -271,6 +303,8 @@ def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]
         Folds of the labelled samples, by sample ID.
     columns
         Metadata columns each value of which lies in one fold; none: the labelled samples alone.
+    known
+        Another such column, values of which other samples may share; None: there is none.
     """
     fold_of_sample = fold.reindex(metadata.index)
     for column in columns:
@@ -278,6 +312,12 @@ def fold_members(metadata: pd.DataFrame, fold: pd.Series, columns: Sequence[str]
         # A value lies in one fold, so that any of its samples tells which.
         fold_of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
         fold_of_sample = fold_of_sample.fillna(shared[shared.notna()].map(fold_of_value))
+    if known is not None:
+        shared = metadata_column(metadata, known)
+        fold_of_value = dict(zip(shared.loc[fold.index], fold, strict=True))
+        of_known = shared[shared.notna()].map(fold_of_value).reindex(metadata.index)
+        is_torn = of_known.notna() & fold_of_sample.notna() & (of_known != fold_of_sample)
+        fold_of_sample = fold_of_sample.fillna(of_known).mask(is_torn, TEST)
     return fold_of_sample.dropna().astype(np.int64).rename("fold")
 
 

@@ -73,7 +73,7 @@ def divide_into_folds(
         np.bincount(fold[fold != TEST]).tolist(),
     )
     named = [column for column in (settings.folds.groups, settings.folds.column) if column]
-    others = fold_members(stored, frame["fold"], named).to_frame()
+    others = fold_members(stored, frame["fold"], named, settings.known).to_frame()
     write_tsv(folds_out, frame.rename_axis("sample-id"), index=True)
     write_tsv(members_out, others.rename_axis("sample-id"), index=True)
     write_notes(notes_out, notes)

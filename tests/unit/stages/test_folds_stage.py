@@ -29,6 +29,7 @@ METADATA = {
     "host": [f"h{i // 3}" for i in range(SAMPLES)],
     "study": [f"study{i % 6}" for i in range(SAMPLES)],
     "cage": [f"c{i % 12}" for i in range(SAMPLES)],
+    "lab": [f"lab {4 if i in (1, 25) else i // 12}" for i in range(SAMPLES)],
     "center": [f"center {i % 4}" for i in range(SAMPLES)],
     "ill": ["yes" if i % 4 else "no" for i in range(SAMPLES)],
     "sex": ["ab"[i % 4 // 2] for i in range(SAMPLES)],
@@ -166,6 +167,22 @@ def test_each_study_is_a_fold_and_a_group_of_the_further_question(divide, caplog
     assert set(own["fold"]) == {TEST, 0, 1, 2, 3, 4}
     divide("age", folds={"k": 5}, studies="published", name="t@studies")
     assert "question about studies, as 'published' has no value: sample '002'" in caplog.text
+
+
+def test_people_in_several_studies_belong_to_the_one_with_most_of_their_samples(
+    divide, tmp_path, caplog
+):
+    task = {"folds": {"k": 3, "groups": "host"}, "studies": "lab"}
+    own = divide("age", **task)
+    made = divide("age", **task, name="t@studies")
+    assert {*own.index} - {*made.index} == {IDS[1], IDS[25]}
+    assert "2 samples of 2 values of 'host' that are in several of 'lab'" in caplog.text
+    host = pd.Series(METADATA["host"], index=IDS)
+    assert (made["fold"].groupby(host[made.index]).nunique() == 1).all()
+    # No encoder of a fold sees them: they are of its study, or of a person that it knows.
+    members = read_folds(tmp_path / "members.tsv")["fold"]
+    assert members[[IDS[1], IDS[25]]].tolist() == [TEST, TEST]
+    assert (members[made.index] == made["fold"]).all()
 
 
 def test_times_that_cannot_be_read_are_said(divide, caplog):
@@ -319,7 +336,9 @@ STUDY_TASK = {"column": "age", "kind": "regression", "folds": {"k": 3}, "name": 
         ),
         (
             {"studies": "study", "folds": {"k": 3, "groups": "host"}},
-            "'study'.*: got values of 'host' that are in several studies: 'h0' in 'study0'",
+            "'study'.*: got values of 'host' that are in several studies: 'h0', .*; each in one "
+            "study alone would leave out 39 of 59 samples; .*Hint: name a column in `studies` that "
+            "keeps the samples of a 'host' together, or remove `studies`",
         ),
         ({"folds": {"k": 3, "test": {"study": "s9"}}, "name": "t"}, "'s9'; .*'study1' [(]10[)]"),
         (
