@@ -85,7 +85,7 @@ CASES = (
         first=Outcome(
             passes=(
                 r"4 of 40 samples have no days from first collection",
-                r"dose.* alone: right in",
+                r"dose and diet alone",
                 r"the forecast after .* the covariates alone",
             )
         ),
