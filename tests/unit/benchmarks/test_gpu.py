@@ -144,6 +144,23 @@ def test_a_training_run_has_the_settings_of_its_model_but_for_its_change(
     assert settings["optimization"] == {**plain["optimization"], **changed}
 
 
+def test_batches_grow_in_one_training_run_and_graphs_have_the_size_they_grow_from(
+    speed_settings, stand_in, tmp_path
+):
+    timed = speed_settings(pretraining={"batch_size": "auto"})
+    requests = Requests(lambda asked: TRAINED if asked["kind"] == "training" else stand_in(asked))
+    study = SimpleNamespace(inputs_for=lambda model: (timed, {}), runtime=RunOptions())
+    lease = gpu.Lease(study=study, results=requests, folder=tmp_path, sizes=())
+    gpu.try_graphs(lease, "m")
+    assert requests[-1]["settings"]["pretraining"]["batch_size"] == 64
+    fixed = speed_settings(pretraining={"batch_size": 16})
+    lease.study.inputs_for = lambda model: (fixed, {})
+    gpu.train(lease, "m", "precision and batch size auto")
+    settings = requests[-1]["settings"]
+    assert settings["pretraining"]["batch_size"] == "auto"
+    assert settings["optimization"]["precision"] == "auto"
+
+
 def test_a_run_that_is_killed_loses_one_measurement(dry, asked, monkeypatch):
     run(dry.with_name("whole"))
     every = Counter(asked)
