@@ -39,6 +39,7 @@ CONTEXT = [
     "https://w3id.org/ro/terms/workflow-run/context",
 ]
 ROOT = "./"
+RUN = "#run"
 RO_CRATE = "https://w3id.org/ro/crate/1.1"
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -141,29 +142,6 @@ def write_crate(
     output_files = [_data(results, path) for path in outputs]
     config_files = [_data(results, path) for path in copies]
     software = _software(_versions(outputs, [table_record, metadata_record]))
-    action = {
-        "@id": "#run",
-        "@type": "CreateAction",
-        "name": f"Run of AAM on {results.name}",
-        "description": f"aam run {' '.join(path.name for path in configurations)}",
-        "instrument": {"@id": WORKFLOW},
-        "object": _references([*input_files, *config_files]),
-        "result": _references(output_files),
-        "startTime": started.isoformat(timespec="seconds"),
-        "endTime": ended.isoformat(timespec="seconds"),
-        "actionStatus": "http://schema.org/CompletedActionStatus",
-    }
-    snakefile = {
-        "@id": WORKFLOW,
-        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
-        "name": "Attention All Microbes",
-        "description": "From a feature table to cross-validated predictions of sample metadata.",
-        "version": __version__,
-        "license": "https://spdx.org/licenses/BSD-3-Clause",
-        "encodingFormat": "text/plain",
-        "programmingLanguage": {"@id": SNAKEMAKE},
-        "softwareRequirements": _references(software),
-    }
     data = [*input_files, *config_files, *output_files]
     root = {
         "@id": ROOT,
@@ -175,12 +153,39 @@ def write_crate(
         "license": license_text,
         "conformsTo": [{"@id": profile} for profile in PROFILES],
         "mainEntity": {"@id": WORKFLOW},
-        "mentions": {"@id": action["@id"]},
+        "mentions": {"@id": RUN},
         "hasPart": [{"@id": WORKFLOW}, {"@id": f"{COPIES}/workflow/"}, *_references(data)],
     }
-    graph = [root, snakefile, action, *data, *software, *ALWAYS]
+    run = {
+        "@id": RUN,
+        "@type": "CreateAction",
+        "name": f"Run of AAM on {results.name}",
+        "description": f"aam run {' '.join(path.name for path in configurations)}",
+        "instrument": {"@id": WORKFLOW},
+        "object": _references([*input_files, *config_files]),
+        "result": _references(output_files),
+        "startTime": started.isoformat(timespec="seconds"),
+        "endTime": ended.isoformat(timespec="seconds"),
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+    graph = [root, _describe_workflow(software), run, *data, *software, *ALWAYS]
     write_json(results / METADATA, {"@context": CONTEXT, "@graph": graph})
     return results / METADATA
+
+
+def _describe_workflow(software: Sequence[Entity]) -> Entity:
+    """Describe the Snakefile, which needs some programs."""
+    return {
+        "@id": WORKFLOW,
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
+        "name": "Attention All Microbes",
+        "description": "From a feature table to cross-validated predictions of sample metadata.",
+        "version": __version__,
+        "license": "https://spdx.org/licenses/BSD-3-Clause",
+        "encodingFormat": "text/plain",
+        "programmingLanguage": {"@id": SNAKEMAKE},
+        "softwareRequirements": _references(software),
+    }
 
 
 def _outputs(results: Path) -> list[Path]:
