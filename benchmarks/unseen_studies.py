@@ -12,10 +12,10 @@ or not at all. A ridge, a kernel machine and a forest learn from the same correc
 the three with it; `all` has the learners of all corrections. The weights are nested over studies.
 Differences from no correction are tested over studies.
 
-Tasks of `DEVELOPMENT` decide; oral is only quoted. With `planted`, their samples are divided at
-random into batches, in which the reads of each feature are multiplied by a factor. Simulated
-studies have no signal, labels whose frequencies alone differ between studies, a signal that all
-studies share, or both.
+Tasks of `DEVELOPMENT` decide; oral (`age by study`) and infant guts (`age by child`) are only
+quoted. With `planted`, samples of the former are divided at random into batches, in which the reads
+of each feature are multiplied by a factor. Simulated studies have no signal, labels whose
+frequencies alone differ between studies, a signal that all studies share, or both.
 
 Shape suffixes: N samples, T training samples, R rows, P features, C columns of the target.
 """
@@ -253,6 +253,12 @@ def read_task(name: str, data: Path) -> tuple[Problem, NDArray[np.str_]]:
         table = load_table(data / "oral/table.biom")
         metadata = pd.read_csv(data / "oral/metadata.tsv", sep="\t", dtype=str, index_col=0)
         metadata = metadata.rename(columns={"host_age": "age", "qiita_study_id": "study"})
+    elif name == "age by child":
+        table = load_table(data / "ecam/table.biom")
+        metadata = pd.read_csv(data / "ecam/metadata.tsv", sep="\t", dtype=str, index_col=0)
+        # Mothers' samples carry the day of life of their child.
+        metadata = metadata[metadata["mom_child"] == "C"]
+        metadata = metadata.rename(columns={"day_of_life": "age", "host_subject_id": "child"})
     else:
         study = "mackerel" if "day" in name else "westernization"
         table = load_table(data / "corpus/table.biom")

@@ -132,14 +132,15 @@ class Task(Section):
     """Cross-validation."""
     studies: str | None = None
     """Metadata column of studies, cohorts, centers or runs, each of which is also left out once:
-    the page then says how the prediction does in one that was never seen."""
+    the page then says how the prediction does in one that was never seen. People of `folds.groups`
+    in several count in the one that has most of their samples."""
     time: str | None = None
-    """Metadata column that says when samples were taken, beside `folds.groups` that says of whom:
-    the page then tells what is predicted between people from what is within them, as they
-    change."""
+    """Metadata column that says when samples were taken, as numbers, numbered visits such as `V2`,
+    or dates, beside `folds.groups` that says of whom: the page then tells what is predicted between
+    people from what is within them, as they change."""
     forecast: str | None = None
     """The time, as `time` has it, after which samples are predicted from those up to it alone: a
-    number or a date; `auto`: the time that three in ten samples are after."""
+    number, a visit or a date; `auto`: the time that three in ten samples are after."""
     baselines: list[BaselineName] | Literal["all"] | None = None
     """Methods to compare and mix with the model, next to the median or the majority; null: five
     that are fast, `all`: all that suit the target."""
