@@ -4,12 +4,14 @@ A CPU passes over a tensor on the wrong device, and waits for nothing.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 WAITS = "DataDependentOutputException: aten._local_scalar_dense.default"
 SEEN = {
     "item": WAITS,
@@ -29,7 +31,12 @@ CASES = 16
 def found(tmp_path_factory) -> dict[str, list[str]]:
     result = tmp_path_factory.mktemp("fake") / "result.json"
     script = Path(__file__).with_name("fake_accelerator.py")
-    done = subprocess.run([sys.executable, script, result], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, script, result],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(result.read_text())
 
