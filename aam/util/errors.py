@@ -9,7 +9,18 @@ LONGEST_TEXT = 80
 
 
 class InputError(ValueError):
-    """A problem that the user can fix: shown as one message, without a traceback."""
+    """A problem that the user can fix: shown as one message, without a traceback.
+
+    Attributes
+    ----------
+    actual, expected, hint
+        The parts of `problem`, for callers that word the message otherwise; empty where several
+        problems are joined.
+    """
+
+    actual = ""
+    expected = ""
+    hint = ""
 
 
 def problem(where: object, actual: str, expected: str, hint: str) -> InputError:
@@ -32,7 +43,9 @@ def problem(where: object, actual: str, expected: str, hint: str) -> InputError:
         The error, for the caller to raise. Its message is
         ``<where>: got <actual>; expected <expected>. Hint: <hint>``.
     """
-    return InputError(f"{where}: got {actual}; expected {expected}. Hint: {hint}")
+    error = InputError(f"{where}: got {actual}; expected {expected}. Hint: {hint}")
+    error.actual, error.expected, error.hint = actual, expected, hint
+    return error
 
 
 def problems(errors: Iterable[InputError]) -> InputError:

@@ -292,8 +292,10 @@ def _one_line(column: Column) -> str:
 
 def _reason(error: InputError) -> str:
     """Return what a message says there is, and what would be right, on one line."""
-    _, _, said = str(error).partition(": got ")
-    return " ".join(said.split()).replace(". Hint: ", "; ")
+    said = str(error)
+    if error.actual:
+        said = f"{error.actual}; expected {error.expected}; {error.hint}"
+    return " ".join(said.split())
 
 
 def _models(columns: list[Column], facts: TableFacts) -> str:

@@ -195,6 +195,5 @@ def _why_no_forecast(
     try:
         divide(rows, observed.to_frame(target), task)
     except InputError as error:
-        _, _, said = str(error).partition(": got ")
-        return " ".join(said.split()).partition("; expected")[0]
+        return error.actual or str(error)
     return None

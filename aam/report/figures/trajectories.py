@@ -120,11 +120,11 @@ def _show(kind: str, column: str, table: pd.DataFrame) -> tuple[_Axis, pd.DataFr
 def _people(samples: pd.DataFrame, people: People, metadata: pd.DataFrame) -> list[_Person]:
     """Return the people with times enough, the best predicted first."""
     text = metadata_column(metadata, people.time)
-    of = samples["sample-id"]
+    ids = samples["sample-id"]
     table = samples.assign(
-        person=metadata_column(metadata, people.column).loc[of].to_numpy(),
-        time=read_times(text).loc[of].to_numpy(),
-        text=text.loc[of].to_numpy(),
+        person=metadata_column(metadata, people.column).loc[ids].to_numpy(),
+        time=read_times(text).loc[ids].to_numpy(),
+        text=text.loc[ids].to_numpy(),
     )
     table = table[table["time"].notna()].sort_values("time", kind="stable")
     times = table.groupby("person")["time"].nunique()
