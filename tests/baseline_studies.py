@@ -78,8 +78,9 @@ def write_study(
     folds = pd.DataFrame({"sample-id": ids, "fold": fold, "observed": observed, "group": ""})
     folds.loc[fold == 0, "group"] = "host of fold 0"
     if kind == "several":
+        # The order of the configuration, which is not that of the alphabet.
+        folds["observed:weight"] = folds["observed"] = (500 - 10 * number).astype(str)
         folds["observed:age"] = observed
-        folds["observed:weight"] = (500 - 10 * number).astype(str)
     folds.to_csv(paths["folds"], sep="\t", index=False)
     settings = {
         "kind": "classification" if kind == "classification" else "regression",

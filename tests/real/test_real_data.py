@@ -3,9 +3,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from stage_calls import call
 from unifrac_cases import ENGINES, compute
 
+from aam.data.importing.metadata import load_metadata
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
 from aam.data.metadata import read_metadata
@@ -13,6 +17,7 @@ from aam.data.table import read_biom
 from aam.data.trees import read_newick, read_tree
 from aam.distances.products import COMPUTED, Products
 from aam.evaluate.method_scores import score_samples
+from aam.inference.features import SampleFeatures
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
 from aam.stages.import_tree import import_tree
@@ -93,3 +98,51 @@ def test_training_median_scores_as_published():
     assert report.scores["mae_fold_mean"] == pytest.approx(10.98, abs=0.005)
     assert report.scores["mae_pooled"] == pytest.approx(9.99, abs=0.005)
     assert report.by["qiita_study_id"]["10317"].n == 540
+
+
+@pytest.fixture(scope="module")
+def moving_pictures() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return reads and metadata of the same samples."""
+    table = load_table(DATA / "moving-pictures" / "table.biom")
+    reads = pd.DataFrame(table.counts.toarray(), table.sample_ids, table.feature_ids)
+    metadata = load_metadata(DATA / "moving-pictures" / "metadata.tsv")
+    return reads, metadata.loc[table.sample_ids]
+
+
+def test_features_of_the_studys_own_tree_are_what_a_walk_over_it_adds_up(moving_pictures):
+    reads, _ = moving_pictures
+    path = DATA / "moving-pictures" / "tree.nwk"
+    features = SampleFeatures(path, min_prevalence=0.5).set_output(transform="pandas")
+    frame = features.fit_transform(reads)
+    fraction = reads.div(reads.sum(axis=1), axis=0)
+    length_of = {}
+    for node in read_newick(path).traverse(include_self=False):
+        tips = [node.name] if node.is_tip() else [tip.name for tip in node.tips()]
+        length_of.setdefault(frozenset(tips), []).append(node.length)
+    assert len(frame.columns) > 50
+    for name in frame:
+        members = features.members(name)
+        below = fraction[members].sum(axis=1)
+        assert (below > 0).mean() >= 0.5
+        lengths = length_of[frozenset(members)]
+        assert any(
+            np.allclose(frame[name], np.log1p(2000 * below) * length**0.5, rtol=1e-6)
+            for length in lengths
+        )
+
+
+@pytest.mark.parametrize("kind", ["clades", "ratios"])
+def test_features_of_one_person_tell_the_body_sites_of_another(moving_pictures, kind):
+    """The second table lacks most of the first one's ASVs, as that of a new study does."""
+    reads, metadata = moving_pictures
+    site = metadata["BodySite"].str.removeprefix("left ").str.removeprefix("right ")
+    is_first = metadata["Subject"] == "subject-1"
+    own, other = (part.loc[:, part.sum() > 0] for part in (reads[is_first], reads[~is_first]))
+    assert len(own.columns.intersection(other.columns)) < 0.5 * len(other.columns)
+    learner = LogisticRegression(C=0.01)
+    pipeline = make_pipeline(SampleFeatures("v4", kind), StandardScaler(), learner)
+    pipeline.fit(own, site[is_first])
+    found = pipeline.predict(other)
+    assert (found == site[~is_first]).mean() > 0.75
+    # Columns without reads change nothing.
+    np.testing.assert_array_equal(found, pipeline.predict(reads[~is_first]))

@@ -122,6 +122,20 @@ def test_without_torch_a_fresh_process_says_of_samples_held_out_what_the_workflo
         assert ("prediction_set" if study.classes else f"lower{suffix}") in found
 
 
+@pytest.mark.parametrize("study", ["several"], indirect=True)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_every_column_is_predicted_by_its_own_methods(study, kept, tmp_path, is_shared):
+    """Arrays are numbered as the alphabet has the columns; the configuration names weight first."""
+    folder = kept
+    if is_shared:
+        folder = tmp_path / "shared"
+        main(["share", str(kept), "--output", str(folder)])
+    found = aam.load(folder).predict(study.table, study.paths["sequences"])
+    for column in ("weight", "age"):
+        observed = study.folds.set_index("sample-id")[f"observed:{column}"].astype(float)
+        assert found[f"predicted:{column}"].between(observed.min(), observed.max()).all()
+
+
 def test_arrays_say_what_refitting_to_the_kept_samples_does(study, kept):
     """Refitting is the slow reference: it takes the same folder."""
     own = SuperLearner.load(kept)
@@ -218,7 +232,7 @@ def test_what_is_kept_is_what_the_first_answer_scored(study, kept, tmp_path):
     metadata.to_parquet(tmp_path / "metadata")
     names = ("baselines", "nested_baselines", "folds")
     outputs = {"scores": tmp_path / "scores", "predictions": tmp_path / "predictions.tsv"}
-    several = sorted(set(study.folds) - {"sample-id", "fold", "observed", "group"})
+    several = [name for name in study.folds if name.startswith("observed:")]
     settings = ScoreSettings(
         **{key: study.settings[key] for key in ("kind", "classes", "bounds")},
         dataset="d",
