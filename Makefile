@@ -1,4 +1,4 @@
-# make env | demo | tools | quick | test | lowest | fuzz | lint | audit | dist | bench | gpu | wheels | clean
+# make env | demo | tools | quick | test | lowest | fuzz | mutants | lint | audit | dist | bench | gpu | wheels | clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
@@ -11,12 +11,13 @@ BIN := $(CURDIR)/$(VENV)/bin
 CORES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n > 2 ? n : 2 )))
 STAMP := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
-# What looks at the environment is no part of it.
+# What looks at the environment or at the tests is no part of it.
 AUDIT := $(VENV)/audit
+MUTANTS := $(VENV)/mutants
 LOWEST := .lowest
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: help env demo tools quick test lowest fuzz lint audit dist bench gpu wheels clean
+.PHONY: help env demo tools quick test lowest fuzz mutants lint audit dist bench gpu wheels clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -69,6 +70,14 @@ test: tools ## run the linters and all tests
 fuzz: tools ## try 100,000 damaged files of each kind, or go on with it, and 2,000 studies with odd names
 	$(BIN)/python -m benchmarks.fuzz --of-each 100000 --processes $(CORES)
 	$(BIN)/python -m benchmarks.fuzz --labels 2000
+
+$(MUTANTS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'cosmic-ray>=8.7' 'coverage>=7.17'
+	touch $@
+
+PACKAGES ?= data evaluate learners distances
+mutants: tools $(MUTANTS) ## change the code in small ways, and count how many changes the unit tests notice
+	$(BIN)/python -m benchmarks.mutants $(PACKAGES)
 
 lowest: ## run the fast tests with the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv $(LOWEST)

@@ -41,6 +41,7 @@ IMPORTED = (
     *("hypothesis", "numpy", "pandas", "pydantic", "pytest", "pyarrow.parquet", "h5py", "biom"),
     *("scipy.sparse", "scipy.spatial", "scipy.stats", "sklearn.ensemble", "sklearn.linear_model"),
     *("sklearn.model_selection", "sklearn.neighbors", "matplotlib.figure", "openpyxl"),
+    *("torch", "lightning_fabric", "safetensors.torch", "skbio"),
 )
 """What the forks need not import again. Of the checkout nothing may be among it."""
 SLACK_S = 20.0
@@ -87,7 +88,15 @@ class Ended:
     cpu_s: float
 
 
-def main(packages: Sequence[str], *, number: int, seed: int, limit_s: float, only: set[int]) -> str:
+def main(
+    packages: Sequence[str],
+    *,
+    number: int,
+    seed: int,
+    limit_s: float,
+    only: set[int],
+    also: Sequence[str],
+) -> str:
     """Try a sample of mutants of each package.
 
     Parameters
@@ -102,6 +111,8 @@ def main(packages: Sequence[str], *, number: int, seed: int, limit_s: float, onl
         Seconds after which a mutant's tests are taken to hang, whatever processor time they had.
     only
         Numbers of mutants in the sample, to try these again; empty: all.
+    also
+        Files of tests elsewhere that are run, too.
 
     Returns
     -------
@@ -118,7 +129,7 @@ def main(packages: Sequence[str], *, number: int, seed: int, limit_s: float, onl
         for package in packages:
             mutants = list_mutants(copy, package)
             sample = draw_mutants(mutants, number, seed)
-            tests = measure_tests(copy, package, limit_s)
+            tests = measure_tests(copy, package, also, limit_s)
             noticed = tried = 0
             for place, mutant in enumerate(sample):
                 if only and place not in only:
@@ -240,7 +251,9 @@ def lines_of_statement(source: str, line: int) -> range:
     return narrowest
 
 
-def measure_tests(checkout: Path, package: str, limit_s: float) -> list[UnitTests]:
+def measure_tests(
+    checkout: Path, package: str, also: Sequence[str], limit_s: float
+) -> list[UnitTests]:
     """Run the tests of a package without a mutant, a file at a time, and see what each runs.
 
     Parameters
@@ -249,6 +262,8 @@ def measure_tests(checkout: Path, package: str, limit_s: float) -> list[UnitTest
         A copy.
     package
         Folder of `aam` and of `tests/unit`.
+    also
+        Further files of tests, by their paths in the checkout.
     limit_s
         Seconds that a file may take, ten times that of a mutant.
 
@@ -261,7 +276,7 @@ def measure_tests(checkout: Path, package: str, limit_s: float) -> list[UnitTest
     paths = sorted(checkout.glob(f"tests/unit/{package}/test_*.py"))
     if not paths:
         raise SystemExit(f"tests/unit/{package} has no tests: name another package")
-    for path in paths:
+    for path in [*paths, *(checkout / name for name in also)]:
         name = str(path.relative_to(checkout))
         record = checkout / ".lines"
         run = partial(_run_traced, checkout, package, name, record)
@@ -465,6 +480,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=900, help="longest seconds of a mutant")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="numbers to try again")
+    parser.add_argument("--also", nargs="+", default=[], help="files of tests elsewhere to run")
     parser.add_argument("--tools", type=Path, default=TOOLS, help="folder of cosmic-ray")
     given = parser.parse_args()
     # Last, so that no version of these packages hides one of the environment.
@@ -476,5 +492,6 @@ if __name__ == "__main__":
             seed=given.seed,
             limit_s=given.limit,
             only=set(given.only),
+            also=given.also,
         )
     )

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.evaluate.forecast import compare_forecast
 from aam.evaluate.task_report import Forecast
+from aam.evaluate.task_scores import Samples, _compare_forecast
 
 PEOPLE = 20
 EARLY = 4
@@ -105,3 +107,38 @@ def test_classes_have_a_last_and_a_most_frequent_one(kind):
     assert scores(found.known) == {"most frequent class": 1.0, "guessing": 0.5, "last value": 0.0}
     assert found.known.score == 0.5
     assert forecast(np.full(len(ill), "ill"), "ill", kind=kind, **given).known is None
+
+
+@pytest.mark.parametrize("fold", range(4))
+def test_where_the_time_is_chosen_it_is_that_of_the_last_sample_that_was_learned_from(fold):
+    """Whichever fold that sample is in."""
+    people = np.repeat(np.arange(PEOPLE), 6)
+    time = np.where((TIMES == 4) & (people % 4 == fold), 4.5, TIMES)
+    names = pd.Index([f"s{number}" for number in range(len(time))], name="sample-id")
+    answer = pd.DataFrame(
+        {
+            "sample-id": names,
+            "fold": np.where(time > 5, -1, people % 4),
+            "observed": time,
+            "predicted": time + 1.0,
+        }
+    )
+    settings = ScoreSettings(
+        dataset="d",
+        task="t@forecast",
+        answer="first",
+        kind="regression",
+        columns=["height"],
+        classes=None,
+        bounds=(None, None),
+        report_by=[],
+        structure=SampleGroups(column="host", stated=True),
+        question="forecast",
+        time="day",
+        forecast="auto",
+    )
+    metadata = pd.DataFrame({"day": time.astype(str)}, names)
+    samples = Samples(pd.Series(people.astype(str), names), metadata)
+    found = _compare_forecast(settings, answer, samples, {})
+    assert found.after == "4.5"
+    assert found.known.n == 2 * PEOPLE

@@ -104,3 +104,18 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
     for part in (scored, test):
         assert part.calibrated.brier < part.scores["brier"]
         assert part.calibrated.ece < part.scores["ece"] - 0.05
+
+
+def test_a_target_is_named_by_its_column_where_a_task_has_several():
+    targets = [
+        target_of(
+            regression([1, 2, 3, 4]),
+            [method_of("regression", regression([1, 2, 3, 4]), "forest")],
+            column,
+        )
+        for column in ("age", "weight")
+    ]
+    (alone,) = task_of("regression", "t", targets[0]).by_key()
+    both = task_of("regression", "t", *targets).by_key()
+    assert (alone[0].task, alone[0].column) == ("t", "")
+    assert [key.column for key, _ in both] == ["age", "weight"]

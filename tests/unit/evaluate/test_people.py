@@ -160,6 +160,18 @@ def test_people_have_their_most_frequent_class_and_those_of_two_none():
     assert found.within.guessing.p is None
 
 
+def test_people_of_three_classes_have_their_most_frequent_one():
+    truth = np.repeat(np.array(["ill", "well", "unsure"] * 5, dtype=object), 3)
+    # Two samples of three decide; in the last person two classes are as frequent.
+    truth[1::3] = "ill"
+    truth = np.append(truth, ["ill", "well", "well", "ill", "unsure"])
+    person = np.append(np.repeat(np.arange(15), 3), [15] * 5)
+    shares = {f"probability:{name}": (truth == name) * 1.0 for name in ("ill", "unsure", "well")}
+    found = compare(truth, truth, person, kind="classification", **shares)
+    assert found.between.n == 15
+    assert found.between.score == 1.0
+
+
 def test_classes_that_follow_time_are_told_by_the_time():
     person = np.repeat(np.arange(24), 4)
     time = np.tile([4.0, 1.0, 3.0, 2.0], 24)

@@ -154,33 +154,47 @@ def test_repeated_people_are_one_person_each():
     assert by_sample.p < 0.01
 
 
+def of_town(town, age, predicted):
+    """Return what a town leaves of predicted ages."""
+    ids = [f"s{number}" for number in range(len(age))]
+    fold = np.arange(len(age)) % 5
+    predictions = pd.DataFrame(
+        {"sample-id": ids, "fold": fold, "observed": age, "predicted": predicted}
+    )
+    target = predictions.set_index("sample-id")["observed"]
+    units = np.arange(len(age)).astype(str)
+    observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
+    (found,) = measured(observed, predictions, [f"t{one}" for one in town], "town")
+    return found
+
+
 def test_numbers_within_the_levels_of_a_town():
     """Ages differ by town; one method learned the town, another the age, one of both is shifted."""
     rng = np.random.default_rng(5)
     n = 200
     town = rng.integers(4, size=n)
     age = 20 + 12 * town + rng.normal(0, 6, n)
-    fold = np.arange(n) % 5
     guesses = {
         "town": 20 + 12 * town + rng.normal(0, 1, n),
         "age": age + rng.normal(0, 2, n),
         "shifted": age + 5 * town + rng.normal(0, 2, n),
     }
-    left = {}
-    for name, predicted in guesses.items():
-        ids = [f"s{number}" for number in range(n)]
-        predictions = pd.DataFrame(
-            {"sample-id": ids, "fold": fold, "observed": age, "predicted": predicted}
-        )
-        target = predictions.set_index("sample-id")["observed"]
-        units = np.arange(n).astype(str)
-        observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
-        (found,) = measured(observed, predictions, [f"t{one}" for one in town], "town")
-        left[name] = found
+    left = {name: of_town(town, age, predicted) for name, predicted in guesses.items()}
     assert left["town"].left == "nothing"
     assert left["age"].left != "nothing"
     assert left["age"].within.score < 0.5 * left["age"].within.guessing
     assert left["shifted"].within.score == pytest.approx(left["age"].within.score, rel=0.3)
+
+
+def test_the_error_of_what_is_left_of_numbers_is_its_spread_over_studies():
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(40):
+        town = rng.integers(4, size=100)
+        age = 20 + 12 * town + rng.normal(0, 6, 100)
+        found.append(of_town(town, age, age + rng.normal(0, 4, 100)).within)
+    spread = np.std([within.shrinkage for within in found], ddof=1)
+    assert np.mean([within.error for within in found]) == pytest.approx(spread, rel=0.4)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])

@@ -80,6 +80,13 @@ def test_classification_by_hand():
     assert content.counts == ((2, 1, 0), (0, 2, 0), (1, 0, 0))
 
 
+def test_a_single_sample_is_scored_as_far_as_it_can_be():
+    """As that of a level which `report_by` asks for."""
+    scores = score_functions.classification_scores(["a"], ["a"], probabilities(["a"]), CLASSES, [0])
+    assert (scores["accuracy"], scores["balanced_accuracy"]) == (1.0, 1.0)
+    assert (scores["accuracy_fold_sd"], scores["roc_auc"]) == (None, None)
+
+
 def test_an_absent_class_leaves_the_area_undefined_and_the_rest_defined():
     observed, predicted = ["a", "b", "a"], ["a", "c", "a"]
     pair = observed, predicted, probabilities(predicted), CLASSES
