@@ -13,7 +13,7 @@ from aam.config.sections.task import Folds, Task
 MARK = "@"
 """What stands between the name of a task and that of a question."""
 STUDIES = "studies"
-"""Whether the target can be predicted in a study never seen: the studies are the folds."""
+"""Whether the target can be predicted in a study never seen: folds are of whole studies."""
 
 FORECAST = "forecast"
 """Whether later samples can be predicted from earlier ones, which alone are learned from."""
@@ -54,7 +54,7 @@ def _ask_for_forecast(task: Task) -> Task:
 
 
 def _ask_for_studies(task: Task, column: str) -> Task:
-    """Return a task that leaves out one study at a time, and asks for nothing else.
+    """Return a task that leaves out whole studies, and asks for nothing else.
 
     A test set that values of a column name stays out of it. A fraction would be drawn of whole
     studies here, and leaves none out.

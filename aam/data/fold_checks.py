@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 LEAST_TRAINING = 2
 """Samples that a fold must leave to train on."""
 LEAST_STUDIES = 3
-"""Studies that leaving out one at a time needs: of two, one alone would be learned from."""
+"""Studies that leaving out whole ones needs: of two, one alone would be learned from."""
 MOST_ELSEWHERE = 0.5
 """Share of the samples, of people in several studies, beyond which a task is refused."""
 LEAST_REPEATED = 2
@@ -96,7 +96,7 @@ def require_studies(
     studies: Names,
     task: FoldsSettings,
 ) -> None:
-    """Check that leaving out one study at a time says how a study never seen would be predicted.
+    """Check that leaving out whole studies says how a study never seen would be predicted.
 
     Parameters
     ----------

@@ -1,15 +1,15 @@
 """How a target is predicted in a study never seen, next to studies some of whose samples were.
 
 Two cross-validations are compared, study by study, on the same samples. In the one of the task
-itself, other samples of the study are learned from. In the other, the study is a fold. Each study
-has a score, and the studies count alike, however large they are.
+itself, other samples of the study are learned from. In the other, the whole study is in one fold.
+Each study has a score, and the studies count alike, however large they are.
 
 The score of classes in a study is its balanced accuracy, over the classes that it has: a model that
 recognizes studies in which a class is frequent gains nothing from it, since it is asked to tell
 apart the samples of one study. A study with one class asks nothing, and has no score. Guessing
 reaches one over the number of classes of the study. The score of numbers is the mean absolute
-error. Guessing takes the median of the samples that are learned from: of all other studies where
-the study is left out, else of the study, or of all samples if that is nearer on average.
+error. Guessing takes the median of the samples that are learned from: of all other folds where the
+study is left out, else of the study, or of all samples if that is nearer on average.
 
 The interval of the first score holds for these studies: its units are those of the task. That of
 the second holds for studies like these, so that studies are its units, of which it needs
@@ -59,8 +59,8 @@ def compare_studies(
     column
         Metadata column of the studies.
     within, unseen
-        Predictions of the leading methods, a row per sample: of the task itself, and with studies
-        as folds. Samples of fold -1 in either are left out.
+        Predictions of the leading methods, a row per sample: of the task itself, and with folds of
+        whole studies. Samples of fold -1 in either are left out.
     group
         Group of each sample in the task itself, by sample ID; "" for a sample of its own.
     study
@@ -105,7 +105,8 @@ def _score_numbers(
     fold_N = within["fold"].to_numpy()
     error_N = np.abs(observed_N - numbers(unseen["predicted"]))
     known_error_N = np.abs(observed_N - numbers(within["predicted"]))
-    guess_error_N = np.abs(observed_N - median_of_other_folds(observed_N, study_N))
+    unseen_fold_N = unseen["fold"].to_numpy()
+    guess_error_N = np.abs(observed_N - median_of_other_folds(observed_N, unseen_fold_N))
     # The median of few samples is worse than that of all where studies are alike.
     guesses = (
         _median_within(observed_N, study_N, fold_N),

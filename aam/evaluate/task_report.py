@@ -539,7 +539,7 @@ class TargetReport(ReportPart):
     addition: Addition | None = Field(None, exclude_if=lambda addition: addition is None)
     """What the features add to covariates; None, and absent from the file: the task has none."""
     studies: Studies | None = Field(None, exclude_if=lambda studies: studies is None)
-    """Of the task that leaves out one study at a time; None, and absent from the file: another."""
+    """Of the task that leaves out whole studies; None, and absent from the file: another."""
     people: People | None = Field(None, exclude_if=lambda people: people is None)
     """Between and within people; None, and absent from the file: the task has no `time`."""
     forecast: Forecast | None = Field(None, exclude_if=lambda forecast: forecast is None)

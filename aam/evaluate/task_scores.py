@@ -225,7 +225,7 @@ def _compare_with_asked(
     target
         The target as tables of predictions name it: "" where there is one.
     unseen
-        Predictions of the leading method where studies are the folds.
+        Predictions of the leading method where folds are of whole studies.
     study
         Study of each sample, by sample ID.
     """

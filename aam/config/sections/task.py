@@ -131,9 +131,10 @@ class Task(Section):
     folds: Folds
     """Cross-validation."""
     studies: str | None = None
-    """Metadata column of studies, cohorts, centers or runs, each of which is also left out once:
-    the page then says how the prediction does in one that was never seen. People of `folds.groups`
-    in several count in the one that has most of their samples."""
+    """Metadata column of studies, cohorts, centers or runs, each of which is also left out once, a
+    tenth of them at a time where there are more than ten: the page then says how the prediction
+    does in one that was never seen. People of `folds.groups` in several count in the one that has
+    most of their samples."""
     time: str | None = None
     """Metadata column that says when samples were taken, as numbers, numbered visits such as `V2`,
     or dates, beside `folds.groups` that says of whom: the page then tells what is predicted between

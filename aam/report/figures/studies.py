@@ -20,7 +20,7 @@ def draw(report: TaskReport, path: Path) -> None:
     Parameters
     ----------
     report
-        The scores of the task that leaves out one study at a time.
+        The scores of the task that leaves out whole studies.
     path
         The figure to write.
     """

@@ -107,6 +107,14 @@ def test_numbers_are_guessed_by_their_study_only_where_it_was_seen(study):
     assert found.unseen.score > 10.0
 
 
+def test_guessing_knows_no_study_that_is_left_out_together_with_the_one_it_guesses(study):
+    level = np.repeat(10.0 * (np.arange(STUDIES) // 2), SIZE)
+    table = samples(level, level, study, fold=np.arange(len(study)) % 4)
+    unseen = samples(level, level, study, fold=np.repeat(np.arange(STUDIES) // 2, SIZE))
+    found = compare(table, unseen, study, kind="regression")
+    assert [one.guessing for one in found.studies] == pytest.approx([15, 15, 0, 0, 15, 15])
+
+
 def test_samples_set_aside_for_testing_take_no_part(study):
     truth = np.where(np.arange(len(study)) % 2, "case", "control")
     fold = np.unique(study, return_inverse=True)[1]

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from aam.config import slices
 from aam.config.configuration import load
 from aam.data.folds import TEST, read_folds
+from aam.data.splits import MOST_STUDY_FOLDS
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances
 from aam.learners.baselines import problem
@@ -167,6 +168,18 @@ def test_each_study_is_a_fold_and_a_group_of_the_further_question(divide, caplog
     assert set(own["fold"]) == {TEST, 0, 1, 2, 3, 4}
     divide("age", folds={"k": 5}, studies="published", name="t@studies")
     assert "question about studies, as 'published' has no value: sample '002'" in caplog.text
+
+
+def test_more_than_ten_studies_are_left_out_in_ten_folds_of_about_the_same_size_and_classes(divide):
+    made = divide("age", folds={"k": 5}, studies="host", name="t@studies")
+    assert made["group"].nunique() > MOST_STUDY_FOLDS
+    assert set(made["fold"]) == set(range(MOST_STUDY_FOLDS))
+    assert (made.groupby("group")["fold"].nunique() == 1).all()
+    assert np.ptp(np.bincount(made["fold"])) <= 3, "studies of three samples"
+    task = {"kind": "classification", "folds": {"k": 5}, "studies": "host", "name": "t@studies"}
+    classes = divide("ill", **task)
+    assert set(classes["fold"]) == set(range(MOST_STUDY_FOLDS))
+    assert (classes.groupby("fold")["observed"].nunique() == 2).all()
 
 
 def test_people_in_several_studies_belong_to_the_one_with_most_of_their_samples(
