@@ -29,6 +29,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from aam.data.folds import TEST
 from aam.data.nested_folds import blocks_of_folds, inner_fits
+from aam.learners.baselines.arrays import HALF_EDGE
 from aam.learners.baselines.problem import (
     Prediction,
     Problem,
@@ -49,6 +50,8 @@ TREE_SAMPLES = 2500
 """Samples that each tree draws in a study with landmarks."""
 ROWS_AT_ONCE = 4096
 """Rows whose medians are computed at a time."""
+WHOLE = 2.0**40
+"""Parts of a weight of one that weights are rounded to, before they are added up."""
 
 Rows = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -349,10 +352,11 @@ def median_of_leaves(task: Problem, parts: Sequence[ForestPart], rows: Rows) -> 
 def _half_positions(weight_RN: csr_array) -> Rows:
     """Return the column of each row at which half of its weight is reached."""
     weight_RN.sort_indices()
-    total = np.cumsum(weight_RN.data)
+    # Sums of whole numbers do not depend on the rows before. Where two labels tie, rounding would
+    # choose one of them.
+    total = np.cumsum(np.rint(weight_RN.data * WHOLE).astype(np.int64))
     ends = weight_RN.indptr[1:]
-    before_R = np.concatenate([[0.0], total[ends[:-1] - 1]])
-    half_R = before_R + 0.5 * (total[ends - 1] - before_R)
-    # Rounding may put the half of a row behind its last column.
-    at = np.minimum(np.searchsorted(total, half_R - 1e-12), ends - 1)
+    before_R = np.concatenate([[0], total[ends[:-1] - 1]])
+    half_R = before_R + (total[ends - 1] - before_R) // 2
+    at = np.searchsorted(total, half_R - round(HALF_EDGE * WHOLE))
     return weight_RN.indices[at]

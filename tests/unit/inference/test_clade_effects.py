@@ -131,6 +131,17 @@ def test_other_samples_and_their_order_change_nothing(reads, monkeypatch):
     np.testing.assert_allclose(explain(super_learner, new)["effect"], whole, atol=1e-6)
 
 
+def test_a_sample_is_explained_alike_in_any_part_of_the_table(reads):
+    # Few reads make samples that are equally alike, and labels of few values make medians that tie.
+    counts, signal = reads
+    super_learner = learner((np.minimum(counts, 3), np.round(signal)))
+    new = np.concatenate([np.minimum(counts[SAMPLES:], 3), np.minimum(counts[:40], 3)])
+    whole = explain(super_learner, new)["effect"].to_numpy()
+    for parts in (len(new), 5):
+        found = [explain(super_learner, part)["effect"] for part in np.array_split(new, parts)]
+        np.testing.assert_allclose(np.concatenate(found), whole, rtol=0, atol=1e-9)
+
+
 def test_without_named_clades_there_is_an_empty_table(reads):
     found = explain(learner(reads, named=False), reads[0][SAMPLES:])
     assert [*found.columns] == [*clade_effects.COLUMNS]

@@ -1,6 +1,7 @@
 """Baselines, and the parts of the training samples that their settings are chosen on."""
 
 import dataclasses
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -568,6 +569,26 @@ def test_the_median_of_a_forest_is_that_of_the_samples_in_its_leaves(monkeypatch
                 weight[inside] += 1 / len(inside)
         assert weight[task.target < value].sum() / weight.sum() < 0.5 + 1e-9
         assert weight[task.target <= value].sum() / weight.sum() >= 0.5 - 1e-9
+
+
+def test_a_median_that_ties_does_not_depend_on_the_rows_before_it():
+    rng = np.random.default_rng(2)
+    rows = []
+    expected = []
+    for _ in range(3000):
+        sizes = rng.choice([2, 3, 6, 7], 60)
+        weight_of = dict.fromkeys(range(4), Fraction(0))
+        for size in sizes:
+            weight_of[int(rng.integers(4))] += Fraction(1, int(size))
+        # Half of the weight is that of the first two labels, exactly.
+        weight_of[3] = sum(list(weight_of.values())[:2], Fraction(0)) - weight_of[2]
+        if weight_of[3] <= 0:
+            continue
+        rows.append([float(weight) for weight in weight_of.values()])
+        expected.append(1)
+    found = decision_trees._half_positions(scipy.sparse.csr_array(np.array(rows)))
+    np.testing.assert_array_equal(found, expected)
+
 
 
 def test_nested_predictions_without_a_fold_know_none_of_its_labels():
