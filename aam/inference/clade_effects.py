@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class _NamedClade:
+class NamedClade:
     """A clade that was named for a target."""
 
     target: str
@@ -68,12 +68,12 @@ def explain_by_clades(
         samples of this class, or in the tenth of them whose label is nearest. Empty where no clade
         was named.
     """
-    named = _list_clades(super_learner)
+    named = list_clades(super_learner)
     if not named:
         return pd.DataFrame(columns=[*COLUMNS])
     reads = super_learner.reads
     known = Clades.of_table(
-        _mean([view.counts for view in reads.views]), reads.features, reads.tree
+        mean_reads([view.counts for view in reads.views]), reads.features, reads.tree
     )
     at_once = max(ROWS_AT_ONCE // (len(named) * STAND_INS), 1)
     parts = []
@@ -84,8 +84,14 @@ def explain_by_clades(
     return pd.concat(parts, ignore_index=True)
 
 
-def _list_clades(super_learner: SuperLearner) -> list[_NamedClade]:
-    """Return the clades that were named for the targets; none where nobody looked."""
+def list_clades(super_learner: SuperLearner) -> list[NamedClade]:
+    """Return the clades that were named for the targets; none where nobody looked.
+
+    Parameters
+    ----------
+    super_learner
+        What predicts, with these clades.
+    """
     if super_learner.clades is None:
         return []
     table, features = super_learner.clades
@@ -96,43 +102,26 @@ def _list_clades(super_learner: SuperLearner) -> list[_NamedClade]:
         members = clade_of.index[clade_of == row["clade"]]
         numbers = pd.Index(super_learner.reads.features).get_indexer(members)
         taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
-        named.append(_NamedClade(target, row["clade"], taxon, numbers))
+        named.append(NamedClade(target, row["clade"], taxon, numbers))
     return named
 
 
 def _explain(
     super_learner: SuperLearner,
     known: Clades,
-    named: Sequence[_NamedClade],
+    named: Sequence[NamedClade],
     drawn: Sequence[csr_array],
     sample_ids: Sequence[str],
 ) -> pd.DataFrame:
     """Return the rows of some samples; `known` are the clades of the training samples."""
-    kept = [csr_array(view.counts) for view in super_learner.reads.views]
-    others = known.of_draw(_mean(drawn))
+    others = known.of_draw(mean_reads(drawn))
     # A sample that was in training does not stand in for itself.
     kept_ids = super_learner.reads.views[0].sample_ids
     is_same_MN = np.array(sample_ids, object)[:, None] == np.array(kept_ids, object)
-    distance_MN = np.where(is_same_MN, np.inf, squared_distances(others.logs_NB, known.logs_NB))
-    replaced = [[reads_MF] for reads_MF in drawn]
-    for clade in named:
-        node = known.find(clade.features)
-        beyond = [*known.above(node), *range(node, known.end_B[node])]
-        beyond_MN = squared_distances(others.logs_NB[:, beyond], known.logs_NB[:, beyond])
-        # Of samples that are equally alike the first ones stand in, however sums were rounded.
-        rest_MN = np.round(distance_MN - beyond_MN, DIGITS)
-        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
-        for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
-            parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
-    predicted = super_learner.predict_reads([csr_array(vstack(parts)) for parts in replaced], 1)
-    tables = []
+    predicted = predict_without(super_learner, known, named, drawn, is_same_MN)
     samples = len(sample_ids)
-    for number, clade in enumerate(named):
-        value_MC = predicted[clade.target][:samples]
-        # The samples themselves come first, then those with replaced reads, clade by clade.
-        first = samples * (1 + number * stand_in_MK.shape[1])
-        rows = slice(first, first + stand_in_MK.size)
-        replaced_MKC = predicted[clade.target][rows].reshape(*stand_in_MK.shape, -1)
+    tables = []
+    for clade, (value_MC, replaced_MKC) in zip(named, predicted, strict=True):
         effect_MC = value_MC - replaced_MKC.mean(axis=1)
         column_M = value_MC.argmax(axis=1)
         node = known.find(clade.features)
@@ -155,6 +144,60 @@ def _explain(
     joined = joined.sort_values(["order", TARGET, "size"], kind="stable", ignore_index=True)
     has_one = len(super_learner.settings["mixtures"]) == 1
     return joined.drop(columns=["order", "size", *([TARGET] if has_one else [])])
+
+
+def predict_without(
+    super_learner: SuperLearner,
+    known: Clades,
+    named: Sequence[NamedClade],
+    drawn: Sequence[csr_array],
+    is_left_out_MN: NDArray[np.bool_],
+) -> list[tuple[Floats, Floats]]:
+    """Predict samples as they are, and with the reads of a clade of samples that are alike.
+
+    Parameters
+    ----------
+    super_learner
+        What predicts, without networks.
+    known
+        The clades of its kept samples.
+    named
+        The clades that are asked for.
+    drawn
+        Reads of the samples by view, as `KeptReads.draw` returns them.
+    is_left_out_MN
+        Which kept samples do not stand in for which samples.
+
+    Returns
+    -------
+    list of tuple
+        For each clade numbers [M, 1] or probabilities [M, C] of its target, and those with the
+        reads of each stand-in [M, K, C].
+    """
+    kept = [csr_array(view.counts) for view in super_learner.reads.views]
+    others = known.of_draw(mean_reads(drawn))
+    distance_MN = squared_distances(others.logs_NB, known.logs_NB)
+    distance_MN[is_left_out_MN] = np.inf
+    replaced = [[reads_MF] for reads_MF in drawn]
+    for clade in named:
+        node = known.find(clade.features)
+        beyond = [*known.above(node), *range(node, known.end_B[node])]
+        beyond_MN = squared_distances(others.logs_NB[:, beyond], known.logs_NB[:, beyond])
+        # Of samples that are equally alike the first ones stand in, however sums were rounded.
+        rest_MN = np.round(distance_MN - beyond_MN, DIGITS)
+        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
+        for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
+            parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
+    predicted = super_learner.predict_reads([csr_array(vstack(parts)) for parts in replaced], 1)
+    samples = drawn[0].shape[0]
+    answers = []
+    for number, clade in enumerate(named):
+        # The samples themselves come first, then those with replaced reads, clade by clade.
+        first = samples * (1 + number * stand_in_MK.shape[1])
+        rows = slice(first, first + stand_in_MK.size)
+        replaced_MKC = predicted[clade.target][rows].reshape(*stand_in_MK.shape, -1)
+        answers.append((predicted[clade.target][:samples], replaced_MKC))
+    return answers
 
 
 def _replace(
@@ -189,6 +232,12 @@ def _compare(
     return value_MC[:, 0].astype(object), np.median(share_N[nearest_MA], axis=1)
 
 
-def _mean(views: Sequence[csr_array]) -> csr_array:
-    """Return the mean reads of all views."""
+def mean_reads(views: Sequence[csr_array]) -> csr_array:
+    """Return the mean reads of all views.
+
+    Parameters
+    ----------
+    views
+        Reads of the same samples and features by view.
+    """
     return csr_array(sum(view / len(views) for view in views))

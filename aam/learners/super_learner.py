@@ -75,6 +75,8 @@ class MixedPredictions:
         The same by the single learner that has the best nested predictions for the fold.
     names
         Name of this learner by fold.
+    mixtures
+        The mixture of each fold, by which its samples in `predictions` are mixed.
     mixture
         The mixture fitted to the predictions for all folds, for samples of other tables.
     """
@@ -83,6 +85,7 @@ class MixedPredictions:
     unnested: pd.DataFrame
     chosen: pd.DataFrame
     names: Mapping[int, str]
+    mixtures: Mapping[int, Mixture]
     mixture: Mixture
 
 
@@ -135,6 +138,7 @@ def super_learner(learners: Mapping[str, Learner], groups: pd.Series) -> MixedPr
         unnested=_replace_values(first, unnested_NC, samples.classes),
         chosen=_replace_values(first, chosen_NC, samples.classes),
         names={fold: choice_of_block[block].best for fold, block in blocks.items()},
+        mixtures={fold: choice_of_block[block].mixture for fold, block in blocks.items()},
         mixture=choice_of_all.mixture,
     )
 

@@ -93,7 +93,7 @@ def keep_super_learner(
         Where the mixture comes from, which is written with it (`aam.util.digests`).
     """
     fold_table = read_folds(folds)
-    learners = _baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))
+    learners = list_baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))
     if predictions is not None and nested is not None:
         own = read_predictions(predictions)
         learners = _with_networks(settings.answer, own, pd.read_parquet(nested), learners)
@@ -208,8 +208,16 @@ def task_of(
     )
 
 
-def _baselines(predictions: pd.DataFrame, nested: pd.DataFrame) -> dict[str, dict[str, Learner]]:
-    """Return the baselines that are mixed, by target and name; a constant where it is alone."""
+def list_baselines(
+    predictions: pd.DataFrame, nested: pd.DataFrame
+) -> dict[str, dict[str, Learner]]:
+    """Return the baselines that are mixed, by target and name; a constant where it is alone.
+
+    Parameters
+    ----------
+    predictions, nested
+        What `aam.stages.baselines` writes.
+    """
     learners = learners_by_target(predictions, nested)
     if learners:
         return learners

@@ -28,20 +28,22 @@ Fit = Callable[[Problem], FittedMethod]
 """Fits a baseline to the labelled samples of an encoded task."""
 
 
-def fit_methods(task: Problem) -> dict[str, FittedMethod]:
-    """Fit baselines to all labelled samples.
+def fit_methods(task: Problem, held_out: int = TEST) -> dict[str, FittedMethod]:
+    """Fit baselines to the labelled samples.
 
     Parameters
     ----------
     task
         The labelled samples, with the names of the baselines in `asked`.
+    held_out
+        Fold whose samples are not learned from; -1: all are.
 
     Returns
     -------
     dict
         The methods by name.
     """
-    encoded = dataclasses.replace(task.encode(), held_out=TEST)
+    encoded = dataclasses.replace(task.encode(), held_out=held_out)
     are_alike = len(np.unique(encoded.target[encoded.train])) == 1
     methods = {}
     with threadpool_limits(1), warnings.catch_warnings():

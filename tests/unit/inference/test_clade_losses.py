@@ -1,0 +1,113 @@
+"""How much worse held-out predictions are without the reads of a clade."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+from aam.data.table import FeatureTable
+from aam.data.trees import find_branches, parse_newick
+from aam.inference import clade_losses
+from aam.inference.clade_losses import COLUMNS, measure_losses
+from aam.inference.kept_reads import KeptReads
+from aam.inference.with_baselines import SuperLearner
+from aam.learners.mixture import Mixture
+from aam.stages.super_learner import task_of
+
+FEATURES = [f"s{number}" for number in range(12)]
+SAMPLES = 90
+FOLDS = 3
+TREE = "((s0:1,s1:1,(s2:1,s3:1):1):1,((s4:1,s5:1):1,s6:1,s7:1,s8:1,s9:1,s10:1,s11:1):1);"
+SIGNAL, NOISE = ["s2", "s3"], ["s4", "s5"]
+
+
+@pytest.fixture(scope="module", params=["regression", "classification"])
+def learned(request):
+    """Return a super learner of labels that one of two named clades makes, with its tasks."""
+    rng = np.random.default_rng(3)
+    weight = np.exp(rng.normal(size=(SAMPLES, len(FEATURES))))
+    share = weight / weight.sum(axis=1, keepdims=True)
+    counts = np.array([rng.multinomial(500, row) for row in share])
+    label = np.log1p(counts[:, [2, 3]].sum(axis=1)) + 0.1 * rng.normal(size=SAMPLES)
+    classes = [] if request.param == "regression" else ["01", "02"]
+    if classes:
+        label = np.where(label > np.median(label), *classes)
+    names = [f"k{number}" for number in range(SAMPLES)]
+    facts = {"fold": np.arange(SAMPLES) % FOLDS, "group": "", "observed": label}
+    folds = pd.DataFrame(facts, names)
+    above, lengths = find_branches(parse_newick(TREE), FEATURES)
+    view = FeatureTable(names, FEATURES, csr_array(counts))
+    rarefaction = {"depth": 500, "views": 1, "seed": 0}
+    reads = KeptReads([view], above, lengths, parse_newick(TREE), {}, rarefaction)
+    mixture = Mixture.equal(["kernel_clades", "kernel_unifrac", "extra_trees"])
+    settings = {
+        "kind": request.param,
+        "classes": classes,
+        "bounds": [None, None],
+        "seed": 0,
+        "model": None,
+        "mixtures": {"": mixture.plain()},
+    }
+    task = task_of(settings, folds, reads, [csr_array((0, len(FEATURES)))], "")
+    table = pd.DataFrame({"clade": ["signal", "noise"], "taxon": ""})
+    features = pd.DataFrame({"clade": "signal"}, SIGNAL)
+    features = pd.concat([features, pd.DataFrame({"clade": "noise"}, NOISE)])
+    super_learner = SuperLearner(
+        settings, folds, reads, None, {}, np.arange(SAMPLES), (table, features)
+    )
+    return super_learner, {"": task}, {"": dict.fromkeys(range(FOLDS), mixture)}
+
+
+def measure(super_learner, tasks, mixtures, group=None):
+    names = super_learner.folds.index
+    units = pd.Series(names if group is None else group, names)
+    return measure_losses(super_learner, tasks, mixtures, units).set_index("clade")
+
+
+def test_what_the_label_is_made_of_is_lost_and_what_it_is_not_is_not(learned):
+    losses = measure(*learned)
+    assert losses.loc["signal", "low"] > 0
+    assert losses.loc["signal", "loss"] > 0.2
+    assert losses.loc["noise", "low"] < 0
+    assert abs(losses.loc["noise", "loss"]) < 0.1 * losses.loc["signal", "loss"]
+
+
+def test_no_sample_of_the_fold_stands_in_and_no_label_of_it_is_known(learned, monkeypatch):
+    super_learner, tasks, mixtures = learned
+    asked = []
+
+    def note(refitted, known, named, drawn, is_left_out_MN):
+        asked.append((refitted, is_left_out_MN))
+        return predict_without(refitted, known, named, drawn, is_left_out_MN)
+
+    predict_without = clade_losses.predict_without
+    monkeypatch.setattr(clade_losses, "predict_without", note)
+    measure(super_learner, tasks, mixtures)
+    fold = super_learner.folds["fold"].to_numpy()
+    assert len(asked) == FOLDS
+    for number, (refitted, is_left_out_MN) in enumerate(asked):
+        assert (is_left_out_MN == (fold == number)).all()
+        rows = refitted.methods[""]["kernel_unifrac"].arrays["rows"]
+        assert not (fold[rows] == number).any()
+
+
+def test_chunks_of_samples_change_nothing_and_whole_units_widen_the_interval(learned, monkeypatch):
+    whole = measure(*learned)
+    monkeypatch.setattr(clade_losses, "ROWS_AT_ONCE", 60)
+    pd.testing.assert_frame_equal(measure(*learned), whole, rtol=1e-9)
+    alike = [f"g{number // 6}" for number in range(SAMPLES)]
+    grouped = measure(*learned, alike)
+    assert grouped["loss"].tolist() == pytest.approx(whole["loss"].tolist())
+    few = measure(*learned, [f"g{number % 3}" for number in range(SAMPLES)])
+    assert few["low"].isna().all()
+    assert few["loss"].tolist() == pytest.approx(whole["loss"].tolist())
+
+
+def test_without_named_clades_there_is_an_empty_table(learned):
+    super_learner, tasks, mixtures = learned
+    nothing = replace(super_learner, clades=None)
+    found = measure_losses(nothing, tasks, mixtures, pd.Series(dtype=str))
+    assert found.columns.tolist() == [*COLUMNS]
+    assert found.empty
