@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NamedClade:
-    """A clade that was named for a target."""
+    """A clade that was named for a target, or several of them at once."""
 
     target: str
     """Name of the target; empty where there is one."""
@@ -42,6 +42,32 @@ class NamedClade:
     taxon: str
     features: NDArray[np.intp]
     """Numbers of its features among the known ones."""
+    parts: tuple[NDArray[np.intp], ...] = ()
+    """Features of each of several clades; none: it is one."""
+
+    @classmethod
+    def together(cls, clades: Sequence["NamedClade"]) -> "NamedClade":
+        """Return all of some clades of a target as one, without a name.
+
+        Parameters
+        ----------
+        clades
+            The clades, none of which lies within another.
+        """
+        parts = tuple(clade.features for clade in clades)
+        return cls(clades[0].target, "", "", np.unique(np.concatenate(parts)), parts)
+
+    def nodes(self, known: Clades) -> list[int]:
+        """Return the nodes whose reads tell of the clade: above it, itself, and below.
+
+        Parameters
+        ----------
+        known
+            The clades of a table with the features.
+        """
+        own = [known.find(features) for features in self.parts or (self.features,)]
+        near = {above for node in own for above in known.above(node)}
+        return sorted(near.union(*(range(node, known.end_B[node]) for node in own)))
 
 
 def explain_by_clades(
@@ -180,11 +206,10 @@ def predict_without(
     distance_MN[is_left_out_MN] = np.inf
     replaced = [[reads_MF] for reads_MF in drawn]
     for clade in named:
-        node = known.find(clade.features)
-        beyond = [*known.above(node), *range(node, known.end_B[node])]
-        beyond_MN = squared_distances(others.logs_NB[:, beyond], known.logs_NB[:, beyond])
+        own = clade.nodes(known)
+        own_MN = squared_distances(others.logs_NB[:, own], known.logs_NB[:, own])
         # Of samples that are equally alike the first ones stand in, however sums were rounded.
-        rest_MN = np.round(distance_MN - beyond_MN, DIGITS)
+        rest_MN = np.round(distance_MN - own_MN, DIGITS)
         stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
         for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
             parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))

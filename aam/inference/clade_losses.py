@@ -62,7 +62,8 @@ def measure_losses(
     Returns
     -------
     pandas.DataFrame
-        Columns `COLUMNS`, a row per clade in the order in which they are named: the headline score
+        Columns `COLUMNS`, a row per clade in the order in which they are named, and behind all one
+        without a name for several of a target together: the headline score
         of held-out predictions as they are, by how much it is worse without the clade, as a mean
         over folds of numbers, and the 95 % interval of this loss over units, empty where these are
         too few for a test.
@@ -70,6 +71,10 @@ def measure_losses(
     named = list_clades(super_learner)
     if not named:
         return pd.DataFrame(columns=[*COLUMNS])
+    for target in tasks:
+        of_target = [clade for clade in named if clade.target == target]
+        if len(of_target) > 1:
+            named.append(NamedClade.together(of_target))
     reads = super_learner.reads
     known = Clades.of_table(
         mean_reads([view.counts for view in reads.views]), reads.features, reads.tree

@@ -74,6 +74,21 @@ def test_what_the_label_is_made_of_is_lost_and_what_it_is_not_is_not(learned):
     assert abs(losses.loc["noise", "loss"]) < 0.1 * losses.loc["signal", "loss"]
 
 
+def test_two_clades_that_say_the_same_are_missed_together_alone(learned):
+    """Each stands for the other, as the clades of most studies do."""
+    super_learner, tasks, mixtures = learned
+    view = super_learner.reads.views[0]
+    counts = view.counts.toarray()
+    counts[:, [4, 5]] = counts[:, [2, 3]]
+    twice = replace(view, counts=csr_array(counts))
+    reads = replace(super_learner.reads, views=[twice])
+    both = replace(super_learner, reads=reads)
+    task = replace(tasks[""], counts=csr_array(counts, dtype=float))
+    losses = measure(both, {"": task}, mixtures)
+    assert losses.index.tolist() == ["signal", "noise", ""]
+    assert losses.loc["", "loss"] > 2 * losses.loc[["signal", "noise"], "loss"].max()
+
+
 def test_no_sample_of_the_fold_stands_in_and_no_label_of_it_is_known(learned, monkeypatch):
     super_learner, tasks, mixtures = learned
     asked = []
