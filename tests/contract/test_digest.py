@@ -18,7 +18,7 @@ STAGES = sorted(
 SCRIPTS = digest.PACKAGE_ROOT.parent / "workflow" / "scripts"
 TRAINING = {
     *("pretrain", "pretrain_inductive", "finetune", "predict", "explain"),
-    *("explain_predictions", "super_learner"),
+    *("clade_losses", "explain_predictions", "super_learner"),
 }
 LEARNING = {"model", "train", "tasks", "inference"}
 FOLDS = {f"aam.data.{name}" for name in ("fold_checks", "splits", "target_columns")}

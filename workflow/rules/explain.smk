@@ -37,3 +37,31 @@ rule explain:
         f"Finding the important ASVs for {{wildcards.task}}{OF_A_MODEL}"
     script:
         "../scripts/explain.py"
+
+
+rule clade_losses:
+    input:
+        baselines=baselines_file,
+        nested_baselines=nested_baselines_file,
+        # A directory has no checksum: its digest stands for it.
+        model=ancient(result("answers/{task}/first/super_learner")),
+        digest=result("answers/{task}/first/super_learner.json"),
+    output:
+        losses=result("answers/{task}/first/clade_losses.tsv"),
+    log:
+        result("logs/clade_losses/{task}.log"),
+    benchmark:
+        result("benchmarks/clade_losses/{task}.tsv")
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=16000,
+        runtime=240,
+    params:
+        settings={},
+        code=script_digest("clade_losses"),
+    message:
+        "Measuring what the answer to {wildcards.task} loses without its clades"
+    script:
+        "../scripts/clade_losses.py"

@@ -12,6 +12,7 @@ rule summary:
         cross_validated=page_input(page_files, "cross_validated"),
         clades=page_input(page_files, "clades"),
         clade_features=page_input(page_files, "clade_features"),
+        clade_losses=page_input(page_files, "clade_losses"),
         importance=page_input(page_files, "importance"),
         encoders=page_input(page_files, "encoders"),
         predictions=page_input(page_files, "predictions"),

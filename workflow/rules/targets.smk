@@ -123,6 +123,13 @@ def effects_of(dataset):
     }
 
 
+def clade_losses_of(dataset):
+    """Return what answers without networks lose without each named clade, with what each is of."""
+    if CONFIG.models:
+        return {}
+    return explained_of(first_of(dataset, "answers/{task}/{answer}/clade_losses.tsv"))
+
+
 def prediction_notes_of(dataset):
     """Return what was decided for the user about the tables to predict for."""
     return [
@@ -214,6 +221,7 @@ def page_files(dataset):
         "clade_features": explained_of(
             answers_of(dataset, "clades/{task}.features.tsv")
         ),
+        "clade_losses": clade_losses_of(dataset),
         "importance": result_files(
             dataset,
             "finetune/{model}/{task}/importance.tsv",

@@ -49,6 +49,8 @@ class PageFiles:
     """TSV files of the clades that labels depend on, of the tasks of all answers."""
     clade_features: Sequence[PageFile] = ()
     """TSV files of the features of these clades."""
+    clade_losses: Sequence[PageFile] = ()
+    """TSV files of what the answers lose without these clades."""
     importance: Sequence[PageFile] = ()
     """TSV files of the importance of ASVs, of the answers that are explained."""
     encoders: Sequence[PageFile] = ()
@@ -166,6 +168,7 @@ def read_answers(
     importance = {(file.model, file.task): file.path for file in files.importance}
     clades = {file.task: file.path for file in files.clades}
     features = {file.task: file.path for file in files.clade_features}
+    losses = {(file.model, file.task): file.path for file in files.clade_losses}
     for file in files.scores:
         of = (file.model, file.task)
         predicted = {}
@@ -178,6 +181,7 @@ def read_answers(
             cross_validated=read_results(cross_validated[of]),
             clades=read_results(clades[file.task]) if file.task in clades else None,
             clade_features=read_results(features[file.task]) if file.task in features else None,
+            clade_losses=read_results(losses[of]) if of in losses else None,
             importance=read_results(importance[of]) if of in importance else None,
             figures=select_figures(figures, model=file.model, task=file.task),
             predictions=predicted,

@@ -7,7 +7,13 @@ import pandas as pd
 from aam.data.lineages import read_rank
 from aam.data.nouns import OF_ASVS, Nouns, split_lineage
 from aam.data.predictions import TARGET
-from aam.report.labels import format_p_value, format_percent, format_quantity, shorten
+from aam.report.labels import (
+    choose_decimals,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    shorten,
+)
 from aam.report.page.answers import Answer, is_stopped
 from aam.report.page.tables import MOST_ROWS, Table
 
@@ -25,7 +31,12 @@ RATE = "one in ten"
 """Most names that are false on average (docs/explanation/importance.md)."""
 
 
-def write_clades(answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_ASVS) -> str:
+def write_clades(
+    answer: Answer,
+    clades: pd.DataFrame | None,
+    nouns: Nouns = OF_ASVS,
+    losses: pd.DataFrame | None = None,
+) -> str:
     """Return which clades a label depends on; empty where nobody looked, or nothing was learned.
 
     Parameters
@@ -36,6 +47,8 @@ def write_clades(answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_
         Table of `aam.stages.clades`; None: there is none.
     nouns
         What the features of the table are called.
+    losses
+        Table of `aam.stages.clade_losses`; None: it was not measured.
     """
     if clades is None or is_stopped(answer.kind, answer.target):
         return ""
@@ -51,11 +64,42 @@ def write_clades(answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_
     return (
         f"These say something of {answer.what} that all other {nouns.value} do not: "
         f"{'; '.join(named)}{rest}. On average, at most {RATE} of such names is false."
+        f"{_say_loss(answer, losses, nouns)}"
     )
 
 
+def _say_loss(answer: Answer, losses: pd.DataFrame | None, nouns: Nouns) -> str:
+    """Return what the answer loses without all named clades; empty where nobody measured."""
+    if losses is None:
+        return ""
+    # The last row of a target is that of all of its clades together, or of the only one.
+    row = _of_target(answer, losses).iloc[-1]
+    changed = "error grows" if answer.kind == "regression" else "balanced accuracy falls"
+    which = "this clade" if isinstance(row["clade"], str) and row["clade"] else "all of them"
+    return (
+        f" With the {nouns.value} of similar samples in {which}, the answer's {changed} by "
+        f"{_format_loss(answer, row, ' (95 % interval {} to {})')}."
+    )
+
+
+def _format_loss(answer: Answer, row: pd.Series, ends: str) -> str:
+    """Return a loss with its interval, if there is one; `ends` says how this is written."""
+    values = row["loss"], row["low"], row["high"]
+    if answer.kind == "regression":
+        decimals = choose_decimals(row["score"] / 10)
+        loss, low, high = (f"{value:,.{decimals}f}" for value in values)
+        if answer.unit is not None:
+            loss += f" {answer.unit}"
+    else:
+        loss, low, high = (format_percent(value, 1) for value in values)
+    return loss if pd.isna(row["low"]) else loss + ends.format(low, high)
+
+
 def clade_tables(
-    answer: Answer, clades: pd.DataFrame | None, nouns: Nouns = OF_ASVS
+    answer: Answer,
+    clades: pd.DataFrame | None,
+    nouns: Nouns = OF_ASVS,
+    losses: pd.DataFrame | None = None,
 ) -> Iterator[Table]:
     """Yield the table of the clades that a label depends on, where there are some.
 
@@ -73,13 +117,17 @@ def clade_tables(
     header += ["draws", "in samples"] if has_draws else ["in samples"]
     header += [f"log-ratio: {name}" for name in classes] or ["Spearman"]
     header.append(f"most frequent of its {nouns.many}")
+    loss_of = {}
+    if losses is not None:
+        for _, row in _of_target(answer, losses).iterrows():
+            loss_of[row["clade"]] = _format_loss(answer, row, " [{}, {}]")
     rows = []
     for _, row in found.iterrows():
         cells = [
             short_name(row),
             f"{row['features']:.0f}",
             format_p_value(row["p"]).removeprefix("p = ").removeprefix("p "),
-            format_percent(row["effect"], 1),
+            loss_of.get(row["clade"]) or format_percent(row["effect"], 1),
             f"{row['folds']:.0f}",
             *([f"{row['draws']:.0f}"] if has_draws else []),
             format_percent(row["prevalence"]),
@@ -92,10 +140,13 @@ def clade_tables(
         cells.append(shorten(str(row["representative"])))
         rows.append(cells)
     again = "Draws: of five others of rarefaction, those with p at most 0.05. " if has_draws else ""
+    whose = "held-out predictions of a ridge on clades lose of the label's variance"
+    if loss_of:
+        whose = "the answer loses of its score, with a 95 % interval"
     note = (
-        "Loss: what held-out predictions of a ridge on clades lose of the label's variance where "
-        f"the {nouns.value} of the clade are those of similar samples; folds: in how many they "
-        f"lose. {again}Log-ratio: of the clade to all else, mean over units, with a 95 % interval."
+        f"Loss: what {whose} where the {nouns.value} of the clade are those of similar samples; "
+        f"folds: in how many a ridge on clades loses. {again}Log-ratio: of the clade to all else, "
+        "mean over units, with a 95 % interval."
     )
     title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
     yield Table(title, header, rows, note=note, file="clades.tsv")

@@ -60,6 +60,8 @@ class AnswerFiles:
     """The clades that labels of the task depend on; None: they were not looked for."""
     clade_features: pd.DataFrame | None = None
     """The named clade of each feature; None: it is not asked for."""
+    clade_losses: pd.DataFrame | None = None
+    """What the answer loses without each named clade; None: it was not measured."""
     importance: pd.DataFrame | None = None
     """None: the configuration does not ask for it, or there are no networks."""
     figures: Sequence[PageFigure] = ()
@@ -100,7 +102,7 @@ def task_sections(
                 studies=write_studies(answer),
                 people=write_people(answer),
                 forecast=write_forecast(answer),
-                clades=write_clades(answer, written.clades, nouns),
+                clades=write_clades(answer, written.clades, nouns, written.clade_losses),
                 cautions=list_cautions(answer),
                 sentences=[
                     *map(nouns.rename_asvs, sentences),
@@ -181,7 +183,7 @@ def _make_tables(answer: Answer, files: AnswerFiles, nouns: Nouns) -> Iterator[T
     for method in (answer.target.super_learner, answer.target.networks):
         if method is not None and method.comparisons:
             yield comparison_table(answer, method)
-    yield from clade_tables(answer, files.clades, nouns)
+    yield from clade_tables(answer, files.clades, nouns, files.clade_losses)
     if answer.target.rivals:
         yield rival_table(answer)
     if answer.target.other_groups:

@@ -56,6 +56,29 @@ def test_clades_of_classes_are_most_in_one_and_have_intervals_in_all():
     assert "-2.0 [-2.5, -1.5]" in shown.rows[0]
 
 
+@pytest.mark.parametrize("report", [regression, classes])
+def test_what_the_answer_loses_without_a_clade_is_in_the_table_and_without_all_in_the_sentence(
+    report,
+):
+    answer = answer_to(report())
+    about = OF_CLASSES if answer.kind != "regression" else {"direction": "rises", "correlation": 1}
+    measured = {"score": 4.0, "loss": [0.031, 0.2, 0.256], "low": [-0.01, 0.1, 0.125], "high": 0.5}
+    losses = pd.DataFrame({"clade": ["seq0", "seq1", float("nan")], **measured})
+    said = write_clades(answer, table(2, **about), losses=losses)
+    cell = "20.0 % [10.0 %, 50.0 %]" if answer.kind != "regression" else "0.20 years [0.10, 0.50]"
+    words = "25.6 % (95 % interval 12.5 % to 50.0 %)"
+    if answer.kind == "regression":
+        words = "0.26 years (95 % interval 0.12 to 0.50)"
+    assert words in said
+    assert "all of them" in said
+    shown = next(clade_tables(answer, table(2, **about), losses=losses))
+    assert cell in shown.rows[1]
+    assert "3.1 %" not in shown.rows[1]
+    one = losses.iloc[1:2].assign(low=float("nan"), high=float("nan"))
+    assert "this clade" in write_clades(answer, table(1, **about), losses=one)
+    assert "interval" not in write_clades(answer, table(1, **about), losses=one)
+
+
 def test_amounts_have_no_draws():
     answer = answer_to(regression())
     rows = {"direction": "falls", "correlation": -0.4}
