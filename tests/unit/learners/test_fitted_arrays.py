@@ -13,7 +13,6 @@ from aam.learners.baselines.arrays import ComparedSamples, read_methods, write_m
 from aam.learners.baselines.fit_arrays import FITS, fit_methods
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import PREDICTORS, predict_others, suitable_baselines
-from aam.learners.baselines.replaced import ReplacedReads, predict_replaced
 
 LABELLED, OTHERS, FEATURES = 60, 25, 40
 KINDS = ("regression", "classification")
@@ -152,23 +151,3 @@ def test_every_baseline_has_arrays():
 def test_predicting_takes_no_scikit_learn():
     code = "import sys, aam.learners.baselines.arrays; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize("kind", ["regression", "classification"])
-@pytest.mark.parametrize("tree", [True, False])
-def test_replaced_reads_are_predicted_as_whole_rows_are(kind, tree):
-    task = study(kind, tree=tree)
-    samples = samples_of(task)
-    rng = np.random.default_rng(0)
-    origin_R = np.repeat(np.arange(OTHERS), 3)
-    for features in (np.array([1]), np.array([0, 2, 7, 30])):
-        rows = samples.counts.toarray()[origin_R]
-        stand_in_R = rng.integers(LABELLED, size=len(rows))
-        rows[:, features] = task.counts.toarray()[stand_in_R][:, features]
-        distances = rng.random((len(rows), LABELLED)).astype(np.float32) + 0.5
-        replaced = ReplacedReads(csr_array(rows), origin_R, features, distances)
-        whole = dataclasses.replace(samples, counts=replaced.counts, distances=distances)
-        for name, method in fit_methods(labelled_part(task)).items():
-            found = predict_replaced(method, samples)(replaced)
-            expected = method.predict(whole)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9, err_msg=name)
