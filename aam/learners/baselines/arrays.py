@@ -80,22 +80,10 @@ class FittedMethod:
         samples
             The rows, and what they are compared with.
         """
-        return finish(self.facts, FORMS[self.facts["form"]](self.facts, self.arrays, samples))
-
-
-def finish(facts: Mapping[str, Any], value_RC: Floats) -> Floats:
-    """Return numbers in the unit of the metadata, within their bounds; probabilities as they are.
-
-    Parameters
-    ----------
-    facts
-        Those of the method.
-    value_RC
-        What its form returns.
-    """
-    if "unit" not in facts:
-        return value_RC
-    return np.clip(value_RC * facts["unit"], *facts["bounds"])
+        value_RC = FORMS[self.facts["form"]](self.facts, self.arrays, samples)
+        if "unit" not in self.facts:
+            return value_RC
+        return np.clip(value_RC * self.facts["unit"], *self.facts["bounds"])
 
 
 def _constant(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
@@ -113,50 +101,26 @@ def _mean_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSa
 
 def _median_of_leaves(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
     """Return the median of the labels that share leaves with each row."""
-    weight_VL = label_weights(arrays)
+    pointer = arrays["label_offsets"]
+    labels = arrays["labels"]
+    weight_VL = csr_array(
+        (arrays["label_weights"], arrays["label_numbers"], pointer),
+        shape=(len(pointer) - 1, len(labels)),
+    )
 
     def median(leaf_RT: NDArray[np.intp]) -> Floats:
         rows, trees = leaf_RT.shape
         ones = np.ones(leaf_RT.size)
         offsets = np.arange(rows + 1) * trees
         chosen_RV = csr_array((ones, leaf_RT.ravel(), offsets), shape=(rows, weight_VL.shape[0]))
-        return half_labels(facts, arrays, (chosen_RV @ weight_VL).toarray())
+        total_RL = np.cumsum((chosen_RV @ weight_VL).toarray(), axis=1)
+        half_R = total_RL[:, -1:] / 2
+        number_R = (total_RL < half_R - HALF_EDGE).sum(axis=1)
+        # A row whose leaves are all without labels gets the median of training.
+        number_R[total_RL[:, -1] == 0] = facts["middle"]
+        return labels[number_R][:, None]
 
     return _over_leaves(arrays, samples.counts, median, np.float32)
-
-
-def label_weights(arrays: Arrays) -> csr_array:
-    """Return the weight of each different label in each leaf, [V, labels].
-
-    Parameters
-    ----------
-    arrays
-        Those of a method that takes medians of leaves.
-    """
-    pointer = arrays["label_offsets"]
-    return csr_array(
-        (arrays["label_weights"], arrays["label_numbers"], pointer),
-        shape=(len(pointer) - 1, len(arrays["labels"])),
-    )
-
-
-def half_labels(facts: Mapping[str, Any], arrays: Arrays, weight_RL: Floats) -> Floats:
-    """Return the label at which half of a row's weight is reached, [R, 1].
-
-    Parameters
-    ----------
-    facts, arrays
-        Those of the method.
-    weight_RL
-        Weight of each different label, which ascend.
-    """
-    total_RL = np.cumsum(weight_RL, axis=1)
-    half_R = total_RL[:, -1:] / 2
-    number_R = (total_RL < half_R - HALF_EDGE).sum(axis=1)
-    # A row whose leaves are all without labels gets the median of training.
-    number_R[total_RL[:, -1] < HALF_EDGE] = facts["middle"]
-    label_R1: Floats = arrays["labels"][number_R][:, None]
-    return label_R1
 
 
 def _sum_of_trees(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
@@ -190,49 +154,25 @@ def _over_leaves(
     for first in range(0, counts.shape[0], at_once):
         # Trees were grown from numbers of this kind, and a threshold lies between two of them.
         reads_RP = counts[first : first + at_once][:, columns].toarray().astype(kind)
-        parts.append(combine(find_leaves(arrays, reads_RP)))
+        parts.append(combine(_leaves(arrays, reads_RP)))
     return np.concatenate(parts)
 
 
-def find_leaves(
-    arrays: Arrays,
-    reads_RP: NDArray[Any],
-    row_A: NDArray[np.intp] | None = None,
-    root_A: NDArray[np.intp] | None = None,
-) -> NDArray[np.intp]:
-    """Return the node in which a row ends.
-
-    Parameters
-    ----------
-    arrays
-        Those of the method.
-    reads_RP
-        Reads of the rows, as the trees take them.
-    row_A, root_A
-        Row and root of each walk; None: every row goes through every tree.
-
-    Returns
-    -------
-    numpy.ndarray
-        [R, T], or [A] of some walks.
-    """
+def _leaves(arrays: Arrays, reads_RP: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the node in which each row ends, of every tree."""
     features, thresholds = arrays["features"], arrays["thresholds"]
     left, right = arrays["left"], arrays["right"]
-    roots = arrays["roots"]
-    shape: tuple[int, ...] = (-1,)
-    if row_A is None or root_A is None:
-        row_A = np.repeat(np.arange(len(reads_RP)), len(roots))
-        root_A = np.tile(roots, len(reads_RP))
-        shape = (len(reads_RP), len(roots))
-    leaf_A = root_A.astype(np.intp)
-    active = np.flatnonzero(left[leaf_A] >= 0)
+    rows = len(reads_RP)
+    node_RT = np.tile(arrays["roots"].astype(np.intp), rows)
+    row_A = np.repeat(np.arange(rows), len(arrays["roots"]))
+    active = np.flatnonzero(left[node_RT] >= 0)
     while len(active):
-        node_A = leaf_A[active]
+        node_A = node_RT[active]
         is_left = reads_RP[row_A[active], features[node_A]] <= thresholds[node_A]
         following = np.where(is_left, left[node_A], right[node_A])
-        leaf_A[active] = following
+        node_RT[active] = following
         active = active[left[following] >= 0]
-    return leaf_A.reshape(shape)
+    return node_RT.reshape(rows, -1)
 
 
 def _linear(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) -> Floats:
@@ -262,24 +202,7 @@ def _kernel(facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples) 
         kernel(slice(first, first + ROWS_AT_ONCE)) @ weights + arrays["intercept"]
         for first in range(0, samples.counts.shape[0], ROWS_AT_ONCE)
     ]
-    return _to_classes(facts, arrays, np.concatenate(parts))
-
-
-def finish_kernel(facts: Mapping[str, Any], arrays: Arrays, value_RC: Floats) -> Floats:
-    """Return what a kernel's expansion without its intercept predicts.
-
-    Parameters
-    ----------
-    facts, arrays
-        Those of the method.
-    value_RC
-        Products of the kernel and its coefficients.
-    """
-    return _to_classes(facts, arrays, value_RC + arrays["intercept"])
-
-
-def _to_classes(facts: Mapping[str, Any], arrays: Arrays, value_RC: Floats) -> Floats:
-    """Return numbers as they are, and probabilities of decision values."""
+    value_RC = np.concatenate(parts)
     if "temperature" not in facts:
         return value_RC
     value_RC[:, arrays["is_missing"]] = -np.inf
@@ -313,7 +236,17 @@ def _feature_kernel(
 ) -> Callable[[slice], Floats]:
     """Return a function that makes the kernel [R, L] of products of features of some rows."""
     centred = _centred_features(facts, arrays, samples)
-    known_LP, square_L = known_features(facts, arrays, samples)
+    features = kernel_features(facts, arrays, samples.above, samples.lengths)
+    center_P = arrays["center"]
+    parts = []
+    squares = []
+    for first in range(0, len(arrays["rows"]), ROWS_AT_ONCE):
+        rows = arrays["rows"][first : first + ROWS_AT_ONCE]
+        part_LP = features(csr_array(samples.kept[rows])).astype(center_P.dtype) - center_P
+        squares.append(np.square(part_LP).sum(axis=1, dtype=np.float64))
+        parts.append(part_LP @ arrays["axes"] if "axes" in arrays else part_LP)
+    known_LP = np.concatenate(parts)
+    square_L = np.concatenate(squares)
 
     def kernel(chunk: slice) -> Floats:
         part_RP = centred(chunk)
@@ -326,36 +259,6 @@ def _feature_kernel(
         return np.exp((product_RL - (square_R[:, None] + square_L) / 2) / facts["scale"])
 
     return kernel
-
-
-def known_features(
-    facts: Mapping[str, Any], arrays: Arrays, samples: ComparedSamples
-) -> tuple[NDArray[np.floating[Any]], Floats]:
-    """Return the features of the training samples of a kernel, and their squared lengths [L].
-
-    Parameters
-    ----------
-    facts, arrays
-        Those of the method.
-    samples
-        The training samples, as `ComparedSamples` has them.
-
-    Returns
-    -------
-    tuple
-        Features around their centre [L, P], or their places on the axes; squared lengths are those
-        of all features.
-    """
-    features = kernel_features(facts, arrays, samples.above, samples.lengths)
-    center_P = arrays["center"]
-    parts = []
-    squares = []
-    for first in range(0, len(arrays["rows"]), ROWS_AT_ONCE):
-        rows = arrays["rows"][first : first + ROWS_AT_ONCE]
-        part_LP = features(csr_array(samples.kept[rows])).astype(center_P.dtype) - center_P
-        squares.append(np.square(part_LP).sum(axis=1, dtype=np.float64))
-        parts.append(part_LP @ arrays["axes"] if "axes" in arrays else part_LP)
-    return np.concatenate(parts), np.concatenate(squares)
 
 
 def kernel_features(
@@ -373,8 +276,6 @@ def kernel_features(
     columns = arrays["columns"]
     if facts["pairs"] == "log-ratios":
         return lambda counts: log_ratios(counts[:, columns], facts["added"])
-    if facts["pairs"] == "logs":
-        return lambda counts: np.log(counts[:, columns].toarray() + facts["added"])
     above_FE = above[:, columns]
     root_E = np.sqrt(lengths[columns])
     return lambda counts: np.log((counts @ above_FE).toarray() + facts["added"]) * root_E

@@ -590,7 +590,6 @@ def test_a_median_that_ties_does_not_depend_on_the_rows_before_it():
     np.testing.assert_array_equal(found, expected)
 
 
-
 def test_nested_predictions_without_a_fold_know_none_of_its_labels():
     rng = np.random.default_rng(0)
     target = rng.random(40)
