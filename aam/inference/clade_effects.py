@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NamedClade:
+class AskedClade:
     """A clade that was named for a target, or several of them at once."""
 
     target: str
@@ -46,7 +46,7 @@ class NamedClade:
     """Features of each of several clades; none: it is one."""
 
     @classmethod
-    def together(cls, clades: Sequence["NamedClade"]) -> "NamedClade":
+    def together(cls, clades: Sequence["AskedClade"]) -> "AskedClade":
         """Return all of some clades of a target as one, without a name.
 
         Parameters
@@ -110,7 +110,7 @@ def explain_by_clades(
     return pd.concat(parts, ignore_index=True)
 
 
-def list_clades(super_learner: SuperLearner) -> list[NamedClade]:
+def list_clades(super_learner: SuperLearner) -> list[AskedClade]:
     """Return the clades that were named for the targets; none where nobody looked.
 
     Parameters
@@ -128,14 +128,14 @@ def list_clades(super_learner: SuperLearner) -> list[NamedClade]:
         members = clade_of.index[clade_of == row["clade"]]
         numbers = pd.Index(super_learner.reads.features).get_indexer(members)
         taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
-        named.append(NamedClade(target, row["clade"], taxon, numbers))
+        named.append(AskedClade(target, row["clade"], taxon, numbers))
     return named
 
 
 def _explain(
     super_learner: SuperLearner,
     known: Clades,
-    named: Sequence[NamedClade],
+    named: Sequence[AskedClade],
     drawn: Sequence[csr_array],
     sample_ids: Sequence[str],
 ) -> pd.DataFrame:
@@ -175,7 +175,7 @@ def _explain(
 def predict_without(
     super_learner: SuperLearner,
     known: Clades,
-    named: Sequence[NamedClade],
+    named: Sequence[AskedClade],
     drawn: Sequence[csr_array],
     is_left_out_MN: NDArray[np.bool_],
 ) -> list[tuple[Floats, Floats]]:

@@ -24,7 +24,7 @@ from aam.evaluate.comparison import measure_difference
 from aam.evaluate.method_scores import headline_score
 from aam.inference.clade_effects import (
     ROWS_AT_ONCE,
-    NamedClade,
+    AskedClade,
     list_clades,
     mean_reads,
     predict_without,
@@ -74,7 +74,7 @@ def measure_losses(
     for target in tasks:
         of_target = [clade for clade in named if clade.target == target]
         if len(of_target) > 1:
-            named.append(NamedClade.together(of_target))
+            named.append(AskedClade.together(of_target))
     reads = super_learner.reads
     known = Clades.of_table(
         mean_reads([view.counts for view in reads.views]), reads.features, reads.tree
@@ -127,7 +127,7 @@ def _rows_of_fold(
 def _predict_some(
     super_learner: SuperLearner,
     known: Clades,
-    named: Sequence[NamedClade],
+    named: Sequence[AskedClade],
     fold: int,
     rows: NDArray[np.intp],
 ) -> list[tuple[Floats, Floats]]:
@@ -141,7 +141,7 @@ def _predict_some(
 
 def _compare(
     super_learner: SuperLearner,
-    clade: NamedClade,
+    clade: AskedClade,
     rows: NDArray[np.intp],
     parts: Sequence[tuple[Floats, Floats]],
     units: pd.Series,
