@@ -3,18 +3,21 @@ import json
 import os
 import sys
 from datetime import datetime
+from pathlib import Path
 
 import biom
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
 from aam.data.importing import hdf5
+from aam.data.importing.layout import Layout
 from aam.data.importing.sequences import feature_sequences, is_sequence, load_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.table import _without_metadata, load_table, without_empty
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.table import FeatureTable, read_biom, write_biom
 from aam.util.errors import InputError
@@ -400,3 +403,12 @@ def test_spaces_around_the_ids_of_a_biom_table_are_left_out(tmp_path, caplog):
     write_biom(path, FeatureTable(["s1 ", "s1"], ["a", "b"], counts), {})
     with pytest.raises(InputError, match="more than once: 's1'"):
         load_table(path)
+
+
+def test_ids_that_repeat_in_the_metadata_say_nothing_of_columns_of_the_table():
+    """The import of the metadata refuses them, and says which they are."""
+    counts = csr_array(np.array([[30, 5], [40, 6]]))
+    layout = Layout(["s1", "s2"], ["age", "ACGT"], counts)
+    cells = pd.DataFrame({"age": ["30", "40"]}, index=["s1", "s2"])
+    assert _without_metadata(Path("t.tsv"), layout, cells).feature_ids == ["ACGT"]
+    assert _without_metadata(Path("t.tsv"), layout, cells.iloc[[0, 1, 1]]) is layout
