@@ -4,7 +4,8 @@
 the labels of `benchmarks/config/leaderboard.yaml`; Snakemake then makes the reports,
 `python -m benchmarks.leaderboard scores results TABLE` puts their scores into a table, in which
 draws that were run elsewhere stay, and `python -m benchmarks.leaderboard report TABLE PAGE FIGURE`
-makes ranks of it. Settings and defaults are judged by the tasks of `DEVELOPMENT` alone.
+makes ranks of it. `python -m benchmarks.leaderboard networks results` prints what networks add to
+each task, and what they cost. Settings and defaults are judged by the tasks of `DEVELOPMENT` alone.
 
 Shape suffixes: T tasks, L learners.
 """
@@ -32,6 +33,7 @@ from aam.data.trees import write_newick
 from aam.evaluate.task_report import TargetReport, TaskReport
 from aam.report.labels import row_label
 from aam.util.atomic import atomic_path, write_text
+from aam.util.log import read_work
 from benchmarks.speed.tables import markdown_table
 
 CORPUS = ("mackerel", "westernization", "bronx", "griffon")
@@ -284,6 +286,57 @@ def tasks_table(table: pd.DataFrame) -> str:
     return markdown_table(head, rows)
 
 
+def networks_table(results: Path) -> str:
+    """Return what networks add to the answer of each task, and what they cost, as Markdown.
+
+    Minutes of a core are those of the logs of pretraining and fine-tuning; encoders that were
+    pretrained without the fold are fine-tuning's.
+    """
+    rows = []
+    for path in sorted(results.glob("*/answers/*/*/scores.json")):
+        report = TaskReport.read(path)
+        target = report.targets[0]
+        mixed = target.super_learner
+        if mixed is None or mixed.mixing is None or mixed.mixing.without_networks is None:
+            continue
+        without = mixed.mixing.without_networks
+        network = next(one for one in target.methods if one.role == "network")
+        logs = path.parents[3] / "logs"
+        model = path.parent.name
+        minutes = [
+            _minutes_of_core(logs / "pretrain" / f"{model}.log"),
+            _minutes_of_core(logs / "finetune" / model / f"{report.task}.log"),
+        ]
+        low, high = mixed.interval or (np.nan, np.nan)
+        difference = without.comparison
+        p = "" if difference.p is None else f", p = {difference.p:.2g}"
+        score = _headline(mixed.scores[report.headline])
+        rows.append(
+            [
+                f"{path.parents[3].name}, {_task_and_draw(report.task)[0]} ({mixed.n})",
+                f"{without.score:.3f}",
+                f"{score:.3f} ({low:.3f} to {high:.3f})",
+                f"{_headline(network.scores[report.headline]):.3f}",
+                f"{difference.difference:+.3f}{p}",
+                "; ".join(minutes),
+            ]
+        )
+    head = [
+        "task (samples)",
+        "super learner of the baselines",
+        "with AAM's network",
+        "AAM's network alone",
+        "difference that it makes",
+        "minutes of a core: pretraining; fine-tuning",
+    ]
+    return markdown_table(head, rows)
+
+
+def _minutes_of_core(log: Path) -> str:
+    work = read_work(log.read_text(encoding="utf-8")) if log.exists() else None
+    return "" if work is None else f"{work.cores_s / 60:.1f}"
+
+
 def aims(table: pd.DataFrame) -> str:
     """Say how the super learner stands to single learners, AAM to the forest, and the coverage."""
     loss_TL = table.pivot_table(index="task", columns="learner", values="loss")
@@ -336,6 +389,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "prepare": ["data", "folder"],
         "scores": ["results", "table"],
         "report": ["table", "page", "figure"],
+        "networks": ["results"],
     }
     for command, names in arguments_of_command.items():
         subparser = commands.add_parser(command)
@@ -349,6 +403,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.table.exists():
             table = merged(pd.read_csv(given.table, sep="\t"), table)
         write_text(given.table, table.to_csv(sep="\t", index=False, float_format="%.6g"))
+    elif given.command == "networks":
+        print(networks_table(given.results))
     else:
         table = mean_of_draws(pd.read_csv(given.table, sep="\t"))
         write_text(given.page, page(table))

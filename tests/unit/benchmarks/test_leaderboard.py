@@ -13,6 +13,7 @@ from aam.evaluate.task_report import (
     Unnested,
     WithoutNetworks,
 )
+from aam.util.log import WORK_WORDS
 from benchmarks.leaderboard import (
     CHOSEN,
     critical_difference,
@@ -113,6 +114,18 @@ def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
     found = pd.read_csv(table, sep="\t").query("task == 'ecam, days' and learner == 'AAM'")
     assert dict(zip(found["draw"], found["score"], strict=True)) == {0: 60, 1: 70}
     assert "65.000" in (tmp_path / "page.md").read_text()
+
+
+def test_what_networks_add_stands_beside_what_they_cost(results, capsys):
+    log = results / "ecam/logs/finetune/base/days_0.log"
+    log.parent.mkdir(parents=True)
+    work = WORK_WORDS % (0.0, 1.0, 100.0, 90.0, 100, 200)
+    log.write_text(f"12:00:00 INFO aam.util.log: {work}\n")
+    main(["networks", str(results)])
+    out = capsys.readouterr().out
+    days = "| ecam, days (50) | 90.000 | 60.000 (59.000 to 61.000) | 60.000 | -1.000, p = 0.5 |"
+    assert f"{days} ; 1.5 |" in out
+    assert "| mackerel, site (50) | 0.600 | 0.700 " in out
 
 
 def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_path):
