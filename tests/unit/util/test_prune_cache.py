@@ -16,7 +16,7 @@ NOW_S = time.time()
 def put(folder, letter, suffix, size, age_days):
     path = folder / f"{64 * letter}{suffix}"
     path.write_bytes(size * b"x")
-    os.utime(path, (NOW_S - age_days * DAY_S,) * 2)
+    os.utime(path, (time.time() - age_days * DAY_S,) * 2)
     return path
 
 
