@@ -93,12 +93,6 @@ FREQUENCIES = {
     "four classes": (0.25,) * 4,
 }
 """Frequencies of the classes, by the kind of the target."""
-SIMILARITY = 0.01
-"""Correlation, within a group, of the differences between two methods that is expected beforehand.
-It is about the median of two to five methods on mackerels and houses, grouped by day, town or room.
-"""
-SIMILARITY_FREEDOM = 8.0
-"""Degrees of freedom that this expectation counts as, where groups have many samples."""
 DESIGN = ["kind", "skills", "groups", "per group", "correlation", "within"]
 """What simulated studies differ in."""
 FEW = ("random_forest", "random_forest_median", "kernel_clr")
@@ -277,46 +271,21 @@ def greedy(
     return Mixture(weights, dict.fromkeys(weights, 1.0))
 
 
-def moderated_errors(difference_NM: Floats, *, weight_N: Floats, unit: NDArray[Any]) -> Floats:
-    """Return standard errors of differences over groups, [M], moderated by what groups usually are.
-
-    Few groups tell little about how much the samples of a group have in common, so the variance of
-    their sums is moderated, as that of a gene is among all genes (Smyth 2004,
-    doi:10.2202/1544-6115.1027): by that of single samples, times the effect of a usual correlation
-    within groups. It counts as `SIMILARITY_FREEDOM` degrees of freedom where groups are large, and
-    not at all where each sample is a group: there the result is that of the package.
-    """
-    names, group_N = np.unique(unit, return_inverse=True)
-    groups, inner = len(names), len(unit) - len(names)
-    prior_freedom = SIMILARITY_FREEDOM * inner / (SIMILARITY_FREEDOM + inner)
-    freedom = prior_freedom + groups - 1
-    if groups == 1 or freedom <= 2:
-        return np.full(difference_NM.shape[1], np.inf)
-    centred_NM = weight_N[:, None] * (difference_NM - weight_N @ difference_NM)
-    sum_GM = np.zeros((groups, centred_NM.shape[1]))
-    np.add.at(sum_GM, group_N, centred_NM)
-    group_weight_G = np.bincount(group_N, weights=weight_N)
-    usual_size = (group_weight_G**2).sum() / (weight_N**2).sum()
-    usual_M = (centred_NM**2).sum(axis=0) * (1 + SIMILARITY * (usual_size - 1))
-    total_M = prior_freedom * usual_M + groups * (sum_GM**2).sum(axis=0)
-    return np.sqrt(total_M / (freedom - 2))
-
-
-def moderated(
+def unmoderated(
     values: Mapping[str, Floats],
     observed_N: NDArray[Any],
     classes: Sequence[str],
     unit_N: NDArray[Any],
 ) -> Mixture:
-    """Weight by the package's rule with moderated standard errors."""
-    with patch.object(mixture, "_standard_errors", moderated_errors):
+    """Weight by standard errors that nothing is expected of beforehand."""
+    with patch.object(mixture, "SIMILARITY_FREEDOM", 1e-9):
         return FIT(values, observed_N, classes, unit_N)
 
 
 CHOSEN = "the best one (chosen)"
 RULES: dict[str, Rule] = {
     "pull of one standard error (the package's)": FIT,
-    "pull of one moderated standard error": moderated,
+    "pull of one standard error of groups alone": unmoderated,
     "pull of half a standard error": pulled(0.5),
     "pull of two standard errors": pulled(2.0),
     "squared distance, 0.1 / groups": ridge(0.1),
@@ -331,8 +300,8 @@ RULES: dict[str, Rule] = {
     "mean of all": best(100),
 }
 """What may combine learners, by what they predict for samples that they have not seen."""
-LARGE_RULES = (FIT, moderated, RULES[CHOSEN], RULES["mean of all"])
-"""Rules that are compared on large groups."""
+LARGE_RULES = (CHOSEN, "mean of all")
+"""Rules that are compared on large groups, beside those of a pull."""
 
 
 def score(predictions: pd.DataFrame) -> float:
@@ -495,7 +464,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rules = {name: rule for name, rule in RULES.items() if rule not in (few, greedy)}
         if given.large:
             # The others take long with many samples.
-            rules = {name: rule for name, rule in rules.items() if rule in LARGE_RULES}
+            rules = {n: rule for n, rule in rules.items() if n in LARGE_RULES or "pull" in n}
         print_simulated(simulate(given.draws, rules, large=given.large))
         return
     if given.command == "predict":

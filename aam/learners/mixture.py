@@ -34,8 +34,12 @@ PULL = 1.0
 """Factor of the standard error in the pull."""
 LEAST_PULL = 1e-3
 """Pull where no group tells methods apart: methods that are the same have equal weights."""
-LEAST_GROUPS = 4
-"""Number of groups below which the standard error of a difference has no finite estimate."""
+SIMILARITY = 0.01
+"""Correlation, within a group, of the differences between two methods that is expected beforehand.
+It is about the median of two to five methods on mackerels and houses, grouped by day, town or room.
+"""
+SIMILARITY_FREEDOM = 8.0
+"""Degrees of freedom that this expectation counts as, where groups have many samples."""
 LEAST_LOG_PRIOR = -15.0
 """Least logarithm of a prior, relative to that of the best method."""
 SMOOTH = 0.01
@@ -84,7 +88,8 @@ class Mixture:
         Returns
         -------
         Mixture
-            Without any samples, and with fewer than four groups, that of equal weights.
+            Without any samples, and where groups are too few to tell methods apart, that of equal
+            weights.
         """
         if not len(observed):
             return cls.equal(list(values))
@@ -251,14 +256,25 @@ def _fit_weights(loss: "_AbsoluteErrors | _LogLosses", unit: NDArray[Any]) -> Fl
 def _standard_errors(difference_NM: Floats, *, weight_N: Floats, unit: NDArray[Any]) -> Floats:
     """Return the standard errors of weighted mean differences over groups, [M].
 
-    With few groups they are uncertain themselves, so they are those of Student's t, which has none
-    with three.
+    Few groups tell little about how much the samples of a group have in common, so the variance of
+    their sums is moderated, as that of a gene is among all genes (Smyth 2004,
+    doi:10.2202/1544-6115.1027): by that of single samples, times the effect of a usual correlation
+    within groups. It counts as `SIMILARITY_FREEDOM` degrees of freedom where groups are large, and
+    not at all where each sample is a group. The result is as uncertain as Student's t, which has no
+    variance with two degrees of freedom or fewer: there the standard errors are infinite.
     """
     names, group_N = np.unique(unit, return_inverse=True)
-    groups = len(names)
-    if groups < LEAST_GROUPS:
+    groups, inner = len(names), len(unit) - len(names)
+    prior_freedom = SIMILARITY_FREEDOM * inner / (SIMILARITY_FREEDOM + inner)
+    freedom = prior_freedom + groups - 1
+    if groups == 1 or freedom <= 2:
         return np.full(difference_NM.shape[1], np.inf)
     centred_NM = weight_N[:, None] * (difference_NM - weight_N @ difference_NM)
     sum_GM = np.zeros((groups, centred_NM.shape[1]))
     np.add.at(sum_GM, group_N, centred_NM)
-    return np.sqrt((sum_GM**2).sum(axis=0) * groups / (groups - LEAST_GROUPS + 1))
+    group_weight_G = np.bincount(group_N, weights=weight_N)
+    usual_size = (group_weight_G**2).sum() / (weight_N**2).sum()
+    single_M = (centred_NM**2).sum(axis=0)
+    usual_M = single_M * (1 + SIMILARITY * (usual_size - 1))
+    total_M = prior_freedom * usual_M + groups * (sum_GM**2).sum(axis=0)
+    return np.sqrt(total_M / (freedom - 2))

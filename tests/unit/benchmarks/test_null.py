@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from problems import problem_of
 
-from aam.learners import mixture
 from benchmarks import null, small_studies
 
 
@@ -102,21 +101,6 @@ def test_rules_are_compared_on_simulated_methods(monkeypatch, capsys):
     assert behind["mean of all"] > 10
     small_studies.print_simulated(table)
     assert "| mean of all |" in capsys.readouterr().out
-
-
-def test_moderated_errors_are_those_of_the_package_where_every_sample_is_a_group():
-    rng = np.random.default_rng(0)
-    difference_NM = rng.normal(size=(60, 3))
-    weight_N = np.full(60, 1 / 60)
-    alone = {"weight_N": weight_N, "unit": np.arange(60)}
-    expected = mixture._standard_errors(difference_NM, **alone)
-    found = small_studies.moderated_errors(difference_NM, **alone)
-    np.testing.assert_allclose(found, expected)
-    # Three groups of twenty samples have an error; the package has none for them.
-    grouped = {"weight_N": weight_N, "unit": np.arange(60) % 3}
-    assert np.isinf(mixture._standard_errors(difference_NM, **grouped)).all()
-    moderated = small_studies.moderated_errors(difference_NM, **grouped)
-    assert ((moderated > 0) & (moderated < 1)).all()
 
 
 def test_greedy_selection_adds_numbers_to_a_mean():
