@@ -28,7 +28,7 @@ TINY: dict[str, Any] = {
     "rarefaction": {"depth": 200, "views": 2},
     "tokens": {"max_length_bp": 40},
     "models": {"base": MODEL, "other": {**MODEL, "patch_bp": 8}},
-    "pretraining": {"epochs": 1, "batch_size": 16},
+    "pretraining": {"epochs": 1, "batch_size": 16, "subsampled": 0},
     "finetuning": {"recipe": "full", "epochs": 1, "batch_size": 16},
     "optimization": {"precision": "fp32"},
     "tasks": {

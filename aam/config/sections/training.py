@@ -65,7 +65,7 @@ class Pretraining(Training):
     learning_rate: float = Field(5e-4, gt=0)
     """Peak learning rate of AdamW; that of Muon is 20 times as high. Small studies and batches need
     less."""
-    learning_rate_decay: Literal["cosine", "linear"] = "cosine"
+    learning_rate_decay: Literal["cosine", "linear"] = "linear"
     """How the learning rate falls to zero, after it rose in a tenth of the steps."""
     held_out: float = Field(0.2, gt=0, lt=1)
     """Fraction of the samples kept for validation."""
@@ -78,7 +78,7 @@ class Pretraining(Training):
     """Weight of the loss of masked nucleotides."""
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
-    subsampled: float = Field(0.0, ge=0, lt=1)
+    subsampled: float = Field(0.8, ge=0, lt=1)
     """Fraction of the steps, from the first on, in which rows have fewer reads: a tenth of them at
     first, at least 100, and ever more. Fewer ASVs make these steps faster."""
     subsampled_fraction: ClassVar[float] = 0.1
