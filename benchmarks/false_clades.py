@@ -197,9 +197,21 @@ def draw_rows(unit_N: NDArray[np.str_], size: int, rng: np.random.Generator) -> 
 
 
 def plant(
-    clades: Clades, kind: str, rng: np.random.Generator
+    clades: Clades, kind: str, rng: np.random.Generator, signals: int = SIGNALS
 ) -> tuple[NDArray[np.float64], list[int]]:
-    """Return a signal of variance 1, and the nodes that it is made of."""
+    """Return a signal of variance 1, and the nodes that it is made of.
+
+    Parameters
+    ----------
+    clades
+        The clades of a table.
+    kind
+        One of `KINDS`.
+    rng
+        Draws the nodes and their signs.
+    signals
+        How many it is made of at most; a ratio is of two.
+    """
     nodes = np.arange(1, len(clades.parent_B))
     tips = np.array([len(clades.features(node)) for node in nodes.tolist()])
     prevalence = (clades.share_NB[:, 1:] > 0).mean(axis=0)
@@ -213,7 +225,7 @@ def plant(
     planted: list[int] = []
     signal_N = np.zeros(len(clades.share_NB))
     for node in rng.permutation(nodes[suited]).tolist():
-        if len(planted) >= SIGNALS * (2 if kind == "ratios" else 1):
+        if len(planted) >= signals * (2 if kind == "ratios" else 1):
             break
         share_N = clades.share_NB[:, node]
         logs_N = (share_N > 0).astype(float) if kind == "presence" else np.log(share_N + 5e-4)

@@ -4,14 +4,15 @@
 the labels of `benchmarks/config/leaderboard.yaml`; Snakemake then makes the reports,
 `python -m benchmarks.leaderboard scores results TABLE` puts their scores into a table, in which
 draws that were run elsewhere stay, and `python -m benchmarks.leaderboard report TABLE PAGE FIGURE`
-makes ranks of it. `python -m benchmarks.leaderboard networks results` prints what networks add to
-each task, and what they cost. Settings and defaults are judged by the tasks of `DEVELOPMENT` alone.
+makes ranks of it. `python -m benchmarks.leaderboard networks results TABLE` writes and prints what
+networks add to each task, and what they cost. Settings and defaults are judged by the tasks of
+`DEVELOPMENT` alone.
 
 Shape suffixes: T tasks, L learners.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata, studentized_range
 
-from aam.config.baselines import CONSTANTS
+from aam.config.baselines import BASELINES, CONSTANTS
 from aam.config.names import FIRST
 from aam.data.importing.table import load_table
 from aam.data.importing.tree import cut_tree, load_tree
@@ -50,6 +51,8 @@ SUPER = "super learner"
 NOT_NESTED = "super learner, not nested"
 CHOSEN = "single learner chosen inside of the training folds"
 FOREST = row_label("random_forest", "baseline")
+KERNELS = frozenset(name for name in BASELINES if name.startswith("kernel_"))
+TREES = frozenset(("random_forest", "random_forest_median", "extra_trees", "gradient_boosting"))
 
 
 def labels(study: str, metadata: pd.DataFrame) -> pd.DataFrame:
@@ -286,11 +289,22 @@ def tasks_table(table: pd.DataFrame) -> str:
     return markdown_table(head, rows)
 
 
-def networks_table(results: Path) -> str:
-    """Return what networks add to the answer of each task, and what they cost, as Markdown.
+def networks(results: Path) -> pd.DataFrame:
+    """Return what networks add to the answer of each task, and what they cost.
 
-    Minutes of a core are those of the logs of pretraining and fine-tuning; encoders that were
-    pretrained without the fold are fine-tuning's.
+    Parameters
+    ----------
+    results
+        Folder of the results of all datasets.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per task that networks were trained for. Scores are headline scores: of the super
+        learner without and with networks, of the network alone, and of the best kernel machine and
+        the best trees, which nobody knows beforehand. `p` is that of the difference of both super
+        learners. Minutes of a core are those of the logs; encoders that were pretrained without the
+        fold are fine-tuning's.
     """
     rows = []
     for path in sorted(results.glob("*/answers/*/*/scores.json")):
@@ -299,42 +313,86 @@ def networks_table(results: Path) -> str:
         mixed = target.super_learner
         if mixed is None or mixed.mixing is None or mixed.mixing.without_networks is None:
             continue
-        without = mixed.mixing.without_networks
-        network = next(one for one in target.methods if one.role == "network")
-        logs = path.parents[3] / "logs"
-        model = path.parent.name
-        minutes = [
-            _minutes_of_core(logs / "pretrain" / f"{model}.log"),
-            _minutes_of_core(logs / "finetune" / model / f"{report.task}.log"),
-        ]
+        dataset, model = path.parents[3].name, path.parent.name
+        score_by_name = {
+            method.name: _headline(method.scores[report.headline]) for method in target.methods
+        }
+        network = next(one.name for one in target.methods if one.role == "network")
+        best = min if report.kind == "regression" else max
         low, high = mixed.interval or (np.nan, np.nan)
-        difference = without.comparison
-        p = "" if difference.p is None else f", p = {difference.p:.2g}"
-        score = _headline(mixed.scores[report.headline])
+        without = mixed.mixing.without_networks
+        logs = path.parents[3] / "logs"
+        rows.append(
+            {
+                "dataset": dataset,
+                "task": f"{dataset}, {_task_and_draw(report.task)[0]}",
+                "labels": mixed.n,
+                "kind": report.kind,
+                "without": without.score,
+                "with": _headline(mixed.scores[report.headline]),
+                "low": low,
+                "high": high,
+                "network": score_by_name[network],
+                "kernel": _best_of(score_by_name, KERNELS, best),
+                "trees": _best_of(score_by_name, TREES, best),
+                "difference": without.comparison.difference,
+                "p": without.comparison.p,
+                "baselines_min": _minutes_of_core(logs / "baselines" / f"{report.task}.log"),
+                "pretrain_min": _minutes_of_core(logs / "pretrain" / f"{model}.log"),
+                "finetune_min": _minutes_of_core(logs / "finetune" / model / f"{report.task}.log"),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def networks_table(table: pd.DataFrame) -> str:
+    """Return what networks add as Markdown.
+
+    Parameters
+    ----------
+    table
+        As `networks` returns it.
+    """
+    rows = []
+    for row in table.to_dict("records"):
+        p = "" if pd.isna(row["p"]) else f", p = {row['p']:.2g}"
+        minutes = [row[f"{stage}_min"] for stage in ("baselines", "pretrain", "finetune")]
         rows.append(
             [
-                f"{path.parents[3].name}, {_task_and_draw(report.task)[0]} ({mixed.n})",
-                f"{without.score:.3f}",
-                f"{score:.3f} ({low:.3f} to {high:.3f})",
-                f"{_headline(network.scores[report.headline]):.3f}",
-                f"{difference.difference:+.3f}{p}",
-                "; ".join(minutes),
+                f"{row['task']} ({row['labels']})",
+                *(f"{row[name]:.3f}" for name in ("kernel", "trees", "without")),
+                f"{row['with']:.3f} ({row['low']:.3f} to {row['high']:.3f})",
+                f"{row['network']:.3f}",
+                f"{row['difference']:+.3f}{p}",
+                "; ".join("" if pd.isna(some) else f"{some:.1f}" for some in minutes),
             ]
         )
     head = [
         "task (samples)",
+        "best kernel machine",
+        "best trees",
         "super learner of the baselines",
         "with AAM's network",
         "AAM's network alone",
         "difference that it makes",
-        "minutes of a core: pretraining; fine-tuning",
+        "minutes of a core: baselines; pretraining; fine-tuning",
     ]
     return markdown_table(head, rows)
 
 
-def _minutes_of_core(log: Path) -> str:
+def _best_of(
+    score_by_name: Mapping[str, float],
+    names: Collection[str],
+    best: Callable[[Iterable[float]], float],
+) -> float:
+    """Return the best score of some methods, NaN where there are none of them."""
+    scores_of_names = [score for name, score in score_by_name.items() if name in names]
+    return best(scores_of_names) if scores_of_names else np.nan
+
+
+def _minutes_of_core(log: Path) -> float:
     work = read_work(log.read_text(encoding="utf-8")) if log.exists() else None
-    return "" if work is None else f"{work.cores_s / 60:.1f}"
+    return np.nan if work is None else work.cores_s / 60
 
 
 def aims(table: pd.DataFrame) -> str:
@@ -389,7 +447,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "prepare": ["data", "folder"],
         "scores": ["results", "table"],
         "report": ["table", "page", "figure"],
-        "networks": ["results"],
+        "networks": ["results", "table"],
     }
     for command, names in arguments_of_command.items():
         subparser = commands.add_parser(command)
@@ -404,7 +462,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             table = merged(pd.read_csv(given.table, sep="\t"), table)
         write_text(given.table, table.to_csv(sep="\t", index=False, float_format="%.6g"))
     elif given.command == "networks":
-        print(networks_table(given.results))
+        table = networks(given.results)
+        write_text(given.table, table.to_csv(sep="\t", index=False, float_format="%.6g"))
+        print(networks_table(table))
     else:
         table = mean_of_draws(pd.read_csv(given.table, sep="\t"))
         write_text(given.page, page(table))

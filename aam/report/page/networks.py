@@ -1,7 +1,7 @@
 """The sentence of a page without networks: what they add to a score, how long they take.
 
-`networks.tsv` has what they added to the super learner where both were run with default settings:
-the means of `docs/leaderboard.tsv`, task by task, with nested weights.
+`networks.tsv` has what they added to the super learner where both were run with default settings,
+and is written by `python -m benchmarks.leaderboard networks`.
 """
 
 from collections.abc import Sequence

@@ -116,16 +116,18 @@ def test_draws_that_were_run_elsewhere_stay_in_the_table(results, tmp_path):
     assert "65.000" in (tmp_path / "page.md").read_text()
 
 
-def test_what_networks_add_stands_beside_what_they_cost(results, capsys):
+def test_what_networks_add_stands_beside_what_they_cost(results, tmp_path, capsys):
     log = results / "ecam/logs/finetune/base/days_0.log"
     log.parent.mkdir(parents=True)
     work = WORK_WORDS % (0.0, 1.0, 100.0, 90.0, 100, 200)
     log.write_text(f"12:00:00 INFO aam.util.log: {work}\n")
-    main(["networks", str(results)])
+    main(["networks", str(results), str(tmp_path / "networks.tsv")])
     out = capsys.readouterr().out
-    days = "| ecam, days (50) | 90.000 | 60.000 (59.000 to 61.000) | 60.000 | -1.000, p = 0.5 |"
-    assert f"{days} ; 1.5 |" in out
-    assert "| mackerel, site (50) | 0.600 | 0.700 " in out
+    days = "| ecam, days (50) | nan | 108.000 | 90.000 | 60.000 (59.000 to 61.000) | 60.000 |"
+    assert f"{days} -1.000, p = 0.5 | ; ; 1.5 |" in out
+    assert "| mackerel, site (50) | nan | 0.540 | 0.600 | 0.700 " in out
+    written = pd.read_csv(tmp_path / "networks.tsv", sep="\t")
+    assert written.query("task == 'ecam, days'")["with"].tolist() == [60, 80]
 
 
 def test_the_page_keeps_the_halves_apart_and_the_figure_is_drawn(results, tmp_path):
