@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from aam.data.folds import read_folds, units_of
 from aam.data.predictions import read_predictions
+from aam.inference.clade_effects import list_clades
 from aam.inference.clade_losses import measure_losses
 from aam.inference.with_baselines import SuperLearner
 from aam.learners.kept_mixture import FOLDS
@@ -40,7 +41,12 @@ def measure_clade_losses(
     assert kept.folds is not None, "the stage keeps the samples"
     # Samples that are set aside are among the predictions, too.
     units = units_of(read_folds(model / FOLDS)["group"])
-    learners = list_baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))
+    # Where no clade was named there is nothing to mix.
+    learners = (
+        list_baselines(read_predictions(baselines), pd.read_parquet(nested_baselines))
+        if list_clades(kept)
+        else {}
+    )
     folds = np.unique(kept.folds["fold"]).tolist()
     mixtures = {}
     for target, named in learners.items():

@@ -66,3 +66,16 @@ def test_scores_are_those_of_the_answer_whose_fits_and_weights_are_made_again(
         assert row["score"].item() == pytest.approx(wanted, rel=5e-6)
         assert row["loss"].item() != 0
         assert np.isfinite(row["loss"].item())
+
+
+def test_where_no_clade_is_named_nothing_is_mixed(augmented, tmp_path, monkeypatch):
+    study = write_study(tmp_path, "regression", augmented.table, augmented.sequences)
+    named = name_some(study.paths, [], tmp_path)
+    given = {name: path for name, path in study.paths.items() if name != "distances"} | named
+    settings = SuperLearnerSettings(**study.settings, dataset="d", task="t", answer="first")
+    outputs = {"directory": tmp_path / "kept", "digest": tmp_path / "kept.json"}
+    keep_super_learner(**given, settings=settings, **as_outputs(outputs))
+    monkeypatch.delattr("aam.stages.clade_losses.super_learner")
+    tables = {name: study.paths[name] for name in ("baselines", "nested_baselines")}
+    measure_clade_losses(model=outputs["directory"], **tables, losses_out=tmp_path / "losses.tsv")
+    assert (tmp_path / "losses.tsv").read_text() == "clade\tscore\tloss\tlow\thigh\n"
