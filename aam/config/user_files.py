@@ -1,6 +1,5 @@
 """The files that a configuration names: where they are, and whether they are there."""
 
-import difflib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from aam.config.references import (
 )
 from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
 from aam.config.sections.task import Prediction
-from aam.util.errors import InputError, first_names, problem, problems
+from aam.util.errors import InputError, problem, problems, suggest_file
 
 FILES = ("table", *WITH_THE_TABLE)
 """Keys of a section that may name a file."""
@@ -121,7 +120,7 @@ def _file_problems(config: Config) -> Iterator[InputError]:
                     f"configuration key {where}.{key}",
                     f"'{written}': {actual}",
                     f"a file, relative to data_dir: '{config.data_dir}'",
-                    _suggest(path, Path(written)),
+                    suggest_file(path, Path(written)),
                 )
 
 
@@ -136,26 +135,3 @@ def _find_fault(path: Path) -> str:
     if not os.access(path, os.R_OK):
         return f"{path} may not be read"
     return ""
-
-
-def _suggest(path: Path, written: Path) -> str:
-    """Return what to do about a path, with a likely one where there is any."""
-    if path.is_dir():
-        inside = sorted(child.name for child in path.iterdir() if child.is_file())
-        return f"name the file inside of it: {first_names(inside)}" if inside else "name a file"
-    if path.exists():
-        return "allow yourself to read it (`chmod u+r`), or ask its owner"
-    if not path.parent.is_dir():
-        elsewhere = [folder / written.name for folder in (Path(), *path.parents)]
-        found = next((place for place in elsewhere if place.is_file()), None)
-        if found is not None:
-            return f"did you mean {found}? Correct the path, or data_dir"
-        return f"correct the path, or data_dir: there is no folder {path.parent}"
-    names = [child.name for child in path.parent.iterdir() if child.is_file()]
-    wanted = path.name.strip().casefold()
-    close = [name for name in names if name.strip().casefold() == wanted]
-    close = close or difflib.get_close_matches(path.name, names, n=3)
-    if close:
-        likely = [repr(str(written.with_name(name))) for name in sorted(close)]
-        return f"did you mean {' or '.join(likely)}?"
-    return f"correct the path; {path.parent} has {first_names(sorted(names)) or 'no files'}"

@@ -21,7 +21,14 @@ from pathlib import Path, PurePosixPath
 import yaml
 
 from aam.data.importing.workbooks import is_workbook, old_workbook, read_workbook
-from aam.util.errors import InputError, first_few, first_names, problem, problems
+from aam.util.errors import (
+    InputError,
+    first_few,
+    first_names,
+    problem,
+    problems,
+    suggest_file,
+)
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (
@@ -312,10 +319,9 @@ def read_typed_content(
         another kind.
     """
     if not path.exists():
-        hint = "correct the path; paths in the configuration are relative to `data_dir`"
-        raise problem(path, "no such file", expected, hint)
+        raise problem(path, "no such file", expected, suggest_file(path, path))
     if path.is_dir():
-        raise problem(path, "a folder", expected, "name the file inside of it")
+        raise problem(path, "a folder", expected, suggest_file(path, path))
     if not path.is_file():
         raise problem(path, "a device or a pipe", expected, "save it as a file first")
     content = path.read_bytes()

@@ -272,7 +272,13 @@ def test_no_table_at_all(tmp_path, content, message):
 
 def test_a_missing_file_a_folder_or_a_pipe_is_named(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    messages = {"nothing": "no such file.*data_dir", ".": "a folder", "pipe": "a device or a pipe"}
+    (tmp_path / "table.biom").write_bytes(b"#")
+    messages = {
+        "tabel.biom": r"no such file; .*did you mean '.*/table\.biom'\?",
+        "nothing": r"no such file; .*correct the path; .* has 'table\.biom'",
+        ".": r"a folder; .*name the file inside of it: 'table\.biom'",
+        "pipe": "a device or a pipe",
+    }
     for name, message in messages.items():
         with pytest.raises(InputError, match=f"got {message}"):
             load_table(tmp_path / name)
