@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from clade_files import write_clades
 from stage_calls import as_outputs
 
 from aam.config import slices
@@ -18,6 +19,7 @@ from aam.util.run_options import RunOptions
 METRICS = ["unweighted", "faith_pd"]
 PRETRAINING = ("model", "scores", "history", "embeddings", "asvs", "pairs")
 FINETUNING = ("model", "predictions", "history", "digests", "recipes", "nested")
+EXPLAINED = ("importance", "sequences", "check", "clades")
 TASKS = ("age", "site", "scratch", "ordered", "pair", "inductive", "kernel")
 LEVELS = ["low", "mid", "high"]
 
@@ -38,6 +40,14 @@ class TinyStudy:
     def task_inputs(self, task: str) -> dict:
         files = {name: self.files[name] for name in ("tokens", "samples")}
         return {**files, "table": self.files["raw.biom"], "folds": self.files[f"{task}.tsv"]}
+
+    def name_clade(self, folder: Path, task: str) -> dict[str, Path]:
+        """Return files that name the most frequent feature for each target of a task."""
+        names = self.tiny.tokens.feature_ids
+        samples_F = (self.tiny.store.view_matrix(0, len(names)) > 0).sum(axis=0)
+        targets = self.config.tasks[task].columns
+        targets = targets if len(targets) > 1 else [""]
+        return write_clades(folder, names, [names[int(samples_F.argmax())]], targets)
 
     def pretrain_slice(self, **settings) -> dict:
         plain_settings = slices.pretrain(self.config, "d", "small").plain()

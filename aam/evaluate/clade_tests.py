@@ -382,22 +382,28 @@ class CladeTests:
             Clades that are conditioned on; those within this one, or around it, are not.
         """
         without_NC = self.predict_without(node)
-        left_NC = self.label_NC - without_NC
-        added_NC = self.machine.predicted_NC - without_NC
-        known = [np.ones(len(left_NC))]
-        if node != ROOT:
-            known += [*without_NC.T]
+        predicted_NC = self.machine.predicted_NC
+        if node == ROOT:
+            return p_of_addition(self.label_NC, predicted_NC, without_NC, [], self.unit_N)
+        known = [np.ones(len(without_NC)), *without_NC.T, *self.describe_others(node, named)]
+        return p_of_addition(self.label_NC, predicted_NC, without_NC, known, self.unit_N)
+
+    def describe_others(self, node: int, named: Sequence[int]) -> list[Floats]:
+        """Return the log-shares of other clades, and in which samples they are.
+
+        Parameters
+        ----------
+        node
+            The clade that is asked.
+        named
+            Other clades; those within it, or around it, are left out.
+        """
+        known: list[Floats] = []
         for other in named:
             if not self.clades.overlap(node, other):
                 share_N = self.clades.share_NB[:, other]
                 known += [np.log(share_N + HALF_READ), (share_N > 0).astype(np.float64)]
-        basis = np.linalg.svd(np.stack(known, axis=1), full_matrices=False)
-        basis_NR = basis[0][:, basis[1] > 1e-9 * basis[1][0]]
-        if node != ROOT:
-            left_NC = left_NC - basis_NR @ (basis_NR.T @ left_NC)
-            added_NC = added_NC - basis_NR @ (basis_NR.T @ added_NC)
-        sum_U = np.bincount(self.unit_N, (left_NC * added_NC).sum(axis=1))
-        return _p_of_units(sum_U.astype(np.float64))
+        return known
 
     def of_draw(self, counts: csr_array) -> "CladeTests":
         """Return the tests of the same clades with other reads of the samples.
@@ -508,6 +514,39 @@ def _share_below(counts: csr_array, parent_B: NDArray[np.intp], tip_B: NDArray[n
     for node in range(len(parent_B) - 1, ROOT, -1):
         share_NB[:, parent_B[node]] += share_NB[:, node]
     return share_NB
+
+
+def p_of_addition(
+    label_NC: Floats,
+    predicted_NC: Floats,
+    without_NC: Floats,
+    known: Sequence[Floats],
+    unit_N: NDArray[np.intp],
+) -> float:
+    """Return the p-value of what predictions owe to a clade: (y - m)(f - m) is 0 on average.
+
+    Parameters
+    ----------
+    label_NC
+        Labels y: numbers, or 1 in the column of the class.
+    predicted_NC
+        Held-out predictions f.
+    without_NC
+        Predictions m without what the clade says.
+    known
+        What is taken out of both differences by least squares, each [N]; empty: nothing.
+    unit_N
+        Number of the unit of each sample.
+    """
+    left_NC = label_NC - without_NC
+    added_NC = predicted_NC - without_NC
+    if known:
+        basis = np.linalg.svd(np.stack(known, axis=1), full_matrices=False)
+        basis_NR = basis[0][:, basis[1] > 1e-9 * basis[1][0]]
+        left_NC = left_NC - basis_NR @ (basis_NR.T @ left_NC)
+        added_NC = added_NC - basis_NR @ (basis_NR.T @ added_NC)
+    sum_U = np.bincount(unit_N, (left_NC * added_NC).sum(axis=1))
+    return _p_of_units(sum_U.astype(np.float64))
 
 
 def _p_of_units(sum_U: Floats) -> float:

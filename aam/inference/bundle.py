@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ class ModelBundle:
         Column whose categories have scales of their own; None: there is one scale.
     facts
         What the table of training held.
+    folds
+        Fold that each predictor has not seen.
     """
 
     predictors: list[Predictor]
@@ -74,6 +76,7 @@ class ModelBundle:
     reference_model: int = 0
     transform_by: str | None = None
     facts: TableFacts = ASV_READS
+    folds: tuple[int, ...] = ()
 
     @classmethod
     def load(cls, directory: Path) -> "ModelBundle":
@@ -121,6 +124,24 @@ class ModelBundle:
             reference_model=[*shares].index(reference.model),
             transform_by=config["settings"].get("transform_by"),
             facts=TableFacts(**read_json(directory / SHARES).get(FACTS, {})),
+            folds=tuple(config["fold"] for _, config in loaded),
+        )
+
+    def of_fold(self, fold: int) -> "ModelBundle":
+        """Return the models that have not seen a fold, which say nothing of how new samples are.
+
+        Parameters
+        ----------
+        fold
+            Number of the fold.
+        """
+        numbers = [number for number, unseen in enumerate(self.folds) if unseen == fold]
+        return replace(
+            self,
+            predictors=[self.predictors[number] for number in numbers],
+            shares=[self.shares[number] for number in numbers],
+            folds=(fold,) * len(numbers),
+            reference=None,
         )
 
     @property

@@ -121,15 +121,48 @@ def list_clades(super_learner: SuperLearner) -> list[AskedClade]:
     if super_learner.clades is None:
         return []
     table, features = super_learner.clades
+    return find_clades(table, features, super_learner.reads.features)
+
+
+def find_clades(
+    table: pd.DataFrame, features: pd.DataFrame, feature_ids: Sequence[str]
+) -> list[AskedClade]:
+    """Return named clades with their features.
+
+    Parameters
+    ----------
+    table
+        A row per named clade, as `aam.stages.clades` writes it.
+    features
+        By feature ID the named clade that it lies in.
+    feature_ids
+        Known features.
+    """
     named = []
     for _, row in table.iterrows():
         target = row[TARGET] if TARGET in table else ""
         clade_of = features[f"clade:{target}" if target else "clade"]
         members = clade_of.index[clade_of == row["clade"]]
-        numbers = pd.Index(super_learner.reads.features).get_indexer(members)
+        numbers = pd.Index(feature_ids).get_indexer(members)
         taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
         named.append(AskedClade(target, row["clade"], taxon, numbers))
     return named
+
+
+def with_several_together(named: Sequence[AskedClade]) -> list[AskedClade]:
+    """Return named clades, and behind them all of each target that has several as one.
+
+    Parameters
+    ----------
+    named
+        The clades.
+    """
+    asked = [*named]
+    for target in dict.fromkeys(clade.target for clade in named):
+        of_target = [clade for clade in named if clade.target == target]
+        if len(of_target) > 1:
+            asked.append(AskedClade.together(of_target))
+    return asked
 
 
 def _explain(
@@ -201,6 +234,42 @@ def predict_without(
         reads of each stand-in [M, K, C].
     """
     kept = [csr_array(view.counts) for view in super_learner.reads.views]
+    rows = replace_reads(known, named, drawn, kept, is_left_out_MN)
+    predicted = super_learner.predict_reads(rows, 1)
+    return [
+        split_replaced(predicted[clade.target], drawn[0].shape[0], len(named), number)
+        for number, clade in enumerate(named)
+    ]
+
+
+def replace_reads(
+    known: Clades,
+    named: Sequence[AskedClade],
+    drawn: Sequence[csr_array],
+    kept: Sequence[csr_array],
+    is_left_out_MN: NDArray[np.bool_],
+) -> list[csr_array]:
+    """Return samples as they are, and with the reads of a clade of samples that are alike.
+
+    Parameters
+    ----------
+    known
+        The clades of the samples that stand in.
+    named
+        The clades that are asked for.
+    drawn
+        Reads of the samples by view, [M, F].
+    kept
+        Reads of the samples that stand in by view, [N, F].
+    is_left_out_MN
+        Which of the latter do not stand in for which samples.
+
+    Returns
+    -------
+    list of scipy.sparse.csr_array
+        By view the rows of the samples, then those with replaced reads, clade by clade: K of each
+        sample, one after the other.
+    """
     others = known.of_draw(mean_reads(drawn))
     distance_MN = squared_distances(others.logs_NB, known.logs_NB)
     distance_MN[is_left_out_MN] = np.inf
@@ -213,16 +282,30 @@ def predict_without(
         stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
         for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
             parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
-    predicted = super_learner.predict_reads([csr_array(vstack(parts)) for parts in replaced], 1)
-    samples = drawn[0].shape[0]
-    answers = []
-    for number, clade in enumerate(named):
-        # The samples themselves come first, then those with replaced reads, clade by clade.
-        first = samples * (1 + number * stand_in_MK.shape[1])
-        rows = slice(first, first + stand_in_MK.size)
-        replaced_MKC = predicted[clade.target][rows].reshape(*stand_in_MK.shape, -1)
-        answers.append((predicted[clade.target][:samples], replaced_MKC))
-    return answers
+    return [csr_array(vstack(parts)) for parts in replaced]
+
+
+def split_replaced(
+    predicted_RC: Floats, samples: int, clades: int, number: int
+) -> tuple[Floats, Floats]:
+    """Return what is predicted for samples as they are, and without one of the clades.
+
+    Parameters
+    ----------
+    predicted_RC
+        Predictions of the rows of `replace_reads`.
+    samples, clades
+        How many there are of both.
+    number
+        Number of the clade.
+
+    Returns
+    -------
+    tuple
+        Predictions [M, C], and those with the reads of each stand-in [M, K, C].
+    """
+    replaced_PC = predicted_RC[samples:].reshape(clades, samples, -1, predicted_RC.shape[1])
+    return predicted_RC[:samples], replaced_PC[number]
 
 
 def _replace(

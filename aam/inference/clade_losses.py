@@ -28,6 +28,7 @@ from aam.inference.clade_effects import (
     list_clades,
     mean_reads,
     predict_without,
+    with_several_together,
 )
 from aam.inference.with_baselines import SuperLearner, used_mixtures
 from aam.learners.baselines.fit_arrays import fit_methods
@@ -71,10 +72,7 @@ def measure_losses(
     named = list_clades(super_learner)
     if not named:
         return pd.DataFrame(columns=[*COLUMNS])
-    for target in tasks:
-        of_target = [clade for clade in named if clade.target == target]
-        if len(of_target) > 1:
-            named.append(AskedClade.together(of_target))
+    named = with_several_together(named)
     reads = super_learner.reads
     known = Clades.of_table(
         mean_reads([view.counts for view in reads.views]), reads.features, reads.tree
@@ -146,13 +144,8 @@ def _compare(
     parts: Sequence[tuple[Floats, Floats]],
     units: pd.Series,
 ) -> dict[str, object]:
-    """Return the row of a clade; `parts` are the predictions of the samples in some order.
-
-    Each sample is compared with itself once per stand-in. A mean of predictions would be better
-    than each of them, and a clade that says nothing would seem to do harm.
-    """
+    """Return the row of a clade; `parts` are the predictions of the samples in some order."""
     assert super_learner.folds is not None, "a shared folder has no samples to hold out"
-    kind = super_learner.settings["kind"]
     folds = super_learner.folds.iloc[rows]
     table = pd.DataFrame(
         {
@@ -163,7 +156,45 @@ def _compare(
     )
     value_NC = np.concatenate([value_MC for value_MC, _ in parts])
     replaced_NKC = np.concatenate([replaced_MKC for _, replaced_MKC in parts])
-    classes = super_learner.settings["classes"]
+    settings = super_learner.settings
+    loss = measure_loss(settings["kind"], settings["classes"], table, value_NC, replaced_NKC, units)
+    return {TARGET: clade.target, "clade": clade.clade, **loss}
+
+
+def measure_loss(
+    kind: str,
+    classes: Sequence[str],
+    table: pd.DataFrame,
+    value_NC: Floats,
+    replaced_NKC: Floats,
+    units: pd.Series,
+) -> dict[str, float]:
+    """Return by how much predictions are worse with replaced reads.
+
+    Each sample is compared with itself once per stand-in. A mean of predictions would be better
+    than each of them, and a clade that says nothing would seem to do harm.
+
+    Parameters
+    ----------
+    kind
+        Kind of the task.
+    classes
+        The C classes; empty where a number is predicted.
+    table
+        Columns `sample-id`, `fold` and `observed` of the samples.
+    value_NC
+        What is predicted for them as they are.
+    replaced_NKC
+        What is predicted with the reads of each of K stand-ins.
+    units
+        Which samples belong together, by sample ID.
+
+    Returns
+    -------
+    dict
+        `score` as they are; `loss`, by how much it is worse; `low` and `high`, the ends of the 95 %
+        interval of the loss, NaN where units are too few for a test.
+    """
     own = _with_values(table, value_NC, classes)
     pairs = []
     for number in range(replaced_NKC.shape[1]):
@@ -179,15 +210,9 @@ def _compare(
     difference = measure_difference(kind, *map(pd.concat, zip(*pairs, strict=True)))
     # A larger error is worse, and so is a smaller share of right classes.
     sign = -1.0 if kind == "regression" else 1.0
-    ends = sorted(sign * end for end in difference.interval or (np.nan, np.nan))
-    return {
-        TARGET: clade.target,
-        "clade": clade.clade,
-        "score": headline_score(kind, own),
-        "loss": sign * difference.difference,
-        "low": ends[0],
-        "high": ends[1],
-    }
+    low, high = sorted(sign * end for end in difference.interval or (np.nan, np.nan))
+    score = headline_score(kind, own)
+    return {"score": score, "loss": sign * difference.difference, "low": low, "high": high}
 
 
 def _with_values(table: pd.DataFrame, value_NC: Floats, classes: Sequence[str]) -> pd.DataFrame:

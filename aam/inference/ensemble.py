@@ -21,7 +21,13 @@ from aam.inference.bundle import ModelBundle
 from aam.inference.cautions import warn_of_known, warn_of_unseen
 from aam.inference.embed import embed_samples
 from aam.inference.nearness import check_known, check_nearness, find_near, measure_nearness
-from aam.inference.outputs import Outputs, decode_outputs, mean_columns, raw_outputs
+from aam.inference.outputs import (
+    Outputs,
+    decode_outputs,
+    mean_columns,
+    mean_outputs,
+    raw_outputs,
+)
 from aam.inference.tables import rarefy_views
 from aam.util.errors import first_names
 
@@ -114,6 +120,43 @@ def predict_table(
     warn_of_unseen(nearness, where, facts)
     _warn_of_novelty(result, where)
     return result
+
+
+def predict_store(
+    bundle: ModelBundle,
+    store: SampleStore,
+    tokens: TokenStore,
+    devices: InferenceDevice,
+    asvs: Path | None,
+    covariates: pd.DataFrame,
+) -> NDArray[np.float64]:
+    """Return the weighted mean of what the models say of samples in a store.
+
+    Parameters
+    ----------
+    bundle
+        The models.
+    store, tokens
+        The samples, drawn in V views, and their ASVs.
+    devices
+        Where the models run.
+    asvs
+        File of ASV embeddings, which is read for those encoders that made it.
+    covariates
+        Categories of the samples, text.
+
+    Returns
+    -------
+    numpy.ndarray
+        Numbers in the units of the columns, or probabilities of the classes, [N, C].
+
+    Raises
+    ------
+    InputError
+        A prediction is not finite, or `asvs` cannot be read.
+    """
+    outputs, _ = _outputs(bundle, store, tokens, devices, asvs, covariates)
+    return mean_outputs(outputs, bundle.shares).point_NC
 
 
 def _covariates(

@@ -102,7 +102,7 @@ def fit_baselines(
 def problems_of_targets(
     fold_table: pd.DataFrame,
     *,
-    kind: Literal["regression", "classification", "ordinal"],
+    kind: str,
     classes: Sequence[str] | None,
     **fields: Any,
 ) -> dict[str, Problem]:

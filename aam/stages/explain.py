@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.stores import SampleStore, TokenStore
+from aam.data.trees import read_tree
 from aam.distributed.inference_device import InferenceDevice
+from aam.evaluate.clade_tests import Clades
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (
     NO_ASVS,
@@ -23,8 +26,11 @@ from aam.inference.attribution import (
     explain_samples,
     explained_names,
 )
-from aam.inference.bundle import fold_models
+from aam.inference.bundle import ModelBundle, fold_models
+from aam.inference.clade_effects import AskedClade, find_clades
+from aam.inference.network_clades import NetworkClades
 from aam.model.predictor import Predictor
+from aam.stages.baselines import problems_of_targets
 from aam.util.atomic import write_json, write_tsv
 from aam.util.seeds import generator
 
@@ -42,6 +48,9 @@ def explain_task(
     sequences: Path,
     taxonomy: Path | None = None,
     asvs: Path | None = None,
+    tree: Path | None = None,
+    clades: Path,
+    clade_features: Path,
     explained: int = 64,
     checked: int = 8,
     removed: int = 24,
@@ -50,6 +59,7 @@ def explain_task(
     importance_out: Path,
     sequences_out: Path,
     check_out: Path,
+    clades_out: Path,
     provenance: Mapping[str, str] = {},
 ) -> None:
     """Explain samples of every fold by the models that never saw their labels.
@@ -68,6 +78,10 @@ def explain_task(
         TSV file of the imported taxonomy, where there is one.
     asvs
         File of ASV embeddings, for an encoder that pretraining left as it is.
+    tree
+        Newick file with a tip for every feature; None: features are clades by themselves.
+    clades, clade_features
+        TSV files of the clades that were named for the task, and of the features that lie in them.
     explained
         Most samples of a fold that are explained.
     checked
@@ -84,6 +98,9 @@ def explain_task(
         FASTA file to write: the most important ASVs.
     check_out
         JSON file to write: how well importance agrees with what the removal of an ASV changes.
+    clades_out
+        TSV file to write, a row per named clade: what the networks lose without it, as
+        `aam.inference.network_clades.NetworkClades.test` returns it.
     provenance
         Where the check comes from, which is written with it (`aam.util.digests`).
 
@@ -113,6 +130,9 @@ def explain_task(
     check = importance.check()
     _log_check(check)
     write_json(check_out, {**check, "provenance": dict(provenance)})
+    features = read_results(clade_features).set_index("feature-id")
+    named = find_clades(read_results(clades), features, study.tokens.feature_ids)
+    write_tsv(clades_out, _test_clades(named, model, study, choice, devices, tree, asvs))
 
 
 @dataclass(frozen=True)
@@ -131,7 +151,8 @@ class _Study:
 
     store: SampleStore
     tokens: TokenStore
-    fold: pd.Series
+    table: pd.DataFrame
+    """What `aam.data.folds.read_folds` returns."""
     covariates: pd.DataFrame
 
     @classmethod
@@ -144,9 +165,14 @@ class _Study:
         return cls(
             store=SampleStore.open(samples),
             tokens=TokenStore.open(tokens),
-            fold=table["fold"],
+            table=table,
             covariates=table[[*names]].rename(columns=names),
         )
+
+    @property
+    def fold(self) -> pd.Series:
+        """Fold of each labelled sample."""
+        return self.table["fold"]
 
     def folds(self) -> list[int]:
         """Return the numbers of the folds, without the held-out test set."""
@@ -156,6 +182,50 @@ class _Study:
     def row_by_id(self) -> dict[str, int]:
         """Rows of the samples in the store."""
         return {name: row for row, name in enumerate(self.store.sample_ids)}
+
+
+def _test_clades(
+    named: Sequence[AskedClade],
+    model: Path,
+    study: "_Study",
+    choice: _SampleChoice,
+    devices: InferenceDevice,
+    tree: Path | None,
+    asvs: Path | None,
+) -> pd.DataFrame:
+    """Return what the networks lose without each named clade, by the samples that are explained."""
+    bundle = ModelBundle.load(model)
+    names = study.fold.index[study.fold != TEST]
+    tokens = study.tokens
+    rows = np.array([study.row_by_id[name] for name in names])
+    reads = study.store.counts_of(rows, len(tokens.feature_ids))
+    target = bundle.target
+    tasks = problems_of_targets(
+        study.table.loc[names],
+        kind=target.kind,
+        classes=target.classes,
+        counts=reads,
+        distances=np.zeros((0, 0), np.float32),
+        above=csr_array((len(tokens.feature_ids), 0)),
+        lengths=np.zeros(0),
+        seed=choice.seed,
+    )
+    known_tree = None if tree is None else read_tree(tree, tokens.feature_ids)
+    asked = NetworkClades(
+        bundle=bundle,
+        tasks=tasks,
+        covariates=study.covariates.loc[names],
+        known=Clades.of_table(reads, tokens.feature_ids, known_tree),
+        tokens=tokens,
+        devices=devices,
+        asvs=asvs,
+    )
+    chosen = {}
+    for fold in study.folds():
+        of_fold = names[study.fold[names] == fold]
+        some = choose_samples(of_fold, choice.explained, choice.seed)
+        chosen[fold] = names.get_indexer(pd.Index(some))
+    return asked.test(named, chosen)
 
 
 def _add_fold(

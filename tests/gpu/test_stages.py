@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from stage_calls import call
+from study_fixtures import EXPLAINED
 
 import aam
 from aam.distributed.devices import Devices
@@ -94,9 +95,10 @@ def test_explaining_gives_what_it_does_on_a_cpu(
     model = finetuned_here(task)["model"]
 
     def importance(folder: Path) -> tuple[pd.DataFrame, dict]:
-        outputs = {name: folder / name for name in ("importance", "sequences", "check")}
+        outputs = {name: folder / name for name in EXPLAINED}
         settings = {"explained": 3, "checked": 1, "removed": 24, "seed": 0}
         inputs = {**study.task_inputs(task), "model": model, "sequences": sequences}
+        inputs |= study.name_clade(tmp_path, task)
         call(explain_task, settings, inputs, outputs)
         return pd.read_csv(outputs["importance"], sep="\t"), read_json(outputs["check"])
 

@@ -1,13 +1,14 @@
 """Say which ASVs the predictions of a task rest on.
 
-Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/sequences.fasta`, `inputs/taxonomy.tsv` where there is one, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
-Outputs: `finetune/<model>/<task>/importance.tsv`, `importance.fasta`, `importance_check.json`.
+Inputs: `finetune/<model>/<task>/model/` and the `digests.json` that stands for it, `folds/<task>.tsv`, `tokens/asvs.arrow`, `views/samples.arrow`, `inputs/sequences.fasta`, `inputs/taxonomy.tsv` and `inputs/tree.nwk` where there are any, `clades/<task>.tsv` and `.features.tsv`, for an encoder that is not `full` `pretrain/<model>/asvs.safetensors`.
+Outputs: `finetune/<model>/<task>/importance.tsv`, `importance.fasta`, `importance_check.json`, `clades.tsv`.
 """
 
 
 rule explain:
     input:
         unpack(taxonomy_file),
+        unpack(tree_file),
         unpack(frozen_asvs),
         model=ancient(result("finetune/{model}/{task}/model")),
         digests=result("finetune/{model}/{task}/digests.json"),
@@ -15,10 +16,13 @@ rule explain:
         tokens=result("tokens/asvs.arrow"),
         samples=result("views/samples.arrow"),
         sequences=result("inputs/sequences.fasta"),
+        clades=result("clades/{task}.tsv"),
+        clade_features=result("clades/{task}.features.tsv"),
     output:
         importance=result("finetune/{model}/{task}/importance.tsv"),
         sequences=result("finetune/{model}/{task}/importance.fasta"),
         check=result("finetune/{model}/{task}/importance_check.json"),
+        clades=result("finetune/{model}/{task}/clades.tsv"),
     log:
         result("logs/explain/{model}/{task}.log"),
     benchmark:

@@ -124,9 +124,13 @@ def effects_of(dataset):
 
 
 def clade_losses_of(dataset):
-    """Return what answers without networks lose without each named clade, with what each is of."""
+    """Return what networks, or answers without them, lose without each named clade.
+
+    With what each file is of.
+    """
     if CONFIG.models:
-        return {}
+        path = "finetune/{model}/{task}/clades.tsv"
+        return result_files(dataset, path, explained_tasks_of(dataset))
     return explained_of(first_of(dataset, "answers/{task}/{answer}/clade_losses.tsv"))
 
 

@@ -16,6 +16,9 @@ if __name__ == "__main__":
             sequences=job.inputs["sequences"],
             taxonomy=job.inputs.get("taxonomy"),
             asvs=job.inputs.get("asvs"),
+            tree=job.inputs.get("tree"),
+            clades=job.inputs["clades"],
+            clade_features=job.inputs["clade_features"],
             explained=job.settings.samples,
             checked=job.settings.checked,
             removed=job.settings.removed,
@@ -24,5 +27,6 @@ if __name__ == "__main__":
             importance_out=job.outputs["importance"],
             sequences_out=job.outputs["sequences"],
             check_out=job.outputs["check"],
+            clades_out=job.outputs["clades"],
             provenance=provenance(job.settings.plain(), job.inputs),
         )

@@ -50,7 +50,7 @@ class PageFiles:
     clade_features: Sequence[PageFile] = ()
     """TSV files of the features of these clades."""
     clade_losses: Sequence[PageFile] = ()
-    """TSV files of what the answers lose without these clades."""
+    """TSV files of what the answers, or their networks, lose without these clades."""
     importance: Sequence[PageFile] = ()
     """TSV files of the importance of ASVs, of the answers that are explained."""
     encoders: Sequence[PageFile] = ()

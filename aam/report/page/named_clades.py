@@ -27,6 +27,8 @@ NOTE_OF_MARKS = (
     "be told: what networks rest on may go along with something else."
 )
 """Note to the features that matter most to networks."""
+PASSED = 0.05
+"""Largest p with which networks pass the test of a clade that is named."""
 RATE = "one in ten"
 """Most names that are false on average (docs/explanation/importance.md)."""
 
@@ -48,7 +50,8 @@ def write_clades(
     nouns
         What the features of the table are called.
     losses
-        Table of `aam.stages.clade_losses`; None: it was not measured.
+        Table of `aam.stages.clade_losses`, or of the networks (`aam.stages.explain`); None: it was
+        not measured.
     """
     if clades is None or is_stopped(answer.kind, answer.target):
         return ""
@@ -73,13 +76,25 @@ def _say_loss(answer: Answer, losses: pd.DataFrame | None, nouns: Nouns) -> str:
     if losses is None:
         return ""
     # The last row of a target is that of all of its clades together, or of the only one.
-    row = _of_target(answer, losses).iloc[-1]
+    rows = _of_target(answer, losses)
+    row = rows.iloc[-1]
     changed = "error grows" if answer.kind == "regression" else "balanced accuracy falls"
     which = "this clade" if isinstance(row["clade"], str) and row["clade"] else "all of them"
-    return (
-        f" With the {nouns.value} of similar samples in {which}, the answer's {changed} by "
+    whose = "networks'" if _are_networks(losses) else "answer's"
+    said = (
+        f" With the {nouns.value} of similar samples in {which}, the {whose} {changed} by "
         f"{_format_loss(answer, row, ' (95 % interval {} to {})')}."
     )
+    if _are_networks(losses):
+        tested = rows["p"].dropna()
+        passed = int((tested <= PASSED).sum())
+        said += f" The networks pass the same test on {passed} of {len(tested)}."
+    return said
+
+
+def _are_networks(losses: pd.DataFrame) -> bool:
+    """Return whether losses are those of networks, which are tested, too."""
+    return "p" in losses
 
 
 def _format_loss(answer: Answer, row: pd.Series, ends: str) -> str:
@@ -117,17 +132,26 @@ def clade_tables(
     header += ["draws", "in samples"] if has_draws else ["in samples"]
     header += [f"log-ratio: {name}" for name in classes] or ["Spearman"]
     header.append(f"most frequent of its {nouns.many}")
+    of_networks = losses if losses is not None and _are_networks(losses) else None
+    if of_networks is not None:
+        header[4:4] = ["networks' p", "networks' loss"]
     loss_of = {}
+    p_of = {}
     if losses is not None:
         for _, row in _of_target(answer, losses).iterrows():
             loss_of[row["clade"]] = _format_loss(answer, row, " [{}, {}]")
+            p_of[row["clade"]] = _short_p(row["p"]) if of_networks is not None else ""
     rows = []
     for _, row in found.iterrows():
         cells = [
             short_name(row),
             f"{row['features']:.0f}",
-            format_p_value(row["p"]).removeprefix("p = ").removeprefix("p "),
-            loss_of.get(row["clade"]) or format_percent(row["effect"], 1),
+            _short_p(row["p"]),
+            *(
+                [format_percent(row["effect"], 1), p_of[row["clade"]], loss_of[row["clade"]]]
+                if of_networks is not None
+                else [loss_of.get(row["clade"]) or format_percent(row["effect"], 1)]
+            ),
             f"{row['folds']:.0f}",
             *([f"{row['draws']:.0f}"] if has_draws else []),
             format_percent(row["prevalence"]),
@@ -141,15 +165,26 @@ def clade_tables(
         rows.append(cells)
     again = "Draws: of five others of rarefaction, those with p at most 0.05. " if has_draws else ""
     whose = "held-out predictions of a ridge on clades lose of the label's variance"
-    if loss_of:
+    asked = ""
+    if of_networks is not None:
+        asked = (
+            f"Networks' p and loss: the same test, and what their score loses, with a 95 % "
+            f"interval, of {of_networks['samples'].iloc[0]:.0f} held-out samples. "
+        )
+    elif loss_of:
         whose = "the answer loses of its score, with a 95 % interval"
     note = (
         f"Loss: what {whose} where the {nouns.value} of the clade are those of similar samples; "
-        f"folds: in how many a ridge on clades loses. {again}Log-ratio: of the clade to all else, "
-        "mean over units, with a 95 % interval."
+        f"folds: in how many a ridge on clades loses. {asked}{again}Log-ratio: of the clade to all "
+        "else, mean over units, with a 95 % interval."
     )
     title = f"Clades that say something of {answer.what} beyond all other {nouns.value}"
     yield Table(title, header, rows, note=note, file="clades.tsv")
+
+
+def _short_p(p: float) -> str:
+    """Return a p-value as the cell of a table."""
+    return format_p_value(p).removeprefix("p = ").removeprefix("p ")
 
 
 def effect_tables(

@@ -79,6 +79,25 @@ def test_what_the_answer_loses_without_a_clade_is_in_the_table_and_without_all_i
     assert "interval" not in write_clades(answer, table(1, **about), losses=one)
 
 
+@pytest.mark.parametrize("report", [regression, classes])
+def test_networks_pass_the_test_of_a_clade_or_not(report):
+    answer = answer_to(report())
+    about = OF_CLASSES if answer.kind != "regression" else {"direction": "rises", "correlation": 1}
+    measured = {"score": 4.0, "loss": [0.031, 0.2, 0.256], "low": [-0.01, 0.1, 0.125], "high": 0.5}
+    tested = {"samples": 320, "p": [0.2, 0.01, float("nan")]}
+    losses = pd.DataFrame({"clade": ["seq0", "seq1", float("nan")], **measured, **tested})
+    said = write_clades(answer, table(2, **about), losses=losses)
+    assert "all of them, the networks' " in said
+    assert said.endswith("The networks pass the same test on 1 of 2.")
+    shown = next(clade_tables(answer, table(2, **about), losses=losses))
+    assert all(len(row) == len(shown.header) for row in shown.rows)
+    row = dict(zip(shown.header, shown.rows[1], strict=True))
+    cell = "20.0 % [10.0 %, 50.0 %]" if answer.kind != "regression" else "0.20 years [0.10, 0.50]"
+    assert (row["p"], row["loss"]) == ("0.0004", "3.1 %")
+    assert (row["networks' p"], row["networks' loss"]) == ("0.01", cell)
+    assert "of 320 held-out samples" in shown.note
+
+
 def test_amounts_have_no_draws():
     answer = answer_to(regression())
     rows = {"direction": "falls", "correlation": -0.4}

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from baseline_studies import KINDS, write_study
+from clade_files import write_clades
 from stage_calls import as_outputs
 
 from aam.config.settings.tasks import SuperLearnerSettings
@@ -27,17 +28,8 @@ def name_some(paths, targets: list[str], folder) -> dict:
     clades = Clades.of_table(view.counts, view.feature_ids, tree)
     sizes = [len(clades.features(node)) for node in range(1, len(clades.end_B))]
     members = clades.features(1 + int(np.argmax(sizes)))
-    table = pd.DataFrame({"target": targets, "clade": "clade of a", "taxon": ""})
-    features = pd.DataFrame({"feature-id": view.feature_ids})
-    is_member = np.isin(np.arange(len(features)), members)
-    for target in targets:
-        features[f"clade:{target}" if target else "clade"] = np.where(is_member, "clade of a", "")
-    if targets == [""]:
-        table = table.drop(columns="target")
-    files = {"clades": folder / "clades.tsv", "clade_features": folder / "features.tsv"}
-    for path, content in zip(files.values(), (table, features), strict=True):
-        content.to_csv(path, sep="\t", index=False)
-    return files
+    names = [name for at, name in enumerate(view.feature_ids) if at in members]
+    return write_clades(folder, view.feature_ids, names, targets)
 
 
 @pytest.mark.parametrize("kind", KINDS)

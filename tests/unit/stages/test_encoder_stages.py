@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 from stage_calls import call
+from study_fixtures import EXPLAINED
 
 from aam.config.sections.execution import Optimization
 from aam.config.sections.model import ModelSettings
@@ -27,7 +28,9 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     """Fine-tuned in its upper part, and as a whole."""
     changes = {
         "models": {"small": ModelSettings(encoder=encoder, **SMALL)},
-        "pretraining": Pretraining(epochs=2, batch_size=6, masking=masking, optimizer="muon"),
+        "pretraining": Pretraining(
+            epochs=2, batch_size=6, masking=masking, optimizer="muon", subsampled=0
+        ),
         "optimization": Optimization(checkpointing=checkpointing),
     }
     other = replace(study, config=study.config.model_copy(update=changes))
@@ -61,9 +64,10 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     assert found["sample-id"].tolist() == other.tiny.table.sample_ids
     assert found.drop(columns="in_training").notna().all(axis=None)
     settings = {"explained": 2, "checked": 1, "removed": 3, "seed": 0}
-    outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
+    outputs = {name: tmp_path / name for name in EXPLAINED}
     inputs = {**other.task_inputs(task), "model": tuned["model"]}
     inputs["sequences"] = other.files["sequences.fasta"]
+    inputs |= other.name_clade(tmp_path, task)
     call(explain_task, settings, inputs, outputs)
     completeness = read_json(outputs["check"])["completeness"]
     assert completeness["gap_max"] < 1e-3

@@ -7,13 +7,16 @@ import pytest
 from safetensors.numpy import load_file
 from scipy.sparse import csr_array
 from stage_calls import as_outputs, call
+from study_fixtures import EXPLAINED
 
 from aam.config.settings.finetuning import FinetuneSettings
 from aam.data.folds import read_folds
 from aam.data.importing.metadata import load_metadata
 from aam.data.importing.sequences import load_sequences
+from aam.data.predictions import read_predictions
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
+from aam.evaluate.method_scores import headline_score
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_table
@@ -236,7 +239,8 @@ def importance(finetuned, study, tmp_path):
         rows = (f"{name}\tg__{name}\n" for name in study.tiny.tokens.feature_ids)
         inputs["taxonomy"].write_text("feature-id\ttaxon\n" + "".join(rows))
         inputs["sequences"] = study.files["sequences.fasta"]
-        outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
+        inputs |= study.name_clade(tmp_path, task)
+        outputs = {name: tmp_path / name for name in EXPLAINED}
         settings = {"explained": 4, "checked": 2, "removed": 3, "seed": 0, **changes}
         call(explain.explain_task, settings, inputs, outputs)
         return outputs["importance"], read_json(outputs["check"])
@@ -283,3 +287,27 @@ def test_a_fold_without_a_model_is_the_users_problem(importance, study, tmp_path
     frame.to_csv(tmp_path / "folds.tsv", sep="\t", index=False)
     with pytest.raises(InputError, match=r"no model of fold 2; .*Hint: fine-tune again"):
         importance("site", tmp_path / "folds.tsv")
+
+
+@pytest.mark.parametrize("task", ["age", "site", "ordered", "pair"])
+def test_networks_are_asked_without_a_named_clade(task, importance, finetuned, study):
+    """Of numbers, classes, ordered ones with a covariate, and two targets of quantiles."""
+    path, _ = importance(task, explained=100)
+    found = pd.read_csv(path.with_name("clades"), sep="\t")
+    targets = study.config.tasks[task].columns
+    assert found["clade"].tolist() == ["clade of a"] * len(targets)
+    if len(targets) > 1:
+        assert found["target"].tolist() == targets
+    folds = read_folds(study.files[f"{task}.tsv"])
+    assert (found["samples"] == (folds["fold"] >= 0).sum()).all()
+    assert found["p"].between(0, 1).all()
+    # So few right classes may stay the same.
+    assert (found["loss"] != 0).all() or study.config.tasks[task].kind != "regression"
+    # The score is that of the networks, but for reads of one view in place of the mean of all.
+    predictions = read_predictions(finetuned[task]["predictions"])
+    for target, (_, row) in zip(targets, found.iterrows(), strict=True):
+        own = predictions[predictions["fold"] >= 0]
+        if len(targets) > 1:
+            own = own[own["target"] == target]
+        kind = study.config.tasks[task].kind
+        assert row["score"] == pytest.approx(headline_score(kind, own), rel=0.3)

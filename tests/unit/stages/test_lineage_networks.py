@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from stage_calls import call
+from study_fixtures import EXPLAINED
 
 import aam
 from aam.config.sections.model import ModelSettings
@@ -55,7 +56,7 @@ def of_genera(study, tmp_path_factory):
     )
     changes = {
         "models": {"small": ModelSettings(**SMALL)},
-        "pretraining": Pretraining(epochs=2, batch_size=6),
+        "pretraining": Pretraining(epochs=2, batch_size=6, subsampled=0),
     }
     config = study.config.model_copy(update=changes)
     return replace(study, config=config, files=files, tiny=replace(tiny, table=table))
@@ -113,9 +114,10 @@ def test_another_rank_is_refused_with_both_named(of_genera, tuned):
 
 
 def test_its_predictions_are_explained_by_features(of_genera, tuned, tmp_path):
-    outputs = {name: tmp_path / name for name in ("importance", "sequences", "check")}
+    outputs = {name: tmp_path / name for name in EXPLAINED}
     inputs = {**of_genera.task_inputs("age"), "model": tuned["model"]}
     inputs["sequences"] = of_genera.files["sequences.fasta"]
+    inputs |= of_genera.name_clade(tmp_path, "age")
     call(explain_task, {"explained": 2, "checked": 1, "removed": 3, "seed": 0}, inputs, outputs)
     assert read_json(outputs["check"])["completeness"]["gap_max"] < 1e-3
     table = pd.read_csv(outputs["importance"], sep="\t")
