@@ -1,10 +1,10 @@
 """Everything that a GPU has to show, within minutes: `make gpu`.
 
 Run as `python -m benchmarks.gpu FOLDER` from the repository, where
-`results/oral/{tokens,views,unifrac}` lie (docs/how-to/gpu.md). Each measurement is kept in the
-folder as soon as it is there (`benchmarks.kept`), so that a call that was cut is called again, and
-goes on. Then the page is written whole from what is there. `--dry` does the same with tiny models,
-for a machine without.
+`results/oral/{inputs,tokens,views,unifrac}` lie (docs/how-to/gpu.md). Each measurement is kept in
+the folder as soon as it is there (`benchmarks.kept`), so that a call that was cut is called again,
+and goes on. Then the page is written whole from what is there. `--dry` does the same with tiny
+models, for a machine without.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from typing import Any
 
 import pandas as pd
 
+from aam.config.sections.training import Pretraining
 from aam.report.figures.bars import draw_speed
 from aam.report.labels import format_quantity
 from aam.train.compilation import CACHE
@@ -58,6 +59,7 @@ TRAINING_RUNS: dict[str, dict[str, Any]] = {
         "optimization": {"precision": "auto"},
         "pretraining": {"batch_size": "auto", "learning_rate": 5e-4},
     },
+    "rows of fewer reads at first": {"pretraining": {"subsampled": Pretraining().subsampled}},
     "no loader workers": {"runtime": {"workers": 0}},
     "two processes, DDP": {"runtime": {"devices": 2, "strategy": "ddp"}},
     "two processes, FSDP": {"runtime": {"devices": 2, "strategy": "fsdp"}},

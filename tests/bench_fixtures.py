@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from baseline_studies import random_tree
 
 from aam.config import slices
 from aam.config.configuration import load
@@ -22,6 +23,10 @@ def files(tiny, tmp_path_factory) -> dict:
     write_samples(paths["samples"], tiny.store, {})
     write_distances(distances[0], ids, tiny.distances[0], {})
     write_faith_pd(distances[1], ids, np.arange(20.0), {})
+    # Pretraining reads it for rows of fewer reads; steps are timed without.
+    tree = folder / "inputs" / "tree.nwk"
+    tree.parent.mkdir()
+    tree.write_text(random_tree(tokens.feature_ids))
     return paths
 
 
