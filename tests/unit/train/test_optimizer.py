@@ -31,7 +31,8 @@ def test_the_rate_rises_to_the_peak_and_falls_to_nothing(total, warmup, is_linea
 
 
 def test_a_rise_of_a_tenth_and_half_a_cosine():
-    rates = [learning_rate(Pretraining(learning_rate=1.0), step, 100) for step in range(100)]
+    settings = Pretraining(learning_rate=1.0, learning_rate_decay="cosine")
+    rates = [learning_rate(settings, step, 100) for step in range(100)]
     assert rates[:10] == pytest.approx([0.1 * (i + 1) for i in range(10)])
     assert (rates[10], rates[55]) == (1, pytest.approx(0.5))
     assert rates[99] == pytest.approx(0.5 * (1 + math.cos(math.pi * 89 / 90)))
