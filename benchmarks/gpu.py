@@ -59,7 +59,7 @@ TRAINING_RUNS: dict[str, dict[str, Any]] = {
         "optimization": {"precision": "auto"},
         "pretraining": {"batch_size": "auto", "learning_rate": 5e-4},
     },
-    "rows of fewer reads at first": {"pretraining": {"subsampled": Pretraining().subsampled}},
+    "rows of fewer reads at first": {"pretraining": {"subsampled": Pretraining.usual_subsampled}},
     "no loader workers": {"runtime": {"workers": 0}},
     "two processes, DDP": {"runtime": {"devices": 2, "strategy": "ddp"}},
     "two processes, FSDP": {"runtime": {"devices": 2, "strategy": "fsdp"}},

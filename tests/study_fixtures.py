@@ -116,7 +116,7 @@ def configuration() -> Config:
             "tokens": {"max_length_bp": 20},
             "unifrac": {"metrics": METRICS},
             "models": {"small": model},
-            "pretraining": {"epochs": 2, "batch_size": 6, "subsampled": 0},
+            "pretraining": {"epochs": 2, "batch_size": 6},
             # Bytes are compared: no run may choose otherwise than another.
             "optimization": {"precision": "bf16"},
             "finetuning": {"recipe": "full", "epochs": 2, "batch_size": 6},

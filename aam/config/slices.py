@@ -205,8 +205,8 @@ def computes_targets(config: Config, dataset: str, model: str) -> bool:
 
 
 def subsamples_rows(config: Config, dataset: str, model: str) -> bool:
-    """Return whether a model learns from rows of fewer reads at first."""
-    return resolved(config, "pretraining", dataset=dataset, model=model).subsampled > 0
+    """Return whether a model may learn from rows of fewer reads at first."""
+    return resolved(config, "pretraining", dataset=dataset, model=model).may_subsample
 
 
 def pretrain(config: Config, dataset: str, model: str) -> PretrainSettings:
@@ -219,7 +219,7 @@ def _pretrain(config: Config, dataset: str, model: str, **changes: Any) -> Pretr
     weights = distances(config, dataset, model)
     section = resolved(config, "pretraining", dataset=dataset, model=model)
     pretraining = section.model_copy(update={"distances": weights, **changes})
-    computes_some = pretraining.targets == "batch" or pretraining.subsampled > 0
+    computes_some = pretraining.targets == "batch" or pretraining.may_subsample
     alpha = None
     if computes_some and "generalized" in weights:
         alpha = resolved(config, "unifrac", dataset=dataset).alpha

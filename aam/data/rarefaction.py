@@ -155,3 +155,36 @@ def too_deep(sample_ids: Sequence[str], reads: NDArray[np.int64], depth: int) ->
         f"quartiles of the {len(reads)} samples' reads are {', '.join(map(str, quartiles))}",
         f"lower rarefaction.depth: {quartiles[0]} keeps about three quarters of the samples",
     )
+
+
+def expected_prevalence(counts: csr_array, depth: int) -> NDArray[np.float64]:
+    """Return the part of some samples that have each feature at a depth, [F].
+
+    It is that of reads which are kept or not each by itself, which is near enough to estimate a
+    time.
+
+    Parameters
+    ----------
+    counts
+        Reads of the samples, [N, F].
+    depth
+        Reads that are drawn of each, or all where there are fewer.
+    """
+    counts = counts.astype(np.float64)
+    kept_N = np.minimum(depth / counts.sum(axis=1), 1.0)
+    kept_of_entries = np.repeat(kept_N, np.diff(counts.indptr))
+    counts.data = 1 - (1 - kept_of_entries) ** counts.data
+    return np.asarray(counts.sum(axis=0)) / counts.shape[0]
+
+
+def features_of_rows(prevalence_F: NDArray[np.float64], rows: float) -> float:
+    """Return how many features some rows of a table have together, as expected.
+
+    Parameters
+    ----------
+    prevalence_F
+        Part of the samples that have each feature.
+    rows
+        Number of rows, which are drawn at random.
+    """
+    return float((1 - (1 - prevalence_F) ** rows).sum())

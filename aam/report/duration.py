@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from aam.config.baselines import MOST_COMPARED
@@ -18,7 +17,7 @@ from aam.config.sections.model import EncoderShape
 from aam.config.sections.training import Pretraining
 from aam.config.settings.describe import PlannedModel, PlannedTask, RunPlan
 from aam.data.nested_folds import ring_size
-from aam.data.rarefaction import too_deep
+from aam.data.rarefaction import expected_prevalence, features_of_rows, too_deep
 from aam.data.table import FeatureTable
 from aam.util.flops import trained_flops
 from aam.util.log import format_duration
@@ -259,8 +258,8 @@ class Work:
         if not rows.size:
             raise too_deep(table.sample_ids, table.reads, depth)
         return cls(
-            prevalence_F=_prevalence(table.counts[rows], depth),
-            subsampled_prevalence_F=_prevalence(
+            prevalence_F=expected_prevalence(table.counts[rows], depth),
+            subsampled_prevalence_F=expected_prevalence(
                 table.counts[rows], Pretraining.subsampled_reads(depth, done=0.5)
             ),
             samples=len(rows),
@@ -294,9 +293,8 @@ class Work:
         """
         prevalence_F = self.subsampled_prevalence_F if is_subsampled else self.prevalence_F
         steps = passes * math.ceil(rows / batch_size)
-        # An ASV is encoded once per step if any row of the batch has it.
-        share_of_steps_F = 1 - (1 - prevalence_F) ** min(batch_size, rows)
-        encoded_asvs = share_of_steps_F.sum() * steps
+        # An ASV is encoded once per step, however many rows of the batch have it.
+        encoded_asvs = features_of_rows(prevalence_F, min(batch_size, rows)) * steps
         tokens_per_asv = math.ceil(self.length_bp / shape.patch_bp)
         asvs_of_rows = prevalence_F.sum() * passes * rows
         size = shape.width, shape.ffn_ratio
@@ -314,9 +312,12 @@ class Work:
         validated = settings.validations * (self.samples - learned)
         scored = (self.samples + validated) / 3 / learned
         passes = self.pretraining_passes(settings)
-        whole = scored + (1 - settings.subsampled) * passes
-        subsampled = settings.subsampled * passes
         size = settings.planned_batch_size
+        both = self.subsampled_prevalence_F, self.prevalence_F
+        fewer, all_asvs = (features_of_rows(each_F, min(size, learned)) for each_F in both)
+        part = settings.subsampled_part(fewer / all_asvs if all_asvs else 1.0)
+        whole = scored + (1 - part) * passes
+        subsampled = part * passes
         seconds = self.training_s(model.model, whole, learned, size)
         seconds += self.training_s(model.model, subsampled, learned, size, is_subsampled=True)
         return START + seconds
@@ -360,15 +361,3 @@ class Work:
         samples = min(labelled, folds * task.explained)
         share = 0.5 if task.finetuning.recipe == "kernel" else 1.0
         return START + share * EXPLAINED * samples / self.cores
-
-
-def _prevalence(counts_RF: csr_array, depth: int) -> NDArray[np.float64]:
-    """Return the part of some samples that have each ASV at a depth, [F]."""
-    counts_RF = counts_RF.astype(np.float64)
-    reads_R = counts_RF.sum(axis=1)
-    entries_R = np.diff(counts_RF.indptr)
-    reads_of_entries = np.repeat(reads_R, entries_R)
-    # The probability that a rarefied sample has the ASV, as if reads were put back after each
-    # draw, which is near enough.
-    counts_RF.data = 1 - np.exp(-depth * counts_RF.data / reads_of_entries)
-    return np.asarray(counts_RF.sum(axis=0)) / counts_RF.shape[0]

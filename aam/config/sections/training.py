@@ -78,9 +78,14 @@ class Pretraining(Training):
     """Weight of the loss of masked nucleotides."""
     mask: ClassVar[float] = 0.15
     """Fraction of the nucleotides masked."""
-    subsampled: float = Field(0.8, ge=0, lt=1)
+    subsampled: float | None = Field(None, ge=0, lt=1)
     """Fraction of the steps, from the first on, in which rows have fewer reads: a tenth of them at
-    first, at least 100, and ever more. Fewer ASVs make these steps faster."""
+    first, at least 100, and ever more. Fewer ASVs make these steps faster; null: 0.8, or 0 where
+    more than nine tenths of a batch's ASVs would be left."""
+    usual_subsampled: ClassVar[float] = 0.8
+    """What null stands for where it saves time."""
+    most_asvs_left: ClassVar[float] = 0.9
+    """Fraction of a batch's ASVs that fewer reads may leave, in the middle subsampled step."""
     subsampled_fraction: ClassVar[float] = 0.1
     """Fraction of its reads that a row has in the first subsampled step."""
     least_reads: ClassVar[int] = 100
@@ -98,6 +103,23 @@ class Pretraining(Training):
     def decays_linearly(self) -> bool:
         """Whether the learning rate falls on a straight line instead of a cosine."""
         return self.learning_rate_decay == "linear"
+
+    @property
+    def may_subsample(self) -> bool:
+        """Whether rows may have fewer reads in some steps, which the table decides."""
+        return self.subsampled is None or self.subsampled > 0
+
+    def subsampled_part(self, asvs_left: float) -> float:
+        """Return the fraction of the steps in which rows have fewer reads.
+
+        Parameters
+        ----------
+        asvs_left
+            Fraction of a batch's ASVs that rows have in the middle one of these steps.
+        """
+        if self.subsampled is not None:
+            return self.subsampled
+        return self.usual_subsampled if asvs_left <= self.most_asvs_left else 0.0
 
     @property
     def planned_batch_size(self) -> int:

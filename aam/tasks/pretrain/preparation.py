@@ -3,6 +3,7 @@
 Shape suffixes: V views, N samples, F features, E branches.
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from aam.batches.words import check_kind, learn_words
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.training import Pretraining
 from aam.config.settings.training import PretrainSettings
+from aam.data.rarefaction import expected_prevalence, features_of_rows
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import check_lengths
 from aam.distances.in_batch import BatchDistances
@@ -28,6 +30,8 @@ from aam.tasks.pretrain.starts import StartingModel, take_start
 from aam.tasks.pretrain.validation import HeldOut
 from aam.train.memory.meter import MB, held_mb, host_budget_mb
 from aam.util.seeds import seed_of
+
+logger = logging.getLogger(__name__)
 
 DISTANCES_FRACTION = 0.5
 """Fraction of the memory left that distances may take; the rest is for the steps."""
@@ -277,9 +281,10 @@ def prepare(
     if dataset.epochs > 0:
         learn_words(encoder, store, cut_tokens, training_samples)
     model.calibrate_heads(dataset[0], training.dropout, learned=scaled_metrics)
-    if training.subsampled > 0:
+    part = _subsampled_part(training, dataset)
+    if part > 0:
         assert inputs.tree is not None, "distances of subsampled rows are computed on a tree"
-        dataset = _subsample(dataset, settings, inputs.tree, true_distances.faith_pd_scale)
+        dataset = _subsample(dataset, part, settings, inputs.tree, true_distances.faith_pd_scale)
     validation = _make_validation(
         training, store, cut_tokens, held_out_samples, training_samples, masker, true_distances
     )
@@ -362,8 +367,32 @@ def _make_dataset(
     )
 
 
+def _subsampled_part(settings: Pretraining, dataset: BatchDataset) -> float:
+    """Return the fraction of the steps in which rows have fewer reads."""
+    if not settings.may_subsample:
+        return 0.0
+    counts = dataset.store.counts_of(dataset.samples, len(dataset.tokens.lengths))
+    depth = round(float(np.median(counts.sum(axis=1))))
+    fewer = settings.subsampled_reads(depth, done=0.5)
+    size = min(dataset.batch_size, len(dataset.samples))
+    left, whole = (
+        features_of_rows(expected_prevalence(counts, reads), size) for reads in (fewer, depth)
+    )
+    part = settings.subsampled_part(left / whole)
+    if part == 0:
+        logger.info(
+            "rows have all of their reads in every step, because %d of %d would leave %.0f %% of "
+            "the features of a batch",
+            fewer,
+            depth,
+            100 * left / whole,
+        )
+    return part
+
+
 def _subsample(
     dataset: BatchDataset,
+    part: float,
     settings: PretrainSettings,
     tree: Path,
     faith_pd_scale: tuple[float, float],
@@ -372,7 +401,7 @@ def _subsample(
     training = settings.pretraining
     exact = distances_on_tree(settings, tree, dataset.tokens.feature_ids)
     subsampling = Subsampling(
-        steps=round(training.subsampled * len(dataset)),
+        steps=round(part * len(dataset)),
         seed=training.seed,
         exact=replace(exact, faith_pd_scale=faith_pd_scale),
     )

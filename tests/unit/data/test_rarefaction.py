@@ -5,7 +5,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from aam.data.rarefaction import expected_richness, rarefy
+from aam.data.rarefaction import (
+    expected_prevalence,
+    expected_richness,
+    features_of_rows,
+    rarefy,
+)
 from aam.data.table import FeatureTable
 from aam.util.errors import InputError
 
@@ -90,3 +95,24 @@ def test_expected_richness_is_the_mean_of_draws():
 def test_richness_is_one_at_one_read_and_all_at_all_reads(counts):
     ends = expected_richness(counts, np.array([1, counts.sum()]))
     assert ends == pytest.approx([1, 6], abs=1e-3)
+
+
+def test_prevalence_and_the_features_of_some_rows_are_means_of_draws():
+    rng = np.random.default_rng(0)
+    dense = rng.multinomial(400, rng.dirichlet(np.full(40, 0.3)), 30)
+    depth, rows, draws = 60, 8, 60
+    prevalence_F = expected_prevalence(csr_array(dense), depth)
+    named = [f"f{number}" for number in range(40)]
+    table = table_of(dense, [f"s{number}" for number in range(30)], named)
+    present = np.zeros((draws, 30, 40))
+    for view in range(draws):
+        drawn = rarefy(table, depth, 0, view)
+        present[view][:, [named.index(name) for name in drawn.feature_ids]] = (
+            drawn.counts.toarray() > 0
+        )
+    np.testing.assert_allclose(prevalence_F, present.mean(axis=(0, 1)), atol=0.06)
+    some = [view[rng.choice(30, rows)].any(axis=0).sum() for view in present for _ in range(10)]
+    assert features_of_rows(prevalence_F, rows) == pytest.approx(np.mean(some), rel=0.05)
+    whole_F = (dense > 0).mean(axis=0)
+    for enough in (400, 500):
+        np.testing.assert_allclose(expected_prevalence(csr_array(dense), enough), whole_F)

@@ -47,6 +47,8 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     )
     # The rare ASV is in half as many rows, and half of them are subsampled.
     assert whole / 2 < subsampled < whole
+    # By default none is: a batch has both ASVs all the same.
+    assert ten == whole
     once, thrice = (
         seconds("fine-tuning", finetuning={"recipe": "full", "networks": n}) for n in (1, 3)
     )

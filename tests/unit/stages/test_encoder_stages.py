@@ -28,9 +28,7 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     """Fine-tuned in its upper part, and as a whole."""
     changes = {
         "models": {"small": ModelSettings(encoder=encoder, **SMALL)},
-        "pretraining": Pretraining(
-            epochs=2, batch_size=6, masking=masking, optimizer="muon", subsampled=0
-        ),
+        "pretraining": Pretraining(epochs=2, batch_size=6, masking=masking, optimizer="muon"),
         "optimization": Optimization(checkpointing=checkpointing),
     }
     other = replace(study, config=study.config.model_copy(update=changes))

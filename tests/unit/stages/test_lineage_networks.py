@@ -56,7 +56,7 @@ def of_genera(study, tmp_path_factory):
     )
     changes = {
         "models": {"small": ModelSettings(**SMALL)},
-        "pretraining": Pretraining(epochs=2, batch_size=6, subsampled=0),
+        "pretraining": Pretraining(epochs=2, batch_size=6),
     }
     config = study.config.model_copy(update=changes)
     return replace(study, config=config, files=files, tiny=replace(tiny, table=table))

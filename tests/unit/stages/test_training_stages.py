@@ -199,6 +199,24 @@ def test_a_training_with_subsampled_rows_is_cut_and_goes_on_to_the_same_bytes(
     assert not differing(cut, once)
 
 
+@pytest.mark.parametrize(("most", "subsampled"), [(0.3, False), (0.99, True)])
+def test_rows_have_fewer_reads_by_default_where_that_leaves_out_asvs(
+    most, subsampled, study, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(Pretraining, "least_reads", 5)
+    monkeypatch.setattr(Pretraining, "most_asvs_left", most)
+    names = study.tiny.tokens.feature_ids
+    write_newick(tmp_path / "tree.nwk", random_tree(names, np.random.default_rng(0)))
+    inputs = {**study.pretraining_inputs, "tree": tmp_path / "tree.nwk"}
+    steps = set()
+    draw = Subsampling.draw
+    monkeypatch.setattr(Subsampling, "draw", lambda self, *a: steps.add(a[-1]) or draw(self, *a))
+    with caplog.at_level("INFO"):
+        study.pretrain(tmp_path, {}, inputs)
+    assert steps == (set(range(5)) if subsampled else set()), "four fifths of six, or none"
+    assert ("rows have all of their reads" in caplog.text) is not subsampled
+
+
 def test_distances_without_room_end_the_stage(study, tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "DISTANCES_FRACTION", 0.0)
     with pytest.raises(InputError, match=r"Hint: set pretraining.targets: batch"):
