@@ -16,9 +16,10 @@ from aam.data.folds import CATEGORY, TEST, read_folds
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.stores import SampleStore, TokenStore
+from aam.data.target import Target
 from aam.data.trees import read_tree
 from aam.distributed.inference_device import InferenceDevice
-from aam.evaluate.clade_tests import Clades
+from aam.evaluate.clade_tests import Clades, choose_rows
 from aam.evaluate.importance import MOST_IMPORTANT, TAXON, Importance
 from aam.inference.attribution import (
     NO_ASVS,
@@ -28,7 +29,8 @@ from aam.inference.attribution import (
 )
 from aam.inference.bundle import ModelBundle, fold_models
 from aam.inference.clade_effects import AskedClade, find_clades
-from aam.inference.network_clades import NetworkClades
+from aam.inference.network_clades import COLUMNS, NetworkClades
+from aam.learners.baselines.problem import Problem
 from aam.model.predictor import Predictor
 from aam.stages.baselines import problems_of_targets
 from aam.util.atomic import write_json, write_tsv
@@ -178,6 +180,21 @@ class _Study:
         """Return the numbers of the folds, without the held-out test set."""
         return sorted(set(self.fold.tolist()) - {TEST})
 
+    def problems(self, names: pd.Index, target: Target, seed: int) -> dict[str, Problem]:
+        """Return labelled samples with the reads of view 0, by the name of the target."""
+        features = len(self.tokens.feature_ids)
+        rows = np.array([self.row_by_id[name] for name in names])
+        return problems_of_targets(
+            self.table.loc[names],
+            kind=target.kind,
+            classes=target.classes,
+            counts=self.store.counts_of(rows, features),
+            distances=np.zeros((0, 0), np.float32),
+            above=csr_array((features, 0)),
+            lengths=np.zeros(0),
+            seed=seed,
+        )
+
     @cached_property
     def row_by_id(self) -> dict[str, int]:
         """Rows of the samples in the store."""
@@ -193,39 +210,36 @@ def _test_clades(
     tree: Path | None,
     asvs: Path | None,
 ) -> pd.DataFrame:
-    """Return what the networks lose without each named clade, by the samples that are explained."""
+    """Return what the networks lose without each named clade, by some samples of every fold.
+
+    Of many samples those are looked at, and stand in for each other, by which clades are named.
+    """
+    if not named:
+        return pd.DataFrame(columns=[*COLUMNS])
     bundle = ModelBundle.load(model)
     names = study.fold.index[study.fold != TEST]
-    tokens = study.tokens
-    rows = np.array([study.row_by_id[name] for name in names])
-    reads = study.store.counts_of(rows, len(tokens.feature_ids))
-    target = bundle.target
-    tasks = problems_of_targets(
-        study.table.loc[names],
-        kind=target.kind,
-        classes=target.classes,
-        counts=reads,
-        distances=np.zeros((0, 0), np.float32),
-        above=csr_array((len(tokens.feature_ids), 0)),
-        lengths=np.zeros(0),
-        seed=choice.seed,
-    )
-    known_tree = None if tree is None else read_tree(tree, tokens.feature_ids)
-    asked = NetworkClades(
+    tasks = study.problems(names, bundle.target, choice.seed)
+    looked_at = choose_rows(next(iter(tasks.values())))
+    if len(looked_at) < len(names):
+        names = names[looked_at]
+        tasks = study.problems(names, bundle.target, choice.seed)
+    feature_ids = study.tokens.feature_ids
+    known_tree = None if tree is None else read_tree(tree, feature_ids)
+    reads = next(iter(tasks.values())).counts
+    networks = NetworkClades(
         bundle=bundle,
         tasks=tasks,
         covariates=study.covariates.loc[names],
-        known=Clades.of_table(reads, tokens.feature_ids, known_tree),
-        tokens=tokens,
+        known=Clades.of_table(reads, feature_ids, known_tree),
+        tokens=study.tokens,
         devices=devices,
         asvs=asvs,
     )
     chosen = {}
-    for fold in study.folds():
-        of_fold = names[study.fold[names] == fold]
-        some = choose_samples(of_fold, choice.explained, choice.seed)
+    for fold in sorted(set(study.fold[names])):
+        some = choose_samples(names[study.fold[names] == fold], choice.explained, choice.seed)
         chosen[fold] = names.get_indexer(pd.Index(some))
-    return asked.test(named, chosen)
+    return networks.test(named, chosen)
 
 
 def _add_fold(

@@ -16,6 +16,7 @@ from aam.data.importing.sequences import load_sequences
 from aam.data.predictions import read_predictions
 from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable
+from aam.evaluate import clade_tests
 from aam.evaluate.method_scores import headline_score
 from aam.inference.asv_cache import module_digest
 from aam.inference.bundle import ModelBundle
@@ -311,3 +312,12 @@ def test_networks_are_asked_without_a_named_clade(task, importance, finetuned, s
             own = own[own["target"] == target]
         kind = study.config.tasks[task].kind
         assert row["score"] == pytest.approx(headline_score(kind, own), rel=0.3)
+
+
+def test_of_many_samples_some_are_asked_without_a_clade(importance, monkeypatch):
+    monkeypatch.setattr(clade_tests, "MOST_SAMPLES", 8)
+    path, _ = importance("age", explained=3)
+    found = pd.read_csv(path.with_name("clades"), sep="\t")
+    assert found["samples"].tolist() == [6]
+    path, _ = importance("age", explained=100)
+    assert pd.read_csv(path.with_name("clades"), sep="\t")["samples"].tolist() == [8]
