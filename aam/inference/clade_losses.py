@@ -2,9 +2,9 @@
 
 The mixture of each fold predicts the samples that it has not seen as they are, and with the reads
 of the clade of the training samples that are most alike outside of it, as
-`aam.inference.clade_effects` has them. Methods are fitted once more to each fold, with the seeds of
-the cross-validation, and have its nested weights: what is said of samples as they are is what the
-answer to the task has.
+`aam.inference.replaced_reads` has them. Methods are fitted once more to each fold, with the seeds
+of the cross-validation, and have its nested weights: what is said of samples as they are is what
+the answer to the task has.
 
 Shape suffixes: M held-out samples, N labelled ones, F features, K samples that stand in, C classes
 (1 where a number is predicted).
@@ -18,16 +18,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from aam.data.predictions import PROBABILITY, TARGET
+from aam.data.predictions import TARGET
 from aam.evaluate.clade_tests import STAND_INS, Clades
-from aam.evaluate.comparison import measure_difference
-from aam.evaluate.method_scores import headline_score
-from aam.inference.clade_effects import (
-    ROWS_AT_ONCE,
+from aam.inference.clade_effects import ROWS_AT_ONCE, list_clades, predict_without
+from aam.inference.replaced_reads import (
     AskedClade,
-    list_clades,
     mean_reads,
-    predict_without,
+    measure_loss,
     with_several_together,
 )
 from aam.inference.with_baselines import SuperLearner, used_mixtures
@@ -159,65 +156,3 @@ def _compare(
     settings = super_learner.settings
     loss = measure_loss(settings["kind"], settings["classes"], table, value_NC, replaced_NKC, units)
     return {TARGET: clade.target, "clade": clade.clade, **loss}
-
-
-def measure_loss(
-    kind: str,
-    classes: Sequence[str],
-    table: pd.DataFrame,
-    value_NC: Floats,
-    replaced_NKC: Floats,
-    units: pd.Series,
-) -> dict[str, float]:
-    """Return by how much predictions are worse with replaced reads.
-
-    Each sample is compared with itself once per stand-in. A mean of predictions would be better
-    than each of them, and a clade that says nothing would seem to do harm.
-
-    Parameters
-    ----------
-    kind
-        Kind of the task.
-    classes
-        The C classes; empty where a number is predicted.
-    table
-        Columns `sample-id`, `fold` and `observed` of the samples.
-    value_NC
-        What is predicted for them as they are.
-    replaced_NKC
-        What is predicted with the reads of each of K stand-ins.
-    units
-        Which samples belong together, by sample ID.
-
-    Returns
-    -------
-    dict
-        `score` as they are; `loss`, by how much it is worse; `low` and `high`, the ends of the 95 %
-        interval of the loss, NaN where units are too few for a test.
-    """
-    own = _with_values(table, value_NC, classes)
-    pairs = []
-    for number in range(replaced_NKC.shape[1]):
-        named = {"sample-id": table["sample-id"] + f"#{number}"}
-        without = _with_values(table, replaced_NKC[:, number], classes)
-        pairs.append(
-            (
-                own.assign(**named),
-                without.assign(**named),
-                units.set_axis(units.index + f"#{number}"),
-            )
-        )
-    difference = measure_difference(kind, *map(pd.concat, zip(*pairs, strict=True)))
-    # A larger error is worse, and so is a smaller share of right classes.
-    sign = -1.0 if kind == "regression" else 1.0
-    low, high = sorted(sign * end for end in difference.interval or (np.nan, np.nan))
-    score = headline_score(kind, own)
-    return {"score": score, "loss": sign * difference.difference, "low": low, "high": high}
-
-
-def _with_values(table: pd.DataFrame, value_NC: Floats, classes: Sequence[str]) -> pd.DataFrame:
-    """Return a table with what is predicted, and the probabilities of classes."""
-    if not classes:
-        return table.assign(predicted=value_NC[:, 0])
-    shares = {PROBABILITY + name: value_NC[:, at] for at, name in enumerate(classes)}
-    return table.assign(predicted=np.asarray(classes)[value_NC.argmax(axis=1)], **shares)

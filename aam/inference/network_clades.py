@@ -2,7 +2,7 @@
 
 The networks of each fold predict samples whose labels they have not seen as they are, and with the
 reads of a clade of those training samples that are most alike outside of it, as
-`aam.inference.clade_effects` has them. The test is that of `aam.evaluate.clade_tests`, with the
+`aam.inference.replaced_reads` has them. The test is that of `aam.evaluate.clade_tests`, with the
 networks in the place of the ridge.
 
 Shape suffixes: N labelled samples, M some of them, F features, R rows with replaced reads, K
@@ -25,14 +25,14 @@ from aam.data.table import FeatureTable
 from aam.distributed.inference_device import InferenceDevice
 from aam.evaluate.clade_tests import Clades, CladeTests, p_of_addition
 from aam.inference.bundle import ModelBundle
-from aam.inference.clade_effects import (
+from aam.inference.ensemble import predict_store
+from aam.inference.replaced_reads import (
     AskedClade,
+    measure_loss,
     replace_reads,
     split_replaced,
     with_several_together,
 )
-from aam.inference.clade_losses import measure_loss
-from aam.inference.ensemble import predict_store
 from aam.learners.baselines.problem import Problem
 
 COLUMNS = ("clade", "samples", "score", "loss", "low", "high", "p")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.config.baselines import CONSTANTS
-from aam.data.folds import OBSERVED, read_folds
-from aam.data.predictions import TARGET, class_order, write_predictions
+from aam.data.folds import read_folds
+from aam.data.predictions import TARGET, write_predictions
 from aam.data.table import align_features, read_biom
 from aam.data.trees import branches_of
 from aam.distances.store import distance_rows, read_ids
-from aam.learners.baselines.problem import Problem, draw_landmarks
+from aam.learners.baselines.problem import draw_landmarks, problems_of_targets
 from aam.learners.baselines.registry import cross_validate, suitable_baselines
 from aam.learners.nested_predictions import CrossValidated
 from aam.stages.first_score import FirstScore
@@ -99,40 +99,6 @@ def fit_baselines(
     write_tables(tables, sample_ids, predictions_out, nested_out, provenance)
 
 
-def problems_of_targets(
-    fold_table: pd.DataFrame,
-    *,
-    kind: str,
-    classes: Sequence[str] | None,
-    **fields: Any,
-) -> dict[str, Problem]:
-    """Return what methods are asked for each target, by its name, empty where there is one.
-
-    Parameters
-    ----------
-    fold_table
-        What `aam.data.folds.read_folds` returns.
-    kind
-        Whether numbers or classes are predicted.
-    classes
-        Classes in their order. None: those that were observed.
-    **fields
-        All other fields of `Problem`.
-    """
-    is_regression = kind == "regression"
-    return {
-        name: Problem(
-            kind=kind,
-            target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
-            classes=[] if is_regression else classes or class_order(observed),
-            fold=fold_table["fold"].to_numpy(),
-            group=fold_table["group"].to_numpy(dtype=np.str_),
-            **fields,
-        )
-        for name, observed in _targets(fold_table).items()
-    }
-
-
 def write_tables(
     tables: Mapping[str, CrossValidated],
     sample_ids: pd.Index,
@@ -166,14 +132,6 @@ def mean_counts(views: Sequence[Path], sample_ids: pd.Index) -> tuple[csr_array,
     tables = align_features(map(read_biom, views), [*sample_ids])
     counts = sum(table.counts / len(tables) for table in tables)
     return csr_array(counts), tables[0].feature_ids, tables[0].facts.is_counted
-
-
-def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the observed values of each target by its name, which is empty where there is one."""
-    several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
-    if not several:
-        return {"": fold_table["observed"]}
-    return {column.removeprefix(OBSERVED): fold_table[column] for column in several}
 
 
 def _join_targets(predictions: Mapping[str, pd.DataFrame], sample_ids: pd.Index) -> pd.DataFrame:

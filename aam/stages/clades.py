@@ -26,8 +26,8 @@ from aam.evaluate.clade_tests import (
     NamedClade,
     choose_rows,
 )
-from aam.learners.baselines.problem import Problem
-from aam.stages.baselines import mean_counts, problems_of_targets
+from aam.learners.baselines.problem import Problem, problems_of_targets
+from aam.stages.baselines import mean_counts
 from aam.util.atomic import write_tsv
 from aam.util.scikit_bio import TreeNode
 

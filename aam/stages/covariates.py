@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from aam.data.covariates import read_covariates
 from aam.data.folds import read_folds
 from aam.data.metadata import read_metadata
-from aam.learners.baselines.problem import draw_landmarks
+from aam.learners.baselines.problem import draw_landmarks, problems_of_targets
 from aam.learners.covariate_methods import fit_with_covariates
-from aam.stages.baselines import mean_counts, problems_of_targets, write_tables
+from aam.stages.baselines import mean_counts, write_tables
 
 
 def fit_covariates(

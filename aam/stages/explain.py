@@ -28,11 +28,10 @@ from aam.inference.attribution import (
     explained_names,
 )
 from aam.inference.bundle import ModelBundle, fold_models
-from aam.inference.clade_effects import AskedClade, find_clades
 from aam.inference.network_clades import COLUMNS, NetworkClades
-from aam.learners.baselines.problem import Problem
+from aam.inference.replaced_reads import AskedClade, find_clades
+from aam.learners.baselines.problem import Problem, problems_of_targets
 from aam.model.predictor import Predictor
-from aam.stages.baselines import problems_of_targets
 from aam.util.atomic import write_json, write_tsv
 from aam.util.seeds import generator
 

@@ -178,9 +178,10 @@ LOGIC: dict[str, Counter[str]] = {
     "stages/rarefy.py": Counter(rarefy=2, plot_rarefaction=1) + AFTER_RAREFYING,
     "stages/tokenize.py": Counter(tokenize=1, store_samples=1) + AFTER_SAMPLES,
     "stages/folds.py": Counter(folds=2, baselines=2, clades=2) + FIRSTS + FINETUNED,
+    # Networks are asked about the clades that are named.
     "stages/baselines.py": Counter(baselines=2, clades=2)
     + FIRSTS
-    + times(4, SCORED)
+    + times(4, SCORED + Counter(explain=1))
     + times(2, MIXED)
     + TABLES,
     "stages/pretrain.py": PRETRAINED,
@@ -189,7 +190,7 @@ LOGIC: dict[str, Counter[str]] = {
     "tasks/finetune/fold_model.py": FINETUNED,
     "../benchmarks/speed/batches.py": Counter(),
     # A prediction for another table has intervals too.
-    "learners/conformal.py": times(4, SCORED)
+    "learners/conformal.py": times(4, SCORED + Counter(explain=1))
     + FIRSTS
     + TABLES
     + times(2, Counter(predict=1, predict_networks=1)),

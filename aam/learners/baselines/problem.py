@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from aam.config.baselines import MOST_COMPARED
+from aam.data.folds import OBSERVED
 from aam.data.predictions import class_codes, class_order
 from aam.util.seeds import generator, seed_of
 
@@ -408,3 +410,45 @@ def search(
         return model
     scoring = "neg_mean_absolute_error" if task.regression else "balanced_accuracy"
     return GridSearchCV(model, dict(grid), scoring=scoring, cv=splits)
+
+
+def problems_of_targets(
+    fold_table: pd.DataFrame,
+    *,
+    kind: str,
+    classes: Sequence[str] | None,
+    **fields: Any,
+) -> dict[str, Problem]:
+    """Return what methods are asked for each target, by its name, empty where there is one.
+
+    Parameters
+    ----------
+    fold_table
+        What `aam.data.folds.read_folds` returns.
+    kind
+        Whether numbers or classes are predicted.
+    classes
+        Classes in their order. None: those that were observed.
+    **fields
+        All other fields of `Problem`.
+    """
+    is_regression = kind == "regression"
+    return {
+        name: Problem(
+            kind=kind,
+            target=observed.to_numpy(dtype=np.float64 if is_regression else np.str_),
+            classes=[] if is_regression else classes or class_order(observed),
+            fold=fold_table["fold"].to_numpy(),
+            group=fold_table["group"].to_numpy(dtype=np.str_),
+            **fields,
+        )
+        for name, observed in _targets(fold_table).items()
+    }
+
+
+def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the observed values of each target by its name, which is empty where there is one."""
+    several = [name for name in map(str, fold_table) if name.startswith(OBSERVED)]
+    if not several:
+        return {"": fold_table["observed"]}
+    return {column.removeprefix(OBSERVED): fold_table[column] for column in several}

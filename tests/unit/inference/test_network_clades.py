@@ -9,8 +9,8 @@ from aam.data.stores import TokenStore
 from aam.data.trees import parse_newick
 from aam.evaluate.clade_tests import Clades
 from aam.inference import network_clades
-from aam.inference.clade_effects import AskedClade
 from aam.inference.network_clades import COLUMNS, NetworkClades
+from aam.inference.replaced_reads import AskedClade
 from aam.learners.baselines.problem import Problem
 
 FEATURES = [f"s{number}" for number in range(12)]
