@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from aam.data.folds import TEST
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.sequences import untokenize
 from aam.data.stores import TokenStore
@@ -62,7 +63,7 @@ class ModelBundle:
     facts
         What the table of training held.
     folds
-        Fold that each predictor has not seen.
+        Fold that each predictor has not seen; `TEST` where that is not known.
     """
 
     predictors: list[Predictor]
@@ -124,7 +125,7 @@ class ModelBundle:
             reference_model=[*shares].index(reference.model),
             transform_by=config["settings"].get("transform_by"),
             facts=TableFacts(**read_json(directory / SHARES).get(FACTS, {})),
-            folds=tuple(config["fold"] for _, config in loaded),
+            folds=tuple(config.get("fold", TEST) for _, config in loaded),
         )
 
     def of_fold(self, fold: int) -> "ModelBundle":
