@@ -1,5 +1,6 @@
 """Fine-tuning."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, Self
 
@@ -40,8 +41,8 @@ class Finetuning(Training):
     kernel, partial and full are trained as far as `budget_minutes` allows, and their predictions
     averaged with weights; with `start: scratch` it is full."""
     budget_minutes: float = Field(5.0, gt=0)
-    """Estimated minutes of auto on two cores, for five folds of up to 500 samples, in proportion
-    for more: they decide how many recipes and networks are trained."""
+    """Estimated minutes of auto on two cores, for five folds of up to 500 samples, and twice as
+    many for four times the samples: they decide how many recipes and networks are trained."""
     trained_layers: int = Field(2, ge=1)
     """Top blocks over the ASVs of a sample that `partial` trains."""
     inductive: bool = False
@@ -81,10 +82,11 @@ class Finetuning(Training):
         Returns
         -------
         float
-            Seconds, in proportion to the folds, and to the samples beyond `BUDGET_SAMPLES`.
+            Seconds, in proportion to the folds, and to the root of the samples beyond
+            `BUDGET_SAMPLES`.
         """
         for_all_folds_s = 60.0 * self.budget_minutes * folds / BUDGET_FOLDS
-        return for_all_folds_s * max(1.0, samples / BUDGET_SAMPLES)
+        return for_all_folds_s * math.sqrt(max(1.0, samples / BUDGET_SAMPLES))
 
     def kernel_obstacle(
         self, kind: str, columns: Sequence[str], condition: Sequence[str]

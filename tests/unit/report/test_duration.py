@@ -57,7 +57,7 @@ def test_the_time_that_trainings_take_follows_their_work(monkeypatch):
     # The budget is for five folds of 500 samples at most.
     auto = {"finetuning": {"budget_minutes": 2}}
     assert seconds("fine-tuning", **auto) == pytest.approx(120)
-    assert seconds("fine-tuning", 1000, 10, **auto) == pytest.approx(4 * 120)
+    assert seconds("fine-tuning", 2000, 10, **auto) == pytest.approx(2 * 2 * 120)
     once = duration.BASELINES * 1000 + duration.BASELINE_PAIRS * 1000**2
     assert seconds("baselines", 1000, 10) == pytest.approx(2 * once)
     speed = 2.0

@@ -52,8 +52,8 @@ def test_as_many_recipes_as_the_budget_allows_are_trained_the_cheapest_first(
     for minutes in (0.9, 1.0, 3.6, 3.8):
         found[minutes] = list(affordable_recipes(setup(budget_minutes=minutes * 5 / 6)))
     assert found == {0.9: ALL[:1], 1.0: ALL[:2], 3.6: ALL[:2], 3.8: ALL}
-    # Twice as many samples as the budget is for.
-    monkeypatch.setattr(finetuning, "BUDGET_SAMPLES", 9)
+    # Four times as many samples as the budget is for.
+    monkeypatch.setattr(finetuning, "BUDGET_SAMPLES", 4.5)
     assert list(affordable_recipes(setup(budget_minutes=1.9 * 5 / 6))) == ALL
 
 
