@@ -19,14 +19,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from aam.data.predictions import TARGET
+from aam.evaluate.clade_loss import measure_loss
 from aam.evaluate.clade_tests import STAND_INS, Clades
 from aam.inference.clade_effects import ROWS_AT_ONCE, list_clades, predict_without
-from aam.inference.replaced_reads import (
-    AskedClade,
-    mean_reads,
-    measure_loss,
-    with_several_together,
-)
+from aam.inference.replaced_reads import AskedClade, mean_reads, with_several_together
 from aam.inference.with_baselines import SuperLearner, used_mixtures
 from aam.learners.baselines.fit_arrays import fit_methods
 from aam.learners.baselines.problem import Problem

@@ -23,12 +23,12 @@ from aam.data.predictions import TARGET
 from aam.data.stores import TokenStore
 from aam.data.table import FeatureTable
 from aam.distributed.inference_device import InferenceDevice
+from aam.evaluate.clade_loss import measure_loss
 from aam.evaluate.clade_tests import Clades, CladeTests, p_of_addition
 from aam.inference.bundle import ModelBundle
 from aam.inference.ensemble import predict_store
 from aam.inference.replaced_reads import (
     AskedClade,
-    measure_loss,
     replace_reads,
     split_replaced,
     with_several_together,
