@@ -14,7 +14,8 @@ from aam.config.references import (
 )
 from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
 from aam.config.sections.task import Prediction
-from aam.util.errors import InputError, problem, problems, suggest_file
+from aam.util.errors import InputError, problem, problems
+from aam.util.missing_files import suggest_file
 
 FILES = ("table", *WITH_THE_TABLE)
 """Keys of a section that may name a file."""

@@ -177,6 +177,25 @@ def expected_prevalence(counts: csr_array, depth: int) -> NDArray[np.float64]:
     return np.asarray(counts.sum(axis=0)) / counts.shape[0]
 
 
+def features_left(fewer_F: NDArray[np.float64], whole_F: NDArray[np.float64], rows: float) -> float:
+    """Return the fraction of the features of some rows that are left with fewer reads.
+
+    Parameters
+    ----------
+    fewer_F, whole_F
+        Part of the samples that have each feature, with fewer reads and with all.
+    rows
+        Number of rows, which are drawn at random.
+
+    Returns
+    -------
+    float
+        1 where there are no features.
+    """
+    whole = features_of_rows(whole_F, rows)
+    return features_of_rows(fewer_F, rows) / whole if whole else 1.0
+
+
 def features_of_rows(prevalence_F: NDArray[np.float64], rows: float) -> float:
     """Return how many features some rows of a table have together, as expected.
 

@@ -17,7 +17,12 @@ from aam.config.sections.model import EncoderShape
 from aam.config.sections.training import Pretraining
 from aam.config.settings.describe import PlannedModel, PlannedTask, RunPlan
 from aam.data.nested_folds import ring_size
-from aam.data.rarefaction import expected_prevalence, features_of_rows, too_deep
+from aam.data.rarefaction import (
+    expected_prevalence,
+    features_left,
+    features_of_rows,
+    too_deep,
+)
 from aam.data.table import FeatureTable
 from aam.util.flops import trained_flops
 from aam.util.log import format_duration
@@ -313,9 +318,8 @@ class Work:
         scored = (self.samples + validated) / 3 / learned
         passes = self.pretraining_passes(settings)
         size = settings.planned_batch_size
-        both = self.subsampled_prevalence_F, self.prevalence_F
-        fewer, all_asvs = (features_of_rows(each_F, min(size, learned)) for each_F in both)
-        part = settings.subsampled_part(fewer / all_asvs if all_asvs else 1.0)
+        left = features_left(self.subsampled_prevalence_F, self.prevalence_F, min(size, learned))
+        part = settings.subsampled_part(left)
         whole = scored + (1 - part) * passes
         subsampled = part * passes
         seconds = self.training_s(model.model, whole, learned, size)

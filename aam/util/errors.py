@@ -1,8 +1,6 @@
 """The one exception that a user is meant to read."""
 
-import difflib
 from collections.abc import Iterable
-from pathlib import Path
 
 LONGEST_NAME = 40
 """Characters of a name that a message shows."""
@@ -134,34 +132,3 @@ def first_line(error: BaseException) -> str:
         Any exception.
     """
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-def suggest_file(path: Path, written: Path) -> str:
-    """Return what to do about a path that is no file to read, with a likely one where there is any.
-
-    Parameters
-    ----------
-    path
-        The path.
-    written
-        What the user wrote for it.
-    """
-    if path.is_dir():
-        inside = sorted(child.name for child in path.iterdir() if child.is_file())
-        return f"name the file inside of it: {first_names(inside)}" if inside else "name a file"
-    if path.exists():
-        return "allow yourself to read it (`chmod u+r`), or ask its owner"
-    if not path.parent.is_dir():
-        elsewhere = [folder / written.name for folder in (Path(), *path.parents)]
-        found = next((place for place in elsewhere if place.is_file()), None)
-        if found is not None:
-            return f"did you mean {found}? Correct the path, or data_dir"
-        return f"correct the path, or data_dir: there is no folder {path.parent}"
-    names = [child.name for child in path.parent.iterdir() if child.is_file()]
-    wanted = path.name.strip().casefold()
-    close = [name for name in names if name.strip().casefold() == wanted]
-    close = close or difflib.get_close_matches(path.name, names, n=3)
-    if close:
-        likely = [repr(str(written.with_name(name))) for name in sorted(close)]
-        return f"did you mean {' or '.join(likely)}?"
-    return f"correct the path; {path.parent} has {first_names(sorted(names)) or 'no files'}"

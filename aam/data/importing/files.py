@@ -21,14 +21,8 @@ from pathlib import Path, PurePosixPath
 import yaml
 
 from aam.data.importing.workbooks import is_workbook, old_workbook, read_workbook
-from aam.util.errors import (
-    InputError,
-    first_few,
-    first_names,
-    problem,
-    problems,
-    suggest_file,
-)
+from aam.util.errors import InputError, first_few, first_names, problem, problems
+from aam.util.missing_files import suggest_file
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _DAMAGE = (

@@ -19,7 +19,7 @@ from aam.batches.words import check_kind, learn_words
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.config.sections.training import Pretraining
 from aam.config.settings.training import PretrainSettings
-from aam.data.rarefaction import expected_prevalence, features_of_rows
+from aam.data.rarefaction import expected_prevalence, features_left
 from aam.data.stores import SampleStore, TokenStore
 from aam.data.trees import check_lengths
 from aam.distances.in_batch import BatchDistances
@@ -375,17 +375,16 @@ def _subsampled_part(settings: Pretraining, dataset: BatchDataset) -> float:
     depth = round(float(np.median(counts.sum(axis=1))))
     fewer = settings.subsampled_reads(depth, done=0.5)
     size = min(dataset.batch_size, len(dataset.samples))
-    left, whole = (
-        features_of_rows(expected_prevalence(counts, reads), size) for reads in (fewer, depth)
-    )
-    part = settings.subsampled_part(left / whole)
+    fewer_F, whole_F = (expected_prevalence(counts, reads) for reads in (fewer, depth))
+    left = features_left(fewer_F, whole_F, size)
+    part = settings.subsampled_part(left)
     if part == 0:
         logger.info(
             "rows have all of their reads in every step, because %d of %d would leave %.0f %% of "
             "the features of a batch",
             fewer,
             depth,
-            100 * left / whole,
+            100 * left,
         )
     return part
 
