@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from planted_clades import FEATURES, FOLDS, NOISE, SAMPLES, SIGNAL, TREE, plant
 from scipy.sparse import csr_array
 
 from aam.data.table import FeatureTable
@@ -16,24 +17,11 @@ from aam.inference.with_baselines import SuperLearner
 from aam.learners.mixture import Mixture
 from aam.stages.super_learner import task_of
 
-FEATURES = [f"s{number}" for number in range(12)]
-SAMPLES = 90
-FOLDS = 3
-TREE = "((s0:1,s1:1,(s2:1,s3:1):1):1,((s4:1,s5:1):1,s6:1,s7:1,s8:1,s9:1,s10:1,s11:1):1);"
-SIGNAL, NOISE = ["s2", "s3"], ["s4", "s5"]
-
 
 @pytest.fixture(scope="module", params=["regression", "classification"])
 def learned(request):
     """Return a super learner of labels that one of two named clades makes, with its tasks."""
-    rng = np.random.default_rng(3)
-    weight = np.exp(rng.normal(size=(SAMPLES, len(FEATURES))))
-    share = weight / weight.sum(axis=1, keepdims=True)
-    counts = np.array([rng.multinomial(500, row) for row in share])
-    label = np.log1p(counts[:, [2, 3]].sum(axis=1)) + 0.1 * rng.normal(size=SAMPLES)
-    classes = [] if request.param == "regression" else ["01", "02"]
-    if classes:
-        label = np.where(label > np.median(label), *classes)
+    counts, label, classes = plant(request.param, noise=0.1)
     names = [f"k{number}" for number in range(SAMPLES)]
     facts = {"fold": np.arange(SAMPLES) % FOLDS, "group": "", "observed": label}
     folds = pd.DataFrame(facts, names)
@@ -52,8 +40,9 @@ def learned(request):
     }
     task = task_of(settings, folds, reads, [csr_array((0, len(FEATURES)))], "")
     table = pd.DataFrame({"clade": ["signal", "noise"], "taxon": ""})
-    features = pd.DataFrame({"clade": "signal"}, SIGNAL)
-    features = pd.concat([features, pd.DataFrame({"clade": "noise"}, NOISE)])
+    clades = ["signal"] * len(SIGNAL) + ["noise"] * len(NOISE)
+    members = [FEATURES[number] for number in SIGNAL + NOISE]
+    features = pd.DataFrame({"clade": clades}, members)
     super_learner = SuperLearner(
         settings, folds, reads, None, {}, np.arange(SAMPLES), (table, features)
     )

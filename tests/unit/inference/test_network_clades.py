@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from planted_clades import FEATURES, FOLDS, NOISE, SAMPLES, SIGNAL, TREE, plant
 from scipy.sparse import csr_array
 
 from aam.data.stores import TokenStore
@@ -13,13 +14,9 @@ from aam.inference.network_clades import COLUMNS, NetworkClades
 from aam.inference.replaced_reads import AskedClade
 from aam.learners.baselines.problem import Problem
 
-FEATURES = [f"s{number}" for number in range(12)]
-SAMPLES = 90
-FOLDS = 3
-TREE = "((s0:1,s1:1,(s2:1,s3:1):1):1,((s4:1,s5:1):1,s6:1,s7:1,s8:1,s9:1,s10:1,s11:1):1);"
 NAMED = [
-    AskedClade("", "signal", "", np.array([2, 3])),
-    AskedClade("", "noise", "", np.array([4, 5])),
+    AskedClade("", "signal", "", np.array(SIGNAL)),
+    AskedClade("", "noise", "", np.array(NOISE)),
 ]
 
 
@@ -39,24 +36,17 @@ class Fold:
 
     def predict(self, reads_RF):
         """Return the log-reads of the signal, and a little of the noise, or probabilities."""
-        value_R = np.log1p(reads_RF[:, [2, 3]].sum(axis=1))
-        value_R = value_R + 0.05 * np.log1p(reads_RF[:, [4, 5]].sum(axis=1))
+        value_R = np.log1p(reads_RF[:, SIGNAL].sum(axis=1))
+        value_R = value_R + 0.05 * np.log1p(reads_RF[:, NOISE].sum(axis=1))
         if not self.classes:
             return value_R[:, None]
         odds_R = 1 / (1 + np.exp(-(value_R - 4.3)))
-        return np.stack([1 - odds_R, odds_R], axis=1)
+        return np.stack([odds_R, 1 - odds_R], axis=1)
 
 
 @pytest.fixture(params=["regression", "classification"])
 def asked(request, monkeypatch):
-    rng = np.random.default_rng(3)
-    weight = np.exp(rng.normal(size=(SAMPLES, len(FEATURES))))
-    share = weight / weight.sum(axis=1, keepdims=True)
-    counts = np.array([rng.multinomial(500, row) for row in share])
-    label = np.log1p(counts[:, [2, 3]].sum(axis=1)) + 0.3 * rng.normal(size=SAMPLES)
-    classes = [] if request.param == "regression" else ["01", "02"]
-    if classes:
-        label = np.where(label > np.median(label), "02", "01")
+    counts, label, classes = plant(request.param, noise=0.3)
     seen = []
 
     def predict(bundle, store, tokens, devices, asvs, covariates):
@@ -113,17 +103,19 @@ def test_reads_are_replaced_by_those_of_training_samples_of_other_units(asked):
     networks, chosen, counts, seen = asked
     networks.test(NAMED[:1], chosen)
     task = networks.tasks[""]
+    rest = np.setdiff1d(np.arange(len(FEATURES)), SIGNAL)
     assert [fold for fold, _, _ in seen] == [0, 1, 2]
     for fold, reads_RF, covariates in seen:
         rows = chosen[fold]
+        hosts = covariates["host"].to_numpy()
+        # The samples as they are come first.
         np.testing.assert_array_equal(reads_RF[: len(rows)], counts[rows])
-        assert covariates["host"].tolist()[: len(rows)] == [*map(str, rows)]
-        replaced = reads_RF[len(rows) :].reshape(len(rows), -1, len(FEATURES))
-        hosts = covariates["host"].to_numpy()[len(rows) :].reshape(len(rows), -1)
-        others = np.setdiff1d(np.arange(len(FEATURES)), [2, 3])
-        for row, copies, host in zip(rows, replaced, hosts, strict=True):
-            assert set(host) == {str(row)}
-            np.testing.assert_array_equal(copies[:, others], np.tile(counts[row, others], (5, 1)))
+        assert hosts[: len(rows)].tolist() == [str(row) for row in rows]
+        copies = reads_RF[len(rows) :].reshape(len(rows), 5, len(FEATURES))
+        hosts_of_copies = hosts[len(rows) :].reshape(len(rows), 5)
+        for number, row in enumerate(rows):
+            assert set(hosts_of_copies[number]) == {str(row)}
+            assert (copies[number][:, rest] == counts[row, rest]).all()
             may_stand_in = (task.fold != fold) & (task.units != task.units[row])
-            allowed = {tuple(reads) for reads in counts[may_stand_in][:, [2, 3]].tolist()}
-            assert {tuple(reads) for reads in copies[:, [2, 3]].tolist()} <= allowed
+            allowed = counts[may_stand_in][:, SIGNAL].tolist()
+            assert all(pair in allowed for pair in copies[number][:, SIGNAL].tolist())
