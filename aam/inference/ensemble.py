@@ -217,20 +217,12 @@ def _outputs(
     asvs: Path | None,
     covariates: pd.DataFrame,
 ) -> tuple[list[Outputs], NDArray[np.float64] | None]:
-    """Return what each model says of a table; what models share runs once.
+    """Return what each model says of samples in a store; what models share runs once.
 
     Parameters
     ----------
-    bundle
-        The models.
-    store, tokens
-        The table, drawn in V views, and its ASVs.
-    devices
-        Where the models run.
-    asvs
-        File of ASV embeddings, which is read for those encoders that made it.
-    covariates
-        Categories of the N samples, text.
+    bundle, store, tokens, devices, asvs, covariates
+        As for `predict_store`.
 
     Returns
     -------
