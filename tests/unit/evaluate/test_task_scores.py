@@ -63,7 +63,7 @@ def ages(error: Any, fold: Any = FOLD) -> pd.DataFrame:
 
 
 def levels(predicted: Any, names: list[str] = CLASSES) -> pd.DataFrame:
-    """Return predictions of three classes in turn; the columns of shares are in order of `names`."""
+    """Return predictions of three classes in turn, with shares in the order of `names`."""
     observed = np.array(CLASSES)[np.arange(SIZE) % 3]
     guess = np.broadcast_to(np.asarray(predicted, dtype=object), SIZE)
     shares = np.where(guess[:, None] == np.array(names, dtype=object), 0.6, 0.2)
