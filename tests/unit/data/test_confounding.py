@@ -213,6 +213,8 @@ def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of
     )
     assert len(bins) == 10
     assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
+    hundred = np.random.default_rng(1).permutation(np.arange(100.0))
+    assert np.bincount(bins_of_number(hundred)).tolist() == [10] * 10
     assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
     assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
     assert bins_of_number(np.array([0.0, 7.0, np.nan, 7.0, 3.0])).tolist() == [0, 2, 3, 2, 1]
