@@ -61,6 +61,8 @@ def test_what_lies_behind_outlier_branches_is_listed_the_longest_first():
     assert outlier_branches(tree_of("((a:0.1,b:0.6):0.1,c:0.2);")) == []
     # A midpoint root halves the longest branch.
     assert outlier_branches(tree_of(f"(odd:0.5,({tips}):0.4);")) == [(["odd"], 0.9)]
+    for other in (":0", ""):
+        assert outlier_branches(tree_of(f"(odd:0.9,({tips}){other});")) == [(["odd"], 0.9)]
 
 
 def test_a_branch_is_an_outlier_from_a_length_and_up_to_a_share_of_the_tips_on():
