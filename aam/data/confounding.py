@@ -238,9 +238,10 @@ def bins_of_number(number_N: Floats) -> Codes:
     edges = different[:-1]
     if len(different) > BINS:
         bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
-        inner = np.linspace(0, 1, bins + 1)[1:-1]
+        # Ranks are whole numbers: a fraction times their number may lie a rounding above one.
+        rank = -(-len(known) * np.arange(1, bins) // bins)
         # Where most numbers are the largest one, all others are a bin.
-        edges = np.minimum(np.quantile(known, inner, method="inverted_cdf"), different[-2])
+        edges = np.minimum(np.sort(known)[rank - 1], different[-2])
         edges = np.unique(edges)
     bin_N = np.searchsorted(edges, number_N)
     bin_N[np.isnan(number_N)] = len(edges) + 1

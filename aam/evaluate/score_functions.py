@@ -219,8 +219,9 @@ def reliability(
     share_NC = _numbers(probabilities)
     is_right_N = share_NC.argmax(axis=1) == class_codes(observed, classes)
     confidence_N = share_NC.max(axis=1)
-    levels = np.linspace(0, 1, BINS + 1)[1:-1]
-    edges = np.unique(np.quantile(confidence_N, levels, method="inverted_cdf"))
+    # Ranks are whole numbers: a fraction times their number may lie a rounding above one.
+    rank = -(-len(confidence_N) * np.arange(1, BINS) // BINS)
+    edges = np.unique(np.sort(confidence_N)[rank - 1])
     bin_N = np.searchsorted(edges, confidence_N)
     bins = []
     for number in np.unique(bin_N):

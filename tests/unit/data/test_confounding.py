@@ -3,13 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from aam.data.confounding import (
+    Levels,
     Observed,
     bins_of_number,
     list_others,
     list_rivals,
     measure_alone,
+    predict_numbers,
 )
 from aam.data.folds import units_of
 from aam.data.roles import is_technical
@@ -213,6 +216,8 @@ def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of
     )
     assert len(bins) == 10
     assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
+    hundred = np.random.default_rng(1).permutation(np.arange(100.0))
+    assert np.bincount(bins_of_number(hundred)).tolist() == [10] * 10
     assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
     assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
     assert bins_of_number(np.array([0.0, 7.0, np.nan, 7.0, 3.0])).tolist() == [0, 2, 3, 2, 1]
@@ -249,3 +254,126 @@ def test_of_few_samples_nothing_is_said():
 )
 def test_technical_columns_are_known_by_their_names(name, expected):
     assert is_technical(name) == expected
+
+
+def elsewhere(position, fold, level):
+    """Return the other samples of a level that lie in other folds."""
+    return np.flatnonzero((fold != fold[position]) & (level == level[position]))
+
+
+def test_a_number_is_predicted_by_the_median_of_its_level_in_other_folds():
+    rng = np.random.default_rng(0)
+    value, level = rng.normal(size=SAMPLES), rng.integers(12, size=SAMPLES)
+    level[7] = 12
+    expected = []
+    for position in range(SAMPLES):
+        same = elsewhere(position, FOLD, level)
+        known = same if len(same) else np.flatnonzero(FOLD != FOLD[position])
+        expected.append(np.median(value[known]))
+    np.testing.assert_allclose(predict_numbers(value, level, FOLD), expected)
+
+
+def levels_of(level, role="technical"):
+    return Levels("plate", role, np.asarray(level))
+
+
+def test_a_rival_of_numbers_is_scored_by_its_errors_and_its_squares():
+    rng = np.random.default_rng(1)
+    level = rng.integers(4, size=SAMPLES)
+    value = 50 + 10.0 * level + rng.normal(0, 4, SAMPLES)
+    fold = np.repeat([0, 1, 2], [10, 20, 30])
+    target = pd.Series(value, IDS)
+    (found,) = measure_alone(
+        observed_of(target, kind="regression", fold=fold), [levels_of(level)], seed=0
+    )
+    guess = predict_numbers(value, np.zeros(SAMPLES, int), fold)
+    said = predict_numbers(value, level, fold)
+    score, guessing = (
+        np.mean([np.abs(value - one)[fold == number].mean() for number in range(3)])
+        for one in (said, guess)
+    )
+    assert found.score == pytest.approx(score)
+    assert found.guessing == pytest.approx(guessing)
+    assert found.skill == pytest.approx(1 - score / guessing)
+    fit = 1 - ((value - said) ** 2).sum() / ((value - guess) ** 2).sum()
+    assert found.exactness == ("nearly" if fit >= 0.8 else None)
+    assert found.p == 1 / 2000, "none of the draws is as much related"
+    assert (found.name, found.role) == ("plate", "technical")
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [(2, "nearly"), (3, "nearly"), (4, None)])
+def test_nearly_is_four_fifths_of_the_way_to_perfect(wrong, expected):
+    """Of thirty of a class three are on the other plate: the skill is 1 - 2 * 3 / 60, or less."""
+    level = NUMBER % 2
+    level[: 4 * wrong : 2] = 1
+    found = measured(CLASSES, level.astype(str))
+    assert found.skill == pytest.approx(1 - 2 * wrong / 30)
+    assert found.exactness == expected
+
+
+def test_a_level_is_of_the_class_of_which_it_holds_the_larger_share():
+    """Of ten that are ill six are on a plate, and of fifty others ten."""
+    rare = pd.Series(np.where(NUMBER < 10, "ill", "well"), IDS)
+    plate = np.where((NUMBER < 6) | (NUMBER >= 50), "p1", "p2")
+    found = measured(rare, plate, fold=NUMBER % 5)
+    assert found.score == pytest.approx((6 / 10 + 40 / 50) / 2)
+    # Levels that no other fold has, or that hold as much of each, say nothing: a half is right.
+    even = np.where(NUMBER // 2 % 2, "p1", "p2")
+    found = measured(CLASSES, even, fold=NUMBER // 4 % 5)
+    assert (found.score, found.skill) == (0.5, 0.0)
+    assert not found.predicts
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_p_values_are_near_those_of_the_tests_for_independent_samples(kind):
+    rng = np.random.default_rng(3)
+    for strength in (0.0, 0.4, 0.7):
+        level = rng.integers(3, size=SAMPLES)
+        noise = strength * level + rng.normal(size=SAMPLES)
+        value = noise if kind == "regression" else np.where(noise > np.median(noise), "a", "b")
+        observed = observed_of(pd.Series(value, IDS), kind=kind)
+        (found,) = measure_alone(observed, [levels_of(level)], seed=0)
+        if kind == "regression":
+            expected = stats.kruskal(*(value[level == one] for one in range(3))).pvalue
+        else:
+            expected = stats.chi2_contingency(pd.crosstab(level, value)).pvalue
+        assert found.p == pytest.approx(expected, abs=0.05, rel=0.3)
+
+
+def test_p_values_are_corrected_for_the_rivals_that_are_measured_together():
+    rng = np.random.default_rng(4)
+    level = np.where(rng.random(SAMPLES) < 0.3, NUMBER % 2, rng.integers(2, size=SAMPLES))
+    observed = observed_of(CLASSES)
+    (alone,) = measure_alone(observed, [levels_of(level)], seed=0)
+    noise = [levels_of(rng.integers(2, size=SAMPLES)) for _ in range(2)]
+    first, *others = measure_alone(observed, [levels_of(level), *noise], seed=0)
+    assert first.p == pytest.approx(3 * alone.p, rel=0.25, abs=0.003)
+    assert all(other.p == 1.0 for other in others if other.skill <= 0)
+    assert measure_alone(observed, [levels_of(level)], seed=0) == [alone], "seeded"
+    assert measure_alone(observed, [], seed=0) == []
+    constant = observed_of(pd.Series(1.0, IDS), kind="regression")
+    assert measure_alone(constant, [levels_of(level)], seed=0) == []
+
+
+def test_ten_samples_are_enough_to_be_measured():
+    for size, found in ((10, 1), (9, 0)):
+        target = pd.Series(np.where(np.arange(size) % 2, "a", "b"))
+        observed = observed_of(target, fold=np.arange(size) // 2)
+        assert len(measure_alone(observed, [levels_of(np.arange(size) % 2)], seed=0)) == found
+
+
+def test_a_level_needs_several_samples_to_be_of_use():
+    """Fifty levels in sixty samples are too many, forty-eight are not; one says nothing."""
+    for levels, is_listed in ((48, True), (49, False), (1, False), (2, True)):
+        metadata = pd.DataFrame({"plate": [f"p{number % levels}" for number in NUMBER]}, IDS)
+        assert bool(list_rivals(metadata, targets=[])) == is_listed
+
+
+def test_up_to_ten_numbers_are_levels_as_they_are():
+    assert len(np.unique(bins_of_number(np.tile(np.arange(10.0), 3)))) == 10
+    # Of eleven, thirty samples make three bins of ten.
+    eleven = np.append(np.tile(np.arange(10.0), 3)[:29], 10.0)
+    assert np.bincount(bins_of_number(eleven)).min() >= 9
+    assert len(np.unique(bins_of_number(eleven))) == 3
+    mostly = np.append(np.full(90, 20.0), np.arange(11.0))
+    assert np.bincount(bins_of_number(mostly)).tolist() == [11, 90]

@@ -1,10 +1,14 @@
+import logging
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unifrac_cases import random_tree, tree_of
 
-from aam.data.tree_building import outlier_branches, root_by_variance
+from aam.data.outlier_branches import DROP, without_dropped_branches
+from aam.data.tree_building import outlier_branches, root_by_variance, warn_of_long_branches
+from aam.util.notes import Note
 
 
 def to_tips(tree) -> np.ndarray:
@@ -57,3 +61,61 @@ def test_what_lies_behind_outlier_branches_is_listed_the_longest_first():
     assert outlier_branches(tree_of("((a:0.1,b:0.6):0.1,c:0.2);")) == []
     # A midpoint root halves the longest branch.
     assert outlier_branches(tree_of(f"(odd:0.5,({tips}):0.4);")) == [(["odd"], 0.9)]
+    for other in (":0", ""):
+        assert outlier_branches(tree_of(f"(odd:0.9,({tips}){other});")) == [(["odd"], 0.9)]
+
+
+def test_a_branch_is_an_outlier_from_a_length_and_up_to_a_share_of_the_tips_on():
+    assert outlier_branches(tree_of("(((a:0.6,b:0.61):0.1,c:0.2):0.1,d:0.1,e:0.1);")) == [
+        (["b"], 0.61)
+    ]
+    # Of two hundred tips two may lie behind one, of 199 one.
+    for others, found in ((197, [(["p", "q"], 0.9)]), (196, [])):
+        tips = ",".join(f"x{i}:0.1" for i in range(others))
+        tree = tree_of(f"((({tips}):0.1,(p:0.1,q:0.1):0.9):0.1,z:0.1);")
+        assert outlier_branches(tree) == found
+
+
+def test_equal_lengths_are_in_the_order_of_names():
+    tree = tree_of("((b:0.9,a:0.9):0.1,(c:0.1,d:0.1):0.1,e:1.5);")
+    assert outlier_branches(tree) == [(["e"], 1.5), (["a"], 0.9), (["b"], 0.9)]
+
+
+@pytest.mark.parametrize(("length", "is_caution"), [(1.1, True), (1.0, False)])
+def test_features_behind_long_branches_are_told_with_their_share_of_the_tree(
+    length, is_caution, caplog
+):
+    caplog.set_level(logging.WARNING)
+    tips = ",".join(f"x{i}:0.1" for i in range(180))
+    warn_of_long_branches(tree_of(f"(({tips}):0.5,(far:{length},near:0.5):0.1);"))
+    (record,) = caplog.records
+    share = 100 * length / (18 + 1.1 + length)
+    assert "1 of the ASVs lie behind branches longer than 0.6" in record.getMessage()
+    assert f"which are {share:.1f} % of the tree: 'far'. UniFrac" in record.getMessage()
+    assert DROP in record.getMessage()
+    assert getattr(record, "is_caution", False) == is_caution
+    caplog.clear()
+    warn_of_long_branches(tree_of(f"(({tips}):0.5,(far:0.6,near:0.5):0.1);"))
+    assert not caplog.records
+
+
+def test_the_advice_to_drop_branches_leaves_where_it_is_followed():
+    notes = [Note(f"leave them out: {DROP}"), Note("another")]
+    assert without_dropped_branches(notes, is_dropped=False) == notes
+    assert without_dropped_branches(notes, is_dropped=True) == notes[1:]
+
+
+def test_two_tips_are_rooted_in_their_middle():
+    tree = root_by_variance(tree_of("(a:1,b:4);"))
+    assert {tip.name: tip.length for tip in tree.tips()} == {"a": 2.5, "b": 2.5}
+
+
+def test_tips_behind_an_outlier_branch_count_in_neither_direction():
+    """The root lies in the middle of the others, whichever side the tree was rooted on."""
+    others = ",".join(f"x{i}:0.2" for i in range(150))
+    more = ",".join(f"y{i}:0.2" for i in range(150))
+    text = f"(({others}):0.4,({more},(p:0.1,q:0.3):0.7):0.4)"
+    for newick in (f"{text};", f"(p:0.1,q:0.3,(({others}):0.8,{more}):0.7);"):
+        rooted = root_by_variance(tree_of(newick))
+        near = [tip.distance(rooted) for tip in rooted.tips() if tip.name[0] in "xy"]
+        assert near == pytest.approx([0.6] * 300)

@@ -1,5 +1,6 @@
 """What a study is said to be, and the configuration that is proposed for it."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +20,34 @@ from aam.data.splits import divide_labelled
 from aam.data.study.columns import (
     column_of,
     columns_of,
+    lies_within,
     propose_grouping,
+    require_groups,
     require_targets,
+    study_columns,
     task_kind,
+    technical_columns,
 )
-from aam.data.study.proposal import depth_sentences, propose_configuration, propose_depth
-from aam.data.study.study import Study, study_sentences, task_sentences
-from aam.data.table import FeatureTable
+from aam.data.study.drafts import draft_task, propose_targets
+from aam.data.study.proposal import (
+    depth_sentences,
+    plain_name,
+    propose_configuration,
+    propose_depth,
+    propose_name,
+)
+from aam.data.study.study import (
+    Study,
+    decision_lines,
+    study_sentences,
+    task_sentences,
+    with_decisions,
+)
+from aam.data.table import FeatureTable, TableFacts
 from aam.data.target_columns import observed_values
 from aam.simulate import birth_death_tree, evolve
 from aam.util.errors import InputError
+from aam.util.notes import Note
 
 SAMPLES = 60
 V4 = "TACGTAGGTGGCAAGCG"
@@ -523,3 +542,272 @@ def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
     assert "rare" in text, "half of the samples are below a twentieth"
     assert "mouth" not in text
     assert "longer than 0.6" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        # Ten different whole numbers may be codes, eleven are numbers.
+        ([str(i % 10) for i in range(40)], "classes"),
+        ([str(i % 11) for i in range(44)], "number"),
+        # With decimals five are numbers.
+        ([str(i % 4 + 0.5) for i in range(40)], "classes"),
+        ([str(i % 5 + 0.5) for i in range(40)], "number"),
+        # More than half of the values have to be numbers.
+        ([*map(str, range(11)), *["x"] * 11], "names"),
+        ([*map(str, range(11)), *["x"] * 10], "number"),
+        # Twenty classes, one of which repeats beside the most frequent one.
+        ([f"c{i % 20}" for i in range(40)], "classes"),
+        ([f"c{i % 21}" for i in range(42)], "names"),
+        (["a", "a", "b", "b", "c"], "classes"),
+        (["a", "a", "a", "b", "c"], "names"),
+        (["1", "2", "3"], "number"),
+        (["1", "1", "2", "2"], "classes"),
+        (["a", None], "one value"),
+        ([None, None], "empty"),
+    ],
+)
+def test_what_a_column_is_by_its_values(values, kind):
+    assert column(*values).kind == kind
+
+
+def test_a_class_needs_five_samples_and_unknown_ones_are_left_out_where_two_others_are():
+    found = column(*["a"] * 5, *["b"] * 5, *["c"] * 4, *["unknown"] * 6)
+    assert found.frequent == ["a", "b"]
+    assert column(*["a"] * 5, *["b"] * 4, *["unknown"] * 6).frequent == ["unknown", "a"]
+    assert column(*["gut"] * 5, *["skin"] * 5, *["blank"] * 5).frequent == ["gut", "skin"]
+    assert task_kind(column(*["a"] * 5, *["b"] * 4)) is None
+    assert task_kind(column(*["a"] * 5, *["b"] * 5)) == "classification"
+
+
+def test_eight_classes_are_listed_and_what_is_missing_is_counted():
+    eight = [f"c{i % 8}" for i in range(16)]
+    assert str(column(*eight, None)).endswith("c7 (2); 1 missing")
+    nine = str(column(*[f"c{i % 9}" for i in range(18)]))
+    assert nine == "x: classes " + ", ".join(f"c{i} (2)" for i in range(8)) + ", …"
+    assert "value that is no number: '90+' (1)" in column(*AGES, "90+").unread_text
+
+
+def test_a_column_lies_within_a_coarser_one():
+    def within(fine, coarse):
+        columns = {one.name: one for one in columns_of(pd.DataFrame({"a": fine, "b": coarse}))}
+        return lies_within(columns["a"], columns["b"])
+
+    fine = [f"p{i // 2}" for i in range(20)]
+    home = [f"h{i // 4}" for i in range(20)]
+    assert within(fine, home)
+    assert not within(home, fine)
+    assert not within(fine, [f"q{i // 2}" for i in range(20)]), "as many values"
+    assert not within(fine, [f"h{i % 3}" for i in range(20)])
+    # Four fifths of the samples have to say so.
+    assert within(fine, [*home[:16], *[None] * 4])
+    assert not within(fine, [*home[:15], *[None] * 5])
+
+
+def test_the_coarsest_unit_of_ten_values_stays_together():
+    def proposed(homes):
+        metadata = {"host": [f"p{i // 2}" for i in range(80)], "household": homes}
+        return propose_grouping(columns_of(pd.DataFrame(metadata))).name
+
+    assert proposed([f"h{i // 8}" for i in range(80)]) == "household"
+    assert proposed([f"h{min(i // 8, 8)}" for i in range(80)]) == "host"
+
+
+def test_columns_of_studies_are_ranked_by_their_names():
+    metadata = METADATA.assign(
+        run=["1", "2"] * 30, center=["x", "y", "z"] * 20, study=["s1", "s2"] * 30, site="one"
+    )
+    columns = columns_of(metadata)
+    assert [one.name for one in study_columns(columns)] == ["study", "center", "run"]
+    assert [one.name for one in technical_columns(columns)] == ["plate", "run", "center", "study"]
+
+
+def test_columns_of_groups_that_are_asked_for_are_checked():
+    columns = columns_of(METADATA)
+    assert require_groups(columns, "patient", ["age"], Path("m.tsv")).name == "patient"
+    with pytest.raises(InputError, match="no column 'patent'.*did you mean 'patient'"):
+        require_groups(columns, "patent", [], Path("m.tsv"))
+    with pytest.raises(InputError, match="no column 'zzzz'.*correct the name"):
+        require_groups(columns, "zzzz", [], Path("m.tsv"))
+    with pytest.raises(InputError, match="groups 'age': got a column to predict"):
+        require_groups(columns, "age", ["age"], Path("m.tsv"))
+    with pytest.raises(InputError, match="groups 'body': got body: one value"):
+        require_groups(columns, "body", [], Path("m.tsv"))
+    empty = columns_of(METADATA.assign(nothing=None))
+    with pytest.raises(InputError, match="column 'nothing': got no values"):
+        require_targets(empty, ["nothing"], Path("m.tsv"))
+    with pytest.raises(InputError, match=r"host_id: names, 60 .*such as 's0', 's1', 's10' and 57"):
+        require_targets(columns, ["host_id"], Path("m.tsv"))
+
+
+def test_what_columns_and_reads_say_of_a_task_by_themselves():
+    def said(columns, kind="classification", reads=None, target="ill", **folds):
+        names = list(columns)
+        metadata = pd.DataFrame(columns, index=IDS, dtype=object)
+        task = {"dataset": "d", "column": target, "kind": kind}
+        sections = {"datasets": {"d": {"table": "t"}}}
+        sections["tasks"] = {"t": task | {"folds": {"k": 3, "groups": False, **folds}}}
+        settings = describe(load(sections), "d").tasks["t"]
+        known = None if reads is None else pd.Series(reads, IDS)
+        assert names
+        return [*task_sentences("t", settings, *divide_labelled(metadata, settings), known)]
+
+    number = np.arange(SAMPLES)
+    ill = np.where(number % 2, "ill", "well")
+    assert said({"ill": ill}) == []
+    reads = np.where(number % 2, 9000, 100) + number
+    (text,) = said({"ill": ill}, reads=reads)
+    assert "the number of reads of a sample predicts the target exactly" in text
+    both = {"ill": ill, "run": ill, "plate": ill}
+    (text,) = said(both)
+    assert "`run`, `plate` each predict the target exactly" in text
+    near = np.where(number < 4, "well", ill)
+    (text,) = said({"ill": ill, "run": near})
+    assert "`run` (97%) predicts the target nearly exactly" in text
+    partly = np.where(number < 30, "well", ill)
+    (text,) = said({"ill": ill, "run": partly})
+    assert "better than by guessing (50% of a class right) by `run` (75%) alone" in text
+    age = np.where(number % 2, 40.0, 20.0) + number / 60
+    (text,) = said({"age": age.astype(str), "run": partly}, kind="regression", target="age")
+    assert "better than by guessing (a mean error of 11.3) by `run` (5.09) alone" in text
+    # Columns that say it by themselves and are no rivals are asked about.
+    (text,) = said({"ill": ill, "remark": np.where(number % 2, "a", "b")})
+    assert "other columns predict the target exactly or nearly by themselves: remark" in text
+
+
+def test_decisions_stand_below_a_refusal_the_cautions_first():
+    notes = [Note("a plain one"), Note("a caution", is_caution=True)]
+    assert decision_lines([]) == []
+    assert decision_lines(notes) == ["Decided for you:", "  a caution", "  a plain one"]
+    with pytest.raises(InputError, match="(?s)^refused\nDecided for you:\n  a caution"):
+        with with_decisions(notes):
+            raise InputError("refused")
+    with with_decisions(notes):
+        pass
+
+
+def test_a_study_of_amounts_and_taxa_is_described():
+    facts = TableFacts(is_counted=False, has_sequences=False, noun="genus")
+    counts = csr_array(np.ones((3, 2)))
+    study = Study(
+        table=FeatureTable(["a", "b", "c"], ["x", "y"], counts, facts),
+        left_out=pd.DataFrame({"what": ["sample"], "id": ["d"], "why": ["no amounts"]}),
+        sequences={},
+        metadata=pd.DataFrame({"age": ["1", "2", None]}, ["a", "b", "c"], dtype=object),
+    )
+    text = "\n".join(study_sentences(study, study.metadata, depth=9))
+    assert "3 samples, 2 genera, amounts: each sample is scaled to one." in text
+    assert "neither sequences nor a tree nor lineages" in text
+    assert "1 samples have no metadata." in text
+    assert "1 metadata columns, in 3 samples:" in text
+    assert "Rarefaction" not in text
+    assert not study.can_have_tree
+    assert study.at_depth(10**9) is study.metadata
+    taxa = dataclasses.replace(study, taxa={"x": "k__A; p__B", "y": ""})
+    text = "\n".join(study_sentences(taxa, study.metadata, depth=9))
+    assert "50% of the genera have a taxon." in text
+    assert "Their lineages make the tree" in text
+    assert taxa.ranks == {"x": ["k__A", "p__B"], "y": []}
+    tree = dataclasses.replace(study, has_tree=True)
+    assert "The tree has a tip for every genus." in "\n".join(
+        study_sentences(tree, study.metadata, depth=9)
+    )
+    lineages = dataclasses.replace(study, lineages={"x": ("k__A",)})
+    assert lineages.ranks == {"x": ["k__A"]}
+    assert lineages.can_have_tree
+
+
+def test_samples_that_a_depth_keeps_are_those_with_reads_enough():
+    frame = METADATA.copy()
+    frame.attrs["q2:types"] = {"age": "numeric"}
+    study = Study(
+        table=table([*[50] * 20, *[99] * 20, *[100] * 20]),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={"a": V4, "b": "A" * 20},
+        metadata=frame,
+        behind_long_branches=frozenset(["b"]),
+    )
+    kept = study.at_depth(100)
+    assert kept.index.tolist() == IDS[20:], "99 reads of one ASV and 1 of another"
+    assert kept.attrs == frame.attrs
+    assert study.at_depth(100, drops_long_branches=True).index.tolist() == IDS[40:]
+    with pytest.raises(InputError, match="rarefaction.depth: got 102"):
+        study.at_depth(102)
+
+
+@pytest.mark.parametrize(
+    ("reads", "depth"),
+    [
+        # One of twenty may be lost, and one of five to reach five hundred.
+        ([1] + [600] * 19, 600),
+        ([1] * 2 + [600] * 18, 500),
+        ([100] * 4 + [600] * 16, 500),
+        ([100] * 5 + [600] * 15, 100),
+        ([499] * 20, 490),
+        ([9999] * 20, 9900),
+        ([10_001] * 20, 10_000),
+        ([7] * 20, 7),
+        ([0] * 20, 1),
+        ([129] * 20, 120),
+    ],
+)
+def test_a_depth_is_rounded_down_to_two_digits(reads, depth):
+    assert propose_depth(np.array(reads)) == depth
+
+
+def test_a_depth_of_five_hundred_is_not_called_low():
+    reads = np.array([400, 900, 2000])
+    assert len([*depth_sentences(reads, 500, are_labelled=False)]) == 1
+    first, low = depth_sentences(reads, 499, are_labelled=False)
+    assert first == (
+        "Of 3 samples, a depth of 249 loses 0, a depth of 499 loses 1, a depth of 998 loses 2."
+    )
+    assert "499 reads are few" in low
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("ecam/table.qza", "ecam"),
+        ("data/feature-table.biom", "mine"),
+        ("data/atlas_v2.tsv", "atlas_v2"),
+        ("x1/otu.tsv", "mine"),
+        ("gut study/table.biom", "gut_study"),
+        ("-moving--pictures-.biom", "moving--pictures"),
+    ],
+)
+def test_a_study_is_called_after_its_file_or_folder(path, name):
+    assert propose_name(Path(path), "mine") == name
+    assert plain_name("Größe (cm)", "x") == "Gr_e_cm"
+    assert plain_name("x" * 91, "y") == "x" * 90
+    assert plain_name("??", "y") == "y"
+
+
+def test_two_columns_are_predicted_where_none_are_named():
+    metadata = METADATA.assign(
+        sex=["m", "f", "f"] * 20, diagnosis=["ill", "well"] * 30, bmi=METADATA["age"]
+    )
+    assert propose_targets(columns_of(metadata)) == ["diagnosis", "age"]
+    # Thirty numbers are needed.
+    for labels, targets in ((30, ["bmi"]), (29, [])):
+        frame = pd.DataFrame({"bmi": METADATA["age"].where(np.arange(60) < labels)})
+        assert propose_targets(columns_of(frame)) == targets
+
+
+def test_samples_without_a_group_are_left_out_up_to_a_fifth():
+    for without, is_grouped in ((12, True), (13, False)):
+        patient = METADATA["patient"].where(np.arange(60) >= without)
+        columns = {
+            one.name: one
+            for one in columns_of(
+                pd.DataFrame({"patient": patient, "age": METADATA["age"]}, dtype=object)
+            )
+        }
+        draft = draft_task(columns["age"], columns["patient"])
+        assert draft.groups == ("patient" if is_grouped else None)
+        assert len(draft.samples) == (48 if is_grouped else 60)
+        said = "left out: samples without a value in `patient` (12)"
+        refusal = "no groups: `patient` has no value in 13 of 60 samples"
+        assert draft.comments[0].startswith(said if is_grouped else refusal)
+    with pytest.raises(InputError, match="a value in 80% of the samples or more"):
+        draft_task(columns["age"], columns["patient"], must_group=True)

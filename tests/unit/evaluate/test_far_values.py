@@ -91,3 +91,69 @@ def test_no_target_of_the_public_studies_is_flagged():
             assert find_far_values(numbers) is None, (path, name)
             numeric += 1
     assert numeric > 4
+
+
+TEN = np.arange(10.0)
+"""Ten numbers, between 0 and 9."""
+LOW = [1.0] * 5 + [2.0] * 4
+LADDER = [10.0, 50.0, 250.0, 1250.0]
+"""Numbers none of which is far from those below."""
+ZEROS = [0.0] * 9
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        # Eight ranges of nine beyond the others.
+        ([*TEN, 81.0], [81.0]),
+        ([*TEN, 80.9], None),
+        ([*TEN, -72.0], [-72.0]),
+        ([*TEN, -71.9], None),
+        # Nines are far from one range on.
+        ([*(10 * TEN), 999], [999]),
+        ([*(TEN + 81), 99], [99]),
+        ([*(TEN + 81.1), 99], None),
+        ([*TEN, -99.0], [-99]),
+        # Up to a tenth of the samples may have a far number, and up to a half one of nines.
+        ([*TEN, *TEN, 90.0, 90.0], [90.0]),
+        ([*TEN, *(TEN[:8]), 90.0, 90.0], [90.0]),
+        ([*TEN, *(TEN[:7]), 90.0, 90.0], None),
+        ([*TEN, *[999.0] * 10], [999]),
+        ([*TEN, *[999.0] * 11], None),
+        # Three different ones on each side.
+        ([*TEN, *TEN, *TEN, 500, 600, 700], [500, 600, 700]),
+        ([*TEN, *TEN, *TEN, *TEN, 500, 600, 700, 800], None),
+        ([*TEN, *TEN, *TEN, -500, 500, 600], [-500, 500, 600]),
+        # Ten others are enough.
+        ([*TEN[:9], 4.5, 900.0], [900]),
+        ([*TEN[:9], 900.0], None),
+    ],
+)
+def test_far_numbers_are_far_by_the_range_of_the_others(values, far):
+    found = find_far_values(column(values))
+    assert (None if found is None else list(found.values)) == far
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        # The median of those above zero is 2.
+        ([*LOW, *LADDER, 1999.0], None),
+        ([*LOW, *LADDER, 2000.0], 1),
+        ([*LOW, 10.0, 50.0, 250.0, 2000.0, 2500.0], 2),
+        ([*ZEROS, *LOW, *LADDER, 2000.0], 1),
+        ([-1.0, *LOW, *LADDER, 2000.0], None),
+        # Ten are above zero, and nine.
+        ([*ZEROS, *LOW[2:8], 14.0, 100.0, 700.0, 2000.0], 1),
+        ([*ZEROS, *LOW[3:8], 14.0, 100.0, 700.0, 2000.0], None),
+    ],
+)
+def test_numbers_are_wide_where_the_largest_is_a_thousand_medians(values, count):
+    found = find_far_values(column(values))
+    if count is None:
+        assert found is None
+        return
+    order = np.argsort(values, kind="stable")[::-1]
+    assert (found.values, found.count) == ((), count)
+    assert set(found.samples) == {f"s{at}" for at in order[:3]}
+    assert (found.low, found.high) == (min(values), max(values))

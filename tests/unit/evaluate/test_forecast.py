@@ -142,3 +142,78 @@ def test_where_the_time_is_chosen_it_is_that_of_the_last_sample_that_was_learned
     found = _compare_forecast(settings, answer, samples, {})
     assert found.after == "4.5"
     assert found.known.n == 2 * PEOPLE
+
+
+def test_a_line_of_time_is_fitted_to_all_earlier_samples():
+    rng = np.random.default_rng(1)
+    person = np.repeat(np.arange(PEOPLE), 6)
+    observed = 2.0 * TIMES + rng.normal(size=len(TIMES))
+    predicted = observed + rng.normal(0, 0.5, len(TIMES))
+    found = forecast(observed, predicted)
+    is_later = TIMES > 5
+    slope, start = np.polyfit(TIMES[~is_later], observed[~is_later], 1)
+    known = scores(found.known)
+    line = np.abs(observed - start - slope * TIMES)[is_later]
+    assert known["time alone"] == pytest.approx(line.mean())
+    median = np.abs(observed - np.median(observed[~is_later]))[is_later]
+    assert known["guessing"] == pytest.approx(median.mean())
+    trend = []
+    for one in range(PEOPLE):
+        own = person == one
+        slope, start = np.polyfit(TIMES[own & ~is_later], observed[own & ~is_later], 1)
+        trend.append(np.abs(observed - start - slope * TIMES)[own & is_later].mean())
+    assert known["trend"] == pytest.approx(np.mean(trend))
+    error = np.abs(observed - predicted)[is_later].mean()
+    assert found.known.score == pytest.approx(error)
+    assert [one.score for one in found.known.rivals] == sorted(known.values())
+    for rival in found.known.rivals:
+        assert rival.difference == pytest.approx(error - rival.score)
+    low, high = found.known.interval
+    assert low < error < high
+    assert (found.column, found.time, found.after) == ("host", "day", "5")
+
+
+def test_p_values_are_corrected_for_all_rivals():
+    rng = np.random.default_rng(2)
+    observed = rng.normal(size=len(TIMES))
+    found = forecast(observed, observed + rng.normal(0, 0.8, len(TIMES)))
+    rivals = sorted(found.known.rivals, key=lambda rival: rival.p)
+    assert len(rivals) == 5
+    corrected = np.maximum.accumulate([(5 - i) * one.p for i, one in enumerate(rivals)])
+    assert [one.holm_p for one in rivals] == pytest.approx(np.minimum(corrected, 1))
+
+
+def test_people_count_alike_in_the_error_of_later_samples():
+    # Somebody has nine later samples that are off by ten, all others two that are off by one.
+    person = np.append(np.repeat(np.arange(PEOPLE), 6), [0] * 7)
+    time = np.append(TIMES, np.arange(10.0, 17.0))
+    observed = np.zeros(len(person))
+    found = forecast(observed, np.where(person == 0, 10.0, 1.0), person, time=time)
+    assert found.known.n == 2 * PEOPLE + 7
+    assert found.known.score == pytest.approx((10 + PEOPLE - 1) / PEOPLE)
+
+
+def test_classes_are_compared_with_rivals_by_their_balanced_accuracy():
+    person = np.repeat(np.arange(PEOPLE), 6)
+    rng = np.random.default_rng(3)
+    truth = np.where(rng.random(len(TIMES)) < 0.3, "ill", "well")
+    predicted = np.where(rng.random(len(TIMES)) < 0.8, truth, "ill")
+    found = forecast(truth, predicted, kind="classification").known
+    is_later = TIMES > 5
+
+    def balanced(said):
+        right = said[is_later] == truth[is_later]
+        return np.mean([right[truth[is_later] == name].mean() for name in ("ill", "well")])
+
+    last = truth[TIMES == 4][person]
+    assert found.score == pytest.approx(balanced(predicted))
+    known = scores(found)
+    assert known["last value"] == pytest.approx(balanced(last))
+    by_name = {one.name: one for one in found.rivals}
+    gained = balanced(predicted) - balanced(last)
+    assert by_name["last value"].difference == pytest.approx(gained)
+    assert by_name["guessing"].difference == pytest.approx(balanced(predicted) - 0.5)
+    assert [one.score for one in found.rivals] == sorted(known.values(), reverse=True)
+    low, high = found.interval
+    assert low < found.score < high
+    assert (found.n, found.people) == (2 * PEOPLE, PEOPLE)

@@ -1,8 +1,11 @@
 """Scores by study: what they ask, and what has none."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from aam.evaluate.studies import compare_studies
 
@@ -122,3 +125,157 @@ def test_samples_set_aside_for_testing_take_no_part(study):
     table = samples(truth, truth, study, fold)
     found = compare(table, samples(truth, truth, study), study)
     assert sum(one.n for one in found.studies) == len(study) - 5
+
+
+def interval_of(score, added, unit, effective):
+    """Return p-value and ends of a share, from what each sample adds to it, next to a half."""
+    sums = np.bincount(unit, weights=added)
+    error = math.sqrt(2 * (sums**2).sum() * effective / (effective - 1))
+    error /= 2 * math.sqrt(score * (1 - score))
+    angle = math.asin(math.sqrt(score))
+    step = stats.t.ppf(0.975, effective - 1) * error
+    p = 2 * stats.t.sf(abs(angle - math.pi / 4) / error, effective - 1)
+    low = math.sin(max(angle - step, 0)) ** 2
+    return p, (low, math.sin(min(angle + step, math.pi / 2)) ** 2)
+
+
+def kish(weight, unit):
+    share = np.bincount(unit, weights=weight)
+    return share.sum() ** 2 / (share**2).sum()
+
+
+def test_classes_are_tested_over_groups_where_studies_were_seen_and_over_studies_else():
+    rng = np.random.default_rng(3)
+    sizes = [30, 24, 18, 12, 12, 6]
+    code = np.repeat(np.arange(6), sizes)
+    truth = np.where(rng.random(102) < 0.3, "case", "control")
+    flipped = np.where(truth == "case", "control", "case")
+    known, new = (np.where(rng.random(102) < share, truth, flipped) for share in (0.9, 0.7))
+    names = [f"s{i}" for i in range(102)]
+    group = pd.Series([f"g{i // 2}" for i in range(102)], names)
+    study = pd.Series([f"study{one}" for one in code], names)
+    within = samples(truth, known, code, fold=np.arange(102) // 2 % 5)
+    found = compare_studies(
+        "classification",
+        "cohort",
+        within=within,
+        unseen=samples(truth, new, code),
+        group=group,
+        study=study,
+    )
+    cells = {
+        (one, name): (code == one) & (truth == name) for one in range(6) for name in set(truth)
+    }
+    weight = sum(cell / (6 * 2 * cell.sum()) for cell in cells.values())
+    assert weight.sum() == pytest.approx(1)
+    for answer, guess in ((found.within, known), (found.unseen, new)):
+        assert answer.score == pytest.approx(weight[guess == truth].sum())
+        assert answer.guessing.score == pytest.approx(0.5)
+        assert answer.guessing.difference == pytest.approx(answer.score - 0.5)
+    shares = [6 * weight[(guess == truth) & (code == 2)].sum() for guess in (known, new)]
+    third = found.studies[2]
+    assert (third.study, third.n, third.guessing) == ("study2", 18, 0.5)
+    assert [third.within, third.unseen] == pytest.approx(shares)
+    right = (known == truth) * 1.0
+    means = sum(cell * right[cell].mean() for cell in cells.values())
+    unit = np.arange(102) // 2
+    expected = interval_of(found.within.score, weight * (right - means), unit, kish(weight, unit))
+    assert found.within.guessing.p == pytest.approx(expected[0])
+    assert found.within.guessing.interval == pytest.approx(expected[1])
+    right = (new == truth) * 1.0
+    expected = interval_of(found.unseen.score, weight * (right - weight @ right), code, 6)
+    assert found.unseen.guessing.p == pytest.approx(expected[0])
+    assert found.unseen.guessing.interval == pytest.approx(expected[1])
+
+
+def test_studies_are_in_the_order_of_their_size_and_of_their_names_where_these_are_equal():
+    code = np.array(["b"] * 4 + ["c"] * 6 + ["a"] * 4 + ["d"] * 2)
+    truth = np.array(["case", "control"] * 8)
+    table = samples(truth, truth, code)
+    found = compare(table, table, code)
+    assert [(one.study, one.n) for one in found.studies] == [("c", 6), ("a", 4), ("b", 4), ("d", 2)]
+
+
+def test_guessing_of_classes_is_one_in_the_classes_of_each_study():
+    code = np.repeat(np.arange(5), 6)
+    truth = np.array(["a", "b", "c"] * 10)
+    truth[code == 0] = ["a", "b"] * 3
+    truth[code == 1] = "a"
+    table = samples(truth, "a", code)
+    found = compare(table, table, [f"study{one}" for one in code])
+    assert [one.guessing for one in found.studies] == [0.5, None, *[pytest.approx(1 / 3)] * 3]
+    assert [one.unseen for one in found.studies] == [0.5, None, *[pytest.approx(1 / 3)] * 3]
+    assert found.unseen.guessing.score == pytest.approx((0.5 + 1) / 4)
+    assert found.unseen.guessing.difference == pytest.approx(0)
+    ones = np.full(30, "a")
+    nothing = compare(samples(ones, ones, code), samples(ones, ones, code), code.astype(str))
+    assert nothing.scored == ()
+    assert nothing.unseen.guessing.p is None
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_shares_without_a_spread_are_tested_as_if_the_largest_group_were_another(is_right):
+    code = np.repeat(np.arange(6), 8)
+    truth = np.where(np.arange(48) % 2, "case", "control")
+    flipped = np.where(truth == "case", "control", "case")
+    names = [f"s{i}" for i in range(48)]
+    # The groups are pairs, but for one of four.
+    group = np.arange(48) // 2
+    group[[2, 3]] = 0
+
+    def compared(guess):
+        table = samples(truth, guess, code, fold=np.arange(48) // 8)
+        return compare_studies(
+            "classification",
+            "cohort",
+            within=table,
+            unseen=table,
+            group=pd.Series([f"g{one}" for one in group], names),
+            study=pd.Series(code.astype(str), names),
+        )
+
+    guess, other = (truth, flipped) if is_right else (flipped, truth)
+    found = compared(guess)
+    nearly = compared(np.where(group == 0, other, guess))
+    for answer, expected in ((found.within, nearly.within), (found.unseen, nearly.unseen)):
+        assert answer.score == float(is_right)
+        assert answer.guessing.p == pytest.approx(expected.guessing.p)
+        low, high = answer.guessing.interval
+        ends = expected.guessing.interval
+        assert (low, high) == pytest.approx((ends[0], 1.0) if is_right else (0.0, ends[1]))
+
+
+def test_numbers_of_studies_are_mean_errors_in_which_studies_count_alike():
+    rng = np.random.default_rng(4)
+    code = np.repeat(np.arange(6), [4, 8, 12, 16, 20, 24])
+    count = len(code)
+    observed = rng.normal(50, 10, count)
+    known, new = (observed + rng.normal(0, sd, count) for sd in (2, 6))
+    fold = np.arange(count) % 3
+    # The first study is in one fold, and has no others to guess by.
+    fold[:4] = 1
+    table = samples(observed, known, code, fold=fold)
+    found = compare(table, samples(observed, new, code), code.astype(str), kind="regression")
+    weight = 1 / (6 * np.bincount(code)[code])
+    errors = {"within": np.abs(observed - known), "unseen": np.abs(observed - new)}
+    assert found.within.score == pytest.approx(weight @ errors["within"])
+    assert found.unseen.score == pytest.approx(weight @ errors["unseen"])
+    elsewhere = np.array([np.median(observed[code != one]) for one in code])
+    guess = np.abs(observed - elsewhere)
+    assert found.unseen.guessing.score == pytest.approx(weight @ guess)
+    of_all = np.array([np.median(observed[fold != one]) for one in fold])
+    of_study = of_all.copy()
+    for at in range(4, count):
+        of_study[at] = np.median(observed[(fold != fold[at]) & (code == code[at])])
+    guesses = [weight @ np.abs(observed - one) for one in (of_all, of_study)]
+    assert found.within.guessing.score == pytest.approx(min(guesses))
+    largest = found.studies[0]
+    assert (largest.study, largest.n) == ("5", 24)
+    assert largest.within == pytest.approx(errors["within"][code == 5].mean())
+    assert largest.unseen == pytest.approx(errors["unseen"][code == 5].mean())
+    assert largest.guessing == pytest.approx(guess[code == 5].mean())
+    score, mean = found.unseen.score, found.unseen.guessing.score
+    added = weight * (errors["unseen"] / score - guess / mean)
+    error = math.sqrt(2 * (np.bincount(code, weights=added) ** 2).sum() * 6 / 5)
+    p = 2 * stats.t.sf(abs(math.log(score / mean)) / error, 5)
+    assert found.unseen.guessing.p == pytest.approx(p)
