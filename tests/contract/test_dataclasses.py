@@ -26,7 +26,7 @@ MUTABLE = {
     "aam.learners.baselines.kernel_ridge.KernelRidge",
     "aam.train.memory.step_memory.StepMemory",
     "aam.train.precision.PrecisionChoice",
-    # Tensors that move between devices: Python has no frozen subclass of a class that is not.
+    # Tensors that are moved between devices, and those of a step.
     "aam.distributed.batch_shards.BatchShard",
     "aam.model.batch.AsvBlock",
     "aam.model.batch.Batch",
