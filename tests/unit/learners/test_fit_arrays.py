@@ -8,10 +8,13 @@ import dataclasses
 import numpy as np
 import pytest
 from problems import problem_of
+from scipy.sparse import csr_array
 
 from aam.learners.baselines import fit_arrays as module
+from aam.learners.baselines.arrays import ComparedSamples
 from aam.learners.baselines.fit_arrays import FITS, fit_methods
 from aam.learners.baselines.problem import Problem
+from aam.learners.baselines.registry import predict_others
 
 METHODS = ["extra_trees", "kernel_clr", "gradient_boosting", "elastic_net", "knn_unifrac"]
 SAMPLES = 24
@@ -123,6 +126,35 @@ def test_a_linear_kernel_of_features_is_kept_as_weights_and_a_gaussian_one_as_sa
         assert gaussian.needs_reads
         assert linear.facts["added"] == 0.5
     assert fit_methods(study(asked=["kernel_unifrac"]))["kernel_unifrac"].needs_distances
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_kernels_of_projected_features_predict_what_refits_do(monkeypatch, number):
+    """The features of landmarks are projected on two of three axes, and samples are kept."""
+    monkeypatch.setattr(module.kernel_ridge, "MOST_AXES", 2)
+    choose = module.kernel_ridge.KernelRidge._choose
+
+    def only(self, train):
+        return dataclasses.replace(choose(self, train), kernel=number)
+
+    monkeypatch.setattr(module.kernel_ridge.KernelRidge, "_choose", only)
+    fold = np.where(np.arange(SAMPLES) >= 18, -1, np.arange(SAMPLES) % 3)
+    task = study(asked=["kernel_clr", "kernel_clades"], landmarks=np.arange(0, 18, 2))
+    task = dataclasses.replace(task, fold=fold)
+    expected = predict_others(task, 1).set_index(["baseline", "row"])["predicted"]
+    samples = ComparedSamples(
+        counts=csr_array(task.counts[18:]),
+        above=task.above,
+        lengths=task.lengths,
+        kept=csr_array(task.counts[:18]),
+        distances=task.distances[18:],
+    )
+    for name, method in fit_methods(task).items():
+        assert method.arrays["axes"].shape == (3, 2)
+        assert method.arrays["rows"].tolist() == list(range(0, 18, 2))
+        assert method.needs_reads
+        found = method.predict(samples)[:, 0]
+        assert found.tolist() == pytest.approx(expected[name].tolist(), abs=1e-4)
 
 
 def test_features_that_kernels_leave_out_are_those_that_fewer_than_one_percent_have():

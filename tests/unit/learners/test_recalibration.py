@@ -187,3 +187,9 @@ def test_the_curvature_is_that_of_differences_of_the_loss():
             ]
             expected[first, second] = sum(corners) / (4 * step**2)
     np.testing.assert_allclose(module._curvature(inputs, parameter_P), expected, atol=1e-6)
+
+
+def test_probabilities_that_are_the_same_for_all_say_nothing():
+    fitted = Recalibration.fit(["a", "b", "b", "b"], [[0.25, 0.75]] * 4, ["a", "b"], np.arange(4))
+    assert fitted.slope == 0
+    assert fitted.apply([[0.9, 0.1]])[0] == pytest.approx([1.5 / 5, 3.5 / 5])
