@@ -167,6 +167,8 @@ def test_a_matrix_of_other_samples_is_not_written(tmp_path):
         store.write_distances(tmp_path / "d.parquet", ids(3), distances(4), {})
     with pytest.raises(AssertionError):
         store.write_distances(tmp_path / "d.parquet", ids(3), distances(4)[:3], {})
+    with pytest.raises(AssertionError):
+        store.write_distances(tmp_path / "d.parquet", ids(4), distances(3), {})
     assert list(tmp_path.iterdir()) == []
     pq.write_table(pa.table({"a": [1]}), tmp_path / "bare.parquet")
     assert store.read_provenance(tmp_path / "bare.parquet") == {}
