@@ -216,6 +216,7 @@ def weights(person):
 
 
 def centred(value, person):
+    """Return differences from the mean of each person."""
     means = np.bincount(person, weights=value) / np.maximum(np.bincount(person), 1)
     return value - means[person]
 
@@ -257,7 +258,7 @@ def test_numbers_between_people_are_their_means_next_to_the_median_of_other_fold
 
 def test_numbers_within_people_are_compared_with_no_change_and_a_line_of_time(person, rng):
     time = rng.uniform(0, 10, len(person))
-    # Of the second person one sample has a time, which is none of its course.
+    # A single sample of the second person has a time, which cannot be compared with another.
     time[np.flatnonzero(person == 1)[0]] = np.nan
     time[np.flatnonzero(person == 7)[:2]] = np.nan
     observed = 5.0 * person + np.nan_to_num(time) + rng.normal(size=len(person))
@@ -307,7 +308,7 @@ def test_steps_are_compared_with_no_change_and_a_line_of_time(person, rng):
 def test_a_label_follows_time_where_a_line_leaves_a_twentieth_of_its_change(share, follows):
     person = np.repeat(np.arange(12), 4)
     time = np.tile([0.0, 1.0, 2.0, 3.0], 12)
-    # Beside the line each sample is off by a share of the mean change, which is one.
+    # Each sample is off the line by a share of the mean change, which is one.
     observed = time + share * np.tile([1.0, -1.0, -1.0, 1.0], 12)
     found = compare(observed, observed + 1, person, time).within
     assert found.guessing.score == pytest.approx(1.0)
@@ -332,7 +333,7 @@ def test_people_without_times_have_scores_but_no_steps_and_no_line_of_time(perso
 def test_shares_of_people_are_tested_on_the_scale_of_the_arcsine():
     person = np.repeat(np.arange(8), 2)
     truth = np.tile(["ill", "well"], 8)
-    # Of eight people two are told the wrong way round, and one not at all.
+    # The samples of two of eight people are in the wrong order, and those of one are not ordered.
     certainty = np.tile([0.8, 0.2], 8)
     certainty[:4] = 1 - certainty[:4]
     certainty[4:6] = 0.5
@@ -395,7 +396,7 @@ def test_pairs_of_classes_are_compared_with_their_order_in_people_of_other_folds
 def test_ordered_classes_are_told_apart_by_their_mean_rank():
     person = np.repeat(np.arange(6), 2)
     truth = np.tile(["low", "high"], 6)
-    # Nothing is said to be high, but the second sample is further up.
+    # No sample is predicted to be high, but each second one has a higher mean rank.
     shares = {
         "probability:low": np.tile([0.8, 0.3], 6),
         "probability:mid": np.tile([0.2, 0.7], 6),
