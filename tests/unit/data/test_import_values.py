@@ -66,6 +66,8 @@ def test_the_kind_of_values_that_a_user_states_is_taken():
         ([[0.5, 0.504], [0.5, 0.496]], "relative abundances"),
         ([[0.5, 0.506], [0.5, 0.494]], "fractions"),
         ([[50.5, 49.5], [25, 75]], "percentages (each sample sums to 100)"),
+        ([[50.25, 50.25], [25, 75]], "percentages"),
+        ([[50.25, 50.5], [25, 75]], "fractions"),
         ([[1.5, 2.5], [3.5, 0.5]], "counts scaled to one sum (4 in each sample)"),
         ([[1.5, 2.5], [3.5, 0.6]], "fractions"),
     ],

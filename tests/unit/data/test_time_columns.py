@@ -150,6 +150,11 @@ def test_a_target_that_few_people_have_at_two_times_is_not_asked_over_time():
     assert "few `host` have labels at two times of `day`" in found.why_not
 
 
+def test_samples_at_the_time_of_a_forecast_are_before_it():
+    day = texts([2 if i % 4 == 3 else 1 for i in NUMBER])
+    assert course({"day": day, "score": SCORE}, "score").has_forecast
+
+
 def test_a_forecast_needs_people_on_both_sides_of_a_time():
     # Only four people were sampled early and late.
     day = [i % 4 * 5 if i < 16 else i % 4 + 20 * (i // 4 % 2) for i in NUMBER]
