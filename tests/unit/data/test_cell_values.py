@@ -145,14 +145,14 @@ def test_numbers_that_may_stand_for_a_missing_value(values, expected):
     assert find_sentinels(pd.Series(values, dtype=float)) == expected
 
 
-def test_the_largest_number_is_one_whose_square_is_one():
+def test_numbers_beyond_1e30_are_not_read():
     assert numbers_of("1e30", "-1e30", "1.1e30", "-1.1e30")[0] == [1e30, -1e30, None, None]
 
 
 @pytest.mark.parametrize(
     ("texts", "numbers", "how"),
     [
-        # The way that most samples are written in is taken, and of equals the plain one.
+        # A column is read as most of its samples are written, and as plain numbers if in doubt.
         (["1,5", "1,5", "2.5"], [1.5, 1.5, None], "with decimal commas"),
         (["1,5", "2.5"], [None, 2.5], ""),
         (["12 kg", "12 kg", "7"], [12, 12, None], "without their unit, 'kg'"),
@@ -168,7 +168,7 @@ def test_the_largest_number_is_one_whose_square_is_one():
         ([".5", "3.", "1e-3"], [0.5, 3, 0.001], ""),
     ],
 )
-def test_a_column_of_mixed_writing_is_read_as_most_of_it(texts, numbers, how):
+def test_a_column_is_read_in_the_way_that_most_of_its_numbers_are_written(texts, numbers, how):
     found, way = numbers_of(*texts)
     assert found == numbers
     assert way.startswith(how)
@@ -183,7 +183,7 @@ NUMBERS = {str(number): 1 for number in range(11)}
     ("counts", "missing"),
     [
         ({**NUMBERS, "unknown": 1, "-": 1}, ["unknown", "-"]),
-        # Of ten numbers or fewer a dash may be a class.
+        # Among ten numbers or fewer, which may be codes, a dash may be a class.
         ({**{str(number): 1 for number in range(10)}, "unknown": 1, "-": 1}, ["unknown"]),
         ({**NUMBERS, "old": 10, "unknown": 1}, ["unknown"]),
         ({**NUMBERS, "old": 11, "unknown": 1}, []),
@@ -195,25 +195,31 @@ NUMBERS = {str(number): 1 for number in range(11)}
         ({"1": 1}, []),
     ],
 )
-def test_words_among_numbers_are_missing_values(counts, missing):
+def test_words_for_unknown_are_missing_values_where_the_others_are_numbers(counts, missing):
     assert missing_among_numbers(counts) == missing
 
 
-def test_a_declared_column_of_numbers_has_all_such_words_as_missing_values():
+def test_words_for_unknown_are_missing_values_of_a_column_that_is_declared_numeric():
     counts = {"gut": 3, "unknown": 1, "n.d.": 1, "None": 1, "1": 1}
     assert missing_among_numbers(counts, is_declared=True) == ["unknown", "n.d.", "None"]
 
 
-def test_words_that_may_stand_for_a_missing_value():
-    known = ["gut", "na", "none", "0", "-", "not ill", ""]
-    assert not any(map(is_unknown, known))
-    assert all(map(is_unknown, ["Unknown", "unk", "?", "??", "...", "not recorded", "n.a.", "TBD"]))
+@pytest.mark.parametrize(
+    "word", ["Unknown", "unk", "?", "??", "...", "not recorded", "n.a.", "TBD"]
+)
+def test_a_class_may_stand_for_a_missing_value(word):
+    assert is_unknown(word)
+
+
+@pytest.mark.parametrize("word", ["gut", "na", "none", "0", "-", "not ill", ""])
+def test_other_classes_do_not_stand_for_a_missing_value(word):
+    assert not is_unknown(word)
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        # Half of what is known has to be dates, and the rest years.
+        # Half of the values that are known have to be dates, and the others years.
         (["2019-05-01", "2020"], True),
         (["2019-05-01", "2020", "2021"], False),
         (["2019-05-01", "soon"], False),
@@ -226,14 +232,14 @@ def test_words_that_may_stand_for_a_missing_value():
         (["2019-13-01"], False),
     ],
 )
-def test_dates_among_years_and_unknown_ones(values, expected):
+def test_a_column_has_dates_where_the_others_are_years_or_unknown(values, expected):
     assert are_dates(values) is expected
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        # A gap that is as wide as the range of the others is none yet.
+        # The gap has to be wider than the range of the others.
         ([0, 50, 99.9, 999], {999: 1}),
         ([0, 250, 499, 999], {999: 1}),
         ([0, 250, 500, 999], {}),
@@ -242,7 +248,7 @@ def test_dates_among_years_and_unknown_ones(values, expected):
         ([0, 1, 2, -9], {-9: 1}),
         ([0, 10, 20, -9], {}),
         ([0, 10, 20, -9, -9], {-9: 2}),
-        # What is no code has to be twice as far, and to occur twice, among more than ten others.
+        # Numbers that are no codes have to be twice as far, to repeat, and to have ten others.
         ([*range(10), 28, 28], {28: 2}),
         ([*range(10), 27, 27], {}),
         ([*range(10), 28], {}),
@@ -251,5 +257,5 @@ def test_dates_among_years_and_unknown_ones(values, expected):
         ([*range(130, 140), 50, 50], {50: 2}),
     ],
 )
-def test_far_numbers_are_told_by_the_range_of_the_others(values, expected):
+def test_a_far_number_may_be_missing_by_its_distance_from_the_others(values, expected):
     assert find_sentinels(pd.Series(values, dtype=float)) == expected

@@ -110,7 +110,7 @@ def test_any_names_are_spelled_and_match_one_to_one(
     assert len({*matched.values()}) == len(matched)
 
 
-def test_ranks_are_those_of_the_table_or_of_a_taxonomy(tmp_path: Path) -> None:
+def test_ranks_are_read_from_the_table_or_from_a_taxonomy(tmp_path: Path) -> None:
     table = FeatureTable(
         ["s"],
         ["f1", "f2"],
@@ -138,11 +138,11 @@ def test_ranks_are_those_of_the_table_or_of_a_taxonomy(tmp_path: Path) -> None:
         ("behind", 8, ("", "behind")),
     ],
 )
-def test_a_rank_is_told_by_its_prefix_or_its_place(part, position, expected) -> None:
+def test_a_rank_is_known_by_its_prefix_or_its_position(part, position, expected) -> None:
     assert read_rank(part, position) == expected
 
 
-def test_taxa_are_named_by_a_rank() -> None:
+def test_nouns_of_ranks_are_those_of_taxa() -> None:
     assert all(map(is_taxon, ["genus", "species", "strain", "kingdom", "taxon"]))
     assert not any(map(is_taxon, ["OTU", "ASV", "pathway", "feature"]))
 
@@ -159,12 +159,18 @@ def test_a_feature_is_related_to_training_by_its_two_lowest_ranks() -> None:
     }
     texts = [spell([name])[name] for name in ids.values()]
     related = dict(zip(ids, find_related(texts, seen).tolist(), strict=True))
-    assert [name for name, is_related in related.items() if is_related] == [
-        *("same", "genus of the family", "the family")
-    ]
-    assert lowest_rank(texts[0]) == rank_words(texts[0])[5]
-    assert lowest_rank(texts[3]) == rank_words(texts[0])[4]
-    assert lowest_rank(texts[5]) == ""
+    expected = ["same", "genus of the family", "the family"]
+    assert [name for name, is_related in related.items() if is_related] == expected
+
+
+def test_the_lowest_rank_of_a_feature_is_the_last_that_has_a_name() -> None:
+    family = BACTEROIDES.removesuffix(";g__Bacteroides")
+    text = spell([BACTEROIDES])[BACTEROIDES]
+    # Words are of the kingdom, the phylum, the class, the order, and so on.
+    family_word, genus_word = rank_words(text)[4:6]
+    assert lowest_rank(text) == genus_word
+    assert lowest_rank(spell([family])[family]) == family_word
+    assert lowest_rank(spell(["Unassigned"])["Unassigned"]) == ""
 
 
 def test_features_of_another_table_are_spelled_as_those_of_training() -> None:
@@ -175,12 +181,12 @@ def test_features_of_another_table_are_spelled_as_those_of_training() -> None:
     assert adapted["k__Bacteria;p__New;g__New"] == other["k__Bacteria;p__New;g__New"]
 
 
-def test_a_number_of_training_with_another_lineage_is_known_by_its_ranks_alone() -> None:
+def test_an_otu_whose_number_has_another_lineage_in_training_loses_its_number() -> None:
     training = spell_lineages(["OTU1", "OTU2"], {"OTU1": ["k__B", "g__X"]}, "OTU")
     lineages = {"OTU1": ["k__B", "g__Y"], "OTU2": ["k__B", "g__Z"]}
     other = spell_lineages(["OTU1", "OTU2", "OTU3"], lineages, "OTU")
     adapted = adapt_lineages(training.values(), other, "OTU")
     assert adapted["OTU1"] == other["OTU1"][: -len(UNKNOWN_WORD)] + UNKNOWN_WORD
-    # Nothing is known of its lineage in training that would contradict.
+    # In training it has no lineage, which could contradict.
     assert adapted["OTU2"] == training["OTU2"]
     assert adapted["OTU3"] == other["OTU3"]

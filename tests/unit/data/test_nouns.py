@@ -1,4 +1,4 @@
-"""What features are called: by their IDs, by their lineages, and in sentences."""
+"""Nouns for features, which their IDs and lineages decide, and sentences that use them."""
 
 import pytest
 
@@ -24,13 +24,13 @@ from aam.data.table import TableFacts
         ("gene family", "a gene family, the gene family and its gene families"),
     ],
 )
-def test_sentences_on_asvs_are_of_what_the_table_has(noun, expected):
+def test_sentences_on_asvs_are_reworded_for_the_features_of_the_table(noun, expected):
     nouns = Nouns.of_table(TableFacts(noun=noun))
     assert nouns.rename_asvs("an ASV, the ASV and its ASVs") == expected
     assert nouns.value == "reads"
 
 
-def test_a_table_of_amounts_has_no_reads():
+def test_the_values_of_a_table_of_amounts_are_called_amounts():
     assert Nouns.of_table(TableFacts(is_counted=False, noun="genus")) == Nouns(
         "genus", "genera", "amounts"
     )
@@ -39,7 +39,7 @@ def test_a_table_of_amounts_has_no_reads():
     assert amounts.rename_asvs("an ASV") == "an ASV"
 
 
-def test_networks_that_cannot_read_a_table_are_refused_with_what_can():
+def test_networks_that_cannot_read_a_table_are_refused_with_those_that_can():
     error = str(without_networks(TableFacts(is_counted=False, noun="genus")))
     assert "networks for amounts of genera" in error
     assert "set `models: {}`" in error
@@ -51,11 +51,16 @@ def test_networks_that_cannot_read_a_table_are_refused_with_what_can():
     assert "transformer, bilstm or bdh, which reads nucleotides" in error
 
 
-def test_ranks_that_say_nothing():
-    for part in ("g__", "s__unclassified", "__", "NA", "Unassigned", "none", " _ ", "g_1__"):
-        assert is_unknown(part), part
-    for part in ("g__Bacteroides", "unclassified Bacteroides", "0", "x__"):
-        assert not is_unknown(part), part
+@pytest.mark.parametrize(
+    "part", ["g__", "s__unclassified", "__", "NA", "Unassigned", "none", " _ ", "g_1__"]
+)
+def test_a_rank_without_a_name_is_unknown(part):
+    assert is_unknown(part)
+
+
+@pytest.mark.parametrize("part", ["g__Bacteroides", "unclassified Bacteroides", "0", "x__"])
+def test_a_rank_with_a_name_is_known(part):
+    assert not is_unknown(part)
 
 
 def test_ids_are_lineages_where_half_of_them_are():
@@ -68,10 +73,11 @@ def test_ids_are_lineages_where_half_of_them_are():
 
 
 def named_by_lineages(*ids: str) -> str:
+    """Return what features are called whose IDs are lineages."""
     return name_features(ids, find_lineages(ids), of_ids=True)
 
 
-def test_features_are_of_the_lowest_rank_that_a_fifth_reach():
+def test_features_are_called_after_the_lowest_rank_that_a_fifth_of_them_have():
     family = "k__A;p__B;f__C"
     genus = [f"k__A;p__B;f__C;g__{name}" for name in "XYZ"]
     assert named_by_lineages(*[f"{family}{i}" for i in range(4)], genus[0]) == "genus"
@@ -80,13 +86,19 @@ def test_features_are_of_the_lowest_rank_that_a_fifth_reach():
     assert named_by_lineages("k__A;B", "k__A;C") == "taxon"
 
 
-def test_half_of_the_ids_say_what_features_are():
-    assert name_features(["g__A", "g__B", "x", "y"]) == "genus"
-    assert name_features(["g__A", "x", "y"]) == "feature"
-    assert name_features(["s__A", "s__B"]) == "species"
-    assert name_features(["t__A"]) == "strain"
-    assert name_features(["OTU1", "OTU_2", "x", "y"]) == "OTU"
-    assert name_features(["OTU1", "x", "y"]) == "feature"
-    assert name_features(["MGYG000000001", "GUT_GENOME000001"]) == "genome"
-    assert name_features(["K00001", "COG0001", "1.1.1.1"]) == "gene family"
-    assert name_features(["map00010", "ko00010: glycolysis"]) == "pathway"
+@pytest.mark.parametrize(
+    ("ids", "noun"),
+    [
+        (["g__A", "g__B", "x", "y"], "genus"),
+        (["g__A", "x", "y"], "feature"),
+        (["s__A", "s__B"], "species"),
+        (["t__A"], "strain"),
+        (["OTU1", "OTU_2", "x", "y"], "OTU"),
+        (["OTU1", "x", "y"], "feature"),
+        (["MGYG000000001", "GUT_GENOME000001"], "genome"),
+        (["K00001", "COG0001", "1.1.1.1"], "gene family"),
+        (["map00010", "ko00010: glycolysis"], "pathway"),
+    ],
+)
+def test_features_are_called_by_what_half_of_their_ids_are(ids, noun):
+    assert name_features(ids) == noun

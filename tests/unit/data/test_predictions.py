@@ -65,19 +65,22 @@ def test_names_stay_what_they_are_in_a_file(tmp_path: Path, read, odd):
     assert class_names(read(path)) == [odd]
 
 
-def test_a_mean_recall_is_over_the_classes_that_occur():
+def test_a_mean_recall_is_the_mean_over_the_classes_that_occur():
     truth = np.array(["a", "a", "a", "b", "c"])
     guess = np.array(["a", "a", "b", "b", "d"])
     assert mean_recall(truth, guess) == pytest.approx((2 / 3 + 1 + 0) / 3)
 
 
-def test_classes_have_codes_and_probabilities_in_the_order_that_is_asked():
+def test_codes_and_numbers_are_read_from_text_and_numbers_alike():
     assert class_codes([2, 1, 2], ["2", "1"]).tolist() == [0, 1, 0]
+    assert numbers(pd.Series(["1", "2.5"])).tolist() == [1.0, 2.5]
+
+
+def test_probabilities_are_in_the_order_of_the_classes_that_are_asked_for():
     table = pd.DataFrame({"probability:a": [0.2, 0.9], "x": 0, "probability:b": [0.8, 0.1]})
     assert class_probabilities(table, ["b", "a"]).tolist() == [[0.8, 0.2], [0.1, 0.9]]
     assert class_names(table) == ["a", "b"]
     assert class_names(table[["x"]]) == []
-    assert numbers(pd.Series(["1", "2.5"])).tolist() == [1.0, 2.5]
 
 
 def test_tables_are_divided_by_baseline_and_target_in_the_order_of_appearance():
@@ -89,7 +92,10 @@ def test_tables_are_divided_by_baseline_and_target_in_the_order_of_appearance():
     }
     assert list(parts) == ["z", "a"]
     assert parts["a"]["x"].to_dict("list") == {"n": [3]}
-    whole = table.drop(columns="target")
+
+
+def test_a_table_of_one_target_is_not_divided():
+    whole = pd.DataFrame({"n": range(4)})
     assert by_target(whole).keys() == {""}
     assert by_target(whole)[""] is whole
 
@@ -109,13 +115,17 @@ def test_a_file_of_numbers_has_quantiles_and_folds_as_numbers(tmp_path):
     assert (table["fold"].tolist(), table["quantile:0.05"].tolist()) == ([-1], [2.5])
 
 
-def test_results_have_names_as_text_and_numbers_as_numbers(tmp_path):
+def test_results_of_numbers_are_numbers_and_may_be_missing(tmp_path):
     path = tmp_path / "results.tsv"
     path.write_text("sample-id\tobserved\tpredicted\n01\t07\t\n")
-    numbers_alone = read_results(path)
-    assert numbers_alone["sample-id"].tolist() == ["01"]
-    assert numbers_alone["observed"].tolist() == [7]
-    assert numbers_alone["predicted"].isna().all()
+    results = read_results(path)
+    assert results["sample-id"].tolist() == ["01"]
+    assert results["observed"].tolist() == [7]
+    assert results["predicted"].isna().all()
+
+
+def test_names_of_results_are_text_whatever_they_look_like(tmp_path):
+    path = tmp_path / "results.tsv"
     path.write_text("sample-id\tobserved\tprobability:07\nNA\t07\t1\n")
     classes = read_results(path)
     assert (classes["sample-id"].tolist(), classes["observed"].tolist()) == (["NA"], ["07"])

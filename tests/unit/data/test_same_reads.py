@@ -89,27 +89,26 @@ def test_nothing_is_among_nothing(reads, sequences):
     assert not known.are_among(empty).any()
 
 
-def table_of(reads, names, ids=None, facts=None):
+NAMES = [f"asv{number}" for number in range(60)]
+
+
+def table_of(reads, ids=None):
     samples = [f"s{row}" for row in range(len(reads))] if ids is None else ids
-    kind = np.float64 if facts is not None and not facts.is_counted else np.int64
-    counts = csr_array(np.asarray(reads, kind))
-    return FeatureTable(samples, names, counts, *([] if facts is None else [facts]))
+    return FeatureTable(samples, NAMES, csr_array(reads))
 
 
 def test_samples_are_marked_by_their_id_or_by_their_reads(reads, sequences):
-    names = [f"asv{number}" for number in range(60)]
-    by_name = dict(zip(names, sequences, strict=True))
-    study = table_of(reads, names)
-    fingerprints = fingerprint_samples(study, ["s7", "s3"], by_name)
+    by_name = dict(zip(NAMES, sequences, strict=True))
+    fingerprints = fingerprint_samples(table_of(reads), ["s7", "s3"], by_name)
     known = KnownSamples(frozenset(["s7", "s3"]), fingerprints)
-    other = table_of(reads[[3, 7, 8, 9]], names, ["copy", "s7", "s3", "new"])
+    other = table_of(reads[[3, 7, 8, 9]], ["copy", "s7", "s3", "new"])
     marks = known.marks(other, sequences)
     assert marks.index.tolist() == ["copy", "s7", "s3", "new"]
     assert marks["in_training"].tolist() == ["reads", "id", "id", ""]
     assert marks["same_reads"].tolist() == [True, True, False, False]
 
 
-def test_parts_come_back_from_their_file(tmp_path, reads, sequences):
+def test_fingerprints_come_back_from_their_file(tmp_path, reads, sequences):
     known = counted(reads[:3], sequences)
     known.write(tmp_path / "parts.safetensors")
     back = Fingerprints.open(tmp_path / "parts.safetensors")
@@ -119,29 +118,42 @@ def test_parts_come_back_from_their_file(tmp_path, reads, sequences):
 
 
 def test_sequences_are_compared_as_long_as_the_longest_known_one(reads, sequences):
-    names = [f"asv{number}" for number in range(60)]
     known = {
         name: text[: 20 - number % 3]
-        for number, (name, text) in enumerate(zip(names, sequences, strict=True))
+        for number, (name, text) in enumerate(zip(NAMES, sequences, strict=True))
     }
     assert longest_bp(known) == 20
-    table = table_of(reads, names)
-    long = dict.fromkeys(names, "RYACGTACGTACGTACGTACGTAA")
-    assert sequences_as_read(table, long, 6) == ["NNACGT"] * 60
+    table = table_of(reads)
     study = fingerprint_samples(table, table.sample_ids, known)
     read = sequences_as_read(table, {**known, "other": "A" * 40}, 20)
     assert Fingerprints.from_counts(table.counts, read).are_among(study).all()
 
 
-def test_amounts_are_known_by_their_shares_and_features_without_sequences_by_their_ids(reads):
-    names = [f"taxon{number}" for number in range(60)]
+def test_sequences_are_cut_and_other_letters_are_read_as_unknown(reads):
+    long = dict.fromkeys(NAMES, "RYACGTACGTACGTACGTACGTAA")
+    assert sequences_as_read(table_of(reads), long, 6) == ["NNACGT"] * 60
+
+
+@pytest.fixture(scope="module")
+def shares(reads) -> np.ndarray:
+    return reads / reads.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def known_taxa(reads) -> Fingerprints:
+    """Return samples of amounts of taxa, which have no sequences."""
     facts = TableFacts(is_counted=False, has_sequences=False, noun="taxon")
-    study = table_of(reads.astype(float), names, facts=facts)
-    known = fingerprint_samples(study, study.sample_ids, {})
-    shares = csr_array(reads / reads.sum(axis=1, keepdims=True))
-    assert Fingerprints.from_counts(shares, names).are_among(known).all()
-    renamed = Fingerprints.from_counts(shares, [f"other {name}" for name in names])
-    assert not renamed.are_among(known).any()
-    # A millionth of the reads more or less in each is another part.
-    near = csr_array(shares + csr_array((shares.toarray() > 0) * 1.2e-6))
-    assert not Fingerprints.from_counts(near, names).are_among(known).any()
+    samples = [f"s{row}" for row in range(len(reads))]
+    table = FeatureTable(samples, NAMES, csr_array(reads.astype(float)), facts)
+    return fingerprint_samples(table, samples, {})
+
+
+def test_amounts_are_recognized_by_their_shares_to_a_millionth(known_taxa, shares):
+    assert Fingerprints.from_counts(csr_array(shares), NAMES).are_among(known_taxa).all()
+    near = csr_array(shares + 1.2e-6 * (shares > 0))
+    assert not Fingerprints.from_counts(near, NAMES).are_among(known_taxa).any()
+
+
+def test_features_without_sequences_are_recognized_by_their_ids(known_taxa, shares):
+    renamed = Fingerprints.from_counts(csr_array(shares), [f"other {name}" for name in NAMES])
+    assert not renamed.are_among(known_taxa).any()

@@ -100,24 +100,30 @@ def test_a_view_is_the_counts_of_its_rows():
             STORE.view_matrix(view, 4)
 
 
-def test_entries_of_rows_are_found_in_any_order():
+def test_entries_of_rows_are_found_in_the_order_of_the_rows():
     offsets = np.array([0, 2, 2, 5])
     places, numbers = places_of(offsets, np.array([2, 1, 0, 2]))
     assert places.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
     assert numbers.tolist() == [3, 0, 2, 3]
 
 
-def test_tokens_are_cut_at_their_ends_and_chosen_by_rows():
-    tokens, lengths = tokenize(["ACGTN", "AC", "GGGGGGG"], 7)
-    store = TokenStore(IDS, lengths, tokens, are_lineages=True)
+TOKENS, LENGTHS = tokenize(["ACGTN", "AC", "GGGGGGG"], 7)
+
+
+def test_tokens_are_cut_at_their_ends():
+    store = TokenStore(IDS, LENGTHS, TOKENS, are_lineages=True)
     cut = store.cut(3)
     assert cut.lengths.tolist() == [3, 2, 3]
-    assert np.array_equal(cut.tokens, tokens[:, :3])
+    assert np.array_equal(cut.tokens, TOKENS[:, :3])
     assert (cut.feature_ids, cut.are_lineages) == (IDS, True)
+
+
+def test_tokens_of_some_features_are_in_the_order_that_is_asked_for():
+    store = TokenStore(IDS, LENGTHS, TOKENS, are_lineages=True)
     rows = store.rows(np.array([2, 0]))
     assert rows.feature_ids == ["三", "one"]
     assert rows.lengths.tolist() == [7, 5]
-    assert np.array_equal(rows.tokens, tokens[[2, 0]])
+    assert np.array_equal(rows.tokens, TOKENS[[2, 0]])
     assert rows.are_lineages
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from scipy.sparse import csr_array
 
 from aam.cli import main
@@ -18,6 +19,7 @@ from aam.data.importing.region import recognize_region
 from aam.data.importing.ribosomal_genes import E_COLI
 from aam.data.splits import divide_labelled
 from aam.data.study.columns import (
+    Column,
     column_of,
     columns_of,
     lies_within,
@@ -556,7 +558,7 @@ def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
         # More than half of the values have to be numbers.
         ([*map(str, range(11)), *["x"] * 11], "names"),
         ([*map(str, range(11)), *["x"] * 10], "number"),
-        # Twenty classes, one of which repeats beside the most frequent one.
+        # Twenty classes at most, of which one besides the most frequent one repeats.
         ([f"c{i % 20}" for i in range(40)], "classes"),
         ([f"c{i % 21}" for i in range(42)], "names"),
         (["a", "a", "b", "b", "c"], "classes"),
@@ -567,7 +569,7 @@ def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
         ([None, None], "empty"),
     ],
 )
-def test_what_a_column_is_by_its_values(values, kind):
+def test_values_decide_whether_a_column_has_numbers_classes_or_names(values, kind):
     assert column(*values).kind == kind
 
 
@@ -588,32 +590,38 @@ def test_eight_classes_are_listed_and_what_is_missing_is_counted():
     assert "value that is no number: '90+' (1)" in column(*AGES, "90+").unread_text
 
 
-def test_a_column_lies_within_a_coarser_one():
-    def within(fine, coarse):
-        columns = {one.name: one for one in columns_of(pd.DataFrame({"a": fine, "b": coarse}))}
-        return lies_within(columns["a"], columns["b"])
-
-    fine = [f"p{i // 2}" for i in range(20)]
-    home = [f"h{i // 4}" for i in range(20)]
-    assert within(fine, home)
-    assert not within(home, fine)
-    assert not within(fine, [f"q{i // 2}" for i in range(20)]), "as many values"
-    assert not within(fine, [f"h{i % 3}" for i in range(20)])
-    # Four fifths of the samples have to say so.
-    assert within(fine, [*home[:16], *[None] * 4])
-    assert not within(fine, [*home[:15], *[None] * 5])
+PEOPLE = [f"p{i // 2}" for i in range(20)]
+HOMES = [f"h{i // 4}" for i in range(20)]
 
 
-def test_the_coarsest_unit_of_ten_values_stays_together():
-    def proposed(homes):
-        metadata = {"host": [f"p{i // 2}" for i in range(80)], "household": homes}
-        return propose_grouping(columns_of(pd.DataFrame(metadata))).name
+@pytest.mark.parametrize(
+    ("fine", "coarse", "expected"),
+    [
+        (PEOPLE, HOMES, True),
+        (HOMES, PEOPLE, False),
+        (PEOPLE, [name.upper() for name in PEOPLE], False),
+        (PEOPLE, [f"h{i % 3}" for i in range(20)], False),
+        # Four fifths of the samples have to have a value.
+        (PEOPLE, [*HOMES[:16], *[None] * 4], True),
+        (PEOPLE, [*HOMES[:15], *[None] * 5], False),
+    ],
+)
+def test_a_column_lies_within_one_of_fewer_values_that_never_divides_its_own(
+    fine, coarse, expected
+):
+    columns = {one.name: one for one in columns_of(pd.DataFrame({"a": fine, "b": coarse}))}
+    assert lies_within(columns["a"], columns["b"]) == expected
 
-    assert proposed([f"h{i // 8}" for i in range(80)]) == "household"
-    assert proposed([f"h{min(i // 8, 8)}" for i in range(80)]) == "host"
+
+@pytest.mark.parametrize(("homes", "proposed"), [(10, "household"), (9, "host")])
+def test_the_coarsest_unit_of_ten_values_is_proposed_as_group(homes, proposed):
+    host = [f"p{i // 2}" for i in range(80)]
+    household = [f"h{min(i // 8, homes - 1)}" for i in range(80)]
+    columns = columns_of(pd.DataFrame({"host": host, "household": household}))
+    assert propose_grouping(columns).name == proposed
 
 
-def test_columns_of_studies_are_ranked_by_their_names():
+def test_columns_of_studies_and_technical_ones_are_known_by_their_names():
     metadata = METADATA.assign(
         run=["1", "2"] * 30, center=["x", "y", "z"] * 20, study=["s1", "s2"] * 30, site="one"
     )
@@ -622,57 +630,78 @@ def test_columns_of_studies_are_ranked_by_their_names():
     assert [one.name for one in technical_columns(columns)] == ["plate", "run", "center", "study"]
 
 
-def test_columns_of_groups_that_are_asked_for_are_checked():
+def test_a_column_of_groups_that_is_missing_a_target_or_constant_is_refused():
     columns = columns_of(METADATA)
     assert require_groups(columns, "patient", ["age"], Path("m.tsv")).name == "patient"
-    with pytest.raises(InputError, match="no column 'patent'.*did you mean 'patient'"):
+    with refused("no column 'patent'", "did you mean 'patient'"):
         require_groups(columns, "patent", [], Path("m.tsv"))
-    with pytest.raises(InputError, match="no column 'zzzz'.*correct the name"):
+    with refused("no column 'zzzz'", "correct the name"):
         require_groups(columns, "zzzz", [], Path("m.tsv"))
-    with pytest.raises(InputError, match="groups 'age': got a column to predict"):
+    with refused("groups 'age': got a column to predict"):
         require_groups(columns, "age", ["age"], Path("m.tsv"))
-    with pytest.raises(InputError, match="groups 'body': got body: one value"):
+    with refused("groups 'body': got body: one value"):
         require_groups(columns, "body", [], Path("m.tsv"))
-    empty = columns_of(METADATA.assign(nothing=None))
-    with pytest.raises(InputError, match="column 'nothing': got no values"):
-        require_targets(empty, ["nothing"], Path("m.tsv"))
-    with pytest.raises(InputError, match=r"host_id: names, 60 .*such as 's0', 's1', 's10' and 57"):
+
+
+def test_a_target_without_values_or_of_names_is_refused():
+    columns = columns_of(METADATA.assign(nothing=None))
+    with refused("column 'nothing': got no values"):
+        require_targets(columns, ["nothing"], Path("m.tsv"))
+    with refused("host_id: names, 60 ", "such as 's0', 's1', 's10' and 57"):
         require_targets(columns, ["host_id"], Path("m.tsv"))
 
 
-def test_what_columns_and_reads_say_of_a_task_by_themselves():
-    def said(columns, kind="classification", reads=None, target="ill", **folds):
-        names = list(columns)
-        metadata = pd.DataFrame(columns, index=IDS, dtype=object)
-        task = {"dataset": "d", "column": target, "kind": kind}
-        sections = {"datasets": {"d": {"table": "t"}}}
-        sections["tasks"] = {"t": task | {"folds": {"k": 3, "groups": False, **folds}}}
-        settings = describe(load(sections), "d").tasks["t"]
-        known = None if reads is None else pd.Series(reads, IDS)
-        assert names
-        return [*task_sentences("t", settings, *divide_labelled(metadata, settings), known)]
+NUMBER = np.arange(SAMPLES)
+ILL = np.where(NUMBER % 2, "ill", "well")
+NEARLY_ALIKE = np.where(NUMBER < 4, "well", ILL)
+HALF_ALIKE = np.where(NUMBER < 30, "well", ILL)
+AGE = (np.where(NUMBER % 2, 40.0, 20.0) + NUMBER / 60).astype(str)
 
-    number = np.arange(SAMPLES)
-    ill = np.where(number % 2, "ill", "well")
-    assert said({"ill": ill}) == []
-    reads = np.where(number % 2, 9000, 100) + number
-    (text,) = said({"ill": ill}, reads=reads)
+
+def sentences_of_task(columns: dict[str, np.ndarray], reads: np.ndarray | None = None) -> list[str]:
+    """Return what `check` says of a task that predicts the first of these columns."""
+    metadata = pd.DataFrame(columns, index=IDS, dtype=object)
+    target = next(iter(columns))
+    kind = "regression" if target == "age" else "classification"
+    task = {"dataset": "d", "column": target, "kind": kind, "folds": {"k": 3, "groups": False}}
+    sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"t": task}}
+    settings = describe(load(sections), "d").tasks["t"]
+    of_samples = None if reads is None else pd.Series(reads, IDS)
+    return [*task_sentences("t", settings, *divide_labelled(metadata, settings), of_samples)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (
+            {"ill": ILL, "run": ILL, "plate": ILL},
+            "`run`, `plate` each predict the target exactly",
+        ),
+        ({"ill": ILL, "run": NEARLY_ALIKE}, "`run` (97%) predicts the target nearly exactly"),
+        (
+            {"ill": ILL, "run": HALF_ALIKE},
+            "better than by guessing (50% of a class right) by `run` (75%) alone",
+        ),
+        (
+            {"age": AGE, "run": HALF_ALIKE},
+            "better than by guessing (a mean error of 11.3) by `run` (5.09) alone",
+        ),
+        # A column that is neither technical nor a circumstance may be another form of the target.
+        (
+            {"ill": ILL, "remark": np.where(NUMBER % 2, "a", "b")},
+            "other columns predict the target exactly or nearly by themselves: remark",
+        ),
+    ],
+)
+def test_check_names_columns_that_predict_a_target_by_themselves(columns, sentence):
+    (text,) = sentences_of_task(columns)
+    assert sentence in text
+
+
+def test_check_says_where_the_number_of_reads_predicts_a_target():
+    assert sentences_of_task({"ill": ILL}) == []
+    (text,) = sentences_of_task({"ill": ILL}, reads=np.where(NUMBER % 2, 9000, 100) + NUMBER)
     assert "the number of reads of a sample predicts the target exactly" in text
-    both = {"ill": ill, "run": ill, "plate": ill}
-    (text,) = said(both)
-    assert "`run`, `plate` each predict the target exactly" in text
-    near = np.where(number < 4, "well", ill)
-    (text,) = said({"ill": ill, "run": near})
-    assert "`run` (97%) predicts the target nearly exactly" in text
-    partly = np.where(number < 30, "well", ill)
-    (text,) = said({"ill": ill, "run": partly})
-    assert "better than by guessing (50% of a class right) by `run` (75%) alone" in text
-    age = np.where(number % 2, 40.0, 20.0) + number / 60
-    (text,) = said({"age": age.astype(str), "run": partly}, kind="regression", target="age")
-    assert "better than by guessing (a mean error of 11.3) by `run` (5.09) alone" in text
-    # Columns that say it by themselves and are no rivals are asked about.
-    (text,) = said({"ill": ill, "remark": np.where(number % 2, "a", "b")})
-    assert "other columns predict the target exactly or nearly by themselves: remark" in text
 
 
 def test_decisions_stand_below_a_refusal_the_cautions_first():
@@ -686,38 +715,47 @@ def test_decisions_stand_below_a_refusal_the_cautions_first():
         pass
 
 
-def test_a_study_of_amounts_and_taxa_is_described():
+@pytest.fixture
+def amounts() -> Study:
+    """Return amounts of two genera, without a taxonomy, a tree or sequences."""
     facts = TableFacts(is_counted=False, has_sequences=False, noun="genus")
     counts = csr_array(np.ones((3, 2)))
-    study = Study(
+    return Study(
         table=FeatureTable(["a", "b", "c"], ["x", "y"], counts, facts),
         left_out=pd.DataFrame({"what": ["sample"], "id": ["d"], "why": ["no amounts"]}),
         sequences={},
         metadata=pd.DataFrame({"age": ["1", "2", None]}, ["a", "b", "c"], dtype=object),
     )
-    text = "\n".join(study_sentences(study, study.metadata, depth=9))
+
+
+def description_of(study: Study) -> str:
+    return "\n".join(study_sentences(study, study.metadata, depth=9))
+
+
+def test_a_table_of_amounts_is_described_without_rarefaction(amounts):
+    text = description_of(amounts)
     assert "3 samples, 2 genera, amounts: each sample is scaled to one." in text
-    assert "neither sequences nor a tree nor lineages" in text
     assert "1 samples have no metadata." in text
     assert "1 metadata columns, in 3 samples:" in text
     assert "Rarefaction" not in text
-    assert not study.can_have_tree
-    assert study.at_depth(10**9) is study.metadata
-    taxa = dataclasses.replace(study, taxa={"x": "k__A; p__B", "y": ""})
-    text = "\n".join(study_sentences(taxa, study.metadata, depth=9))
-    assert "50% of the genera have a taxon." in text
-    assert "Their lineages make the tree" in text
+    assert amounts.at_depth(10**9) is amounts.metadata
+
+
+def test_a_study_has_a_tree_of_its_own_or_of_lineages_or_none(amounts):
+    assert "neither sequences nor a tree nor lineages" in description_of(amounts)
+    assert not amounts.can_have_tree
+    taxa = dataclasses.replace(amounts, taxa={"x": "k__A; p__B", "y": ""})
+    assert "50% of the genera have a taxon." in description_of(taxa)
+    assert "Their lineages make the tree" in description_of(taxa)
     assert taxa.ranks == {"x": ["k__A", "p__B"], "y": []}
-    tree = dataclasses.replace(study, has_tree=True)
-    assert "The tree has a tip for every genus." in "\n".join(
-        study_sentences(tree, study.metadata, depth=9)
-    )
-    lineages = dataclasses.replace(study, lineages={"x": ("k__A",)})
+    tree = dataclasses.replace(amounts, has_tree=True)
+    assert "The tree has a tip for every genus." in description_of(tree)
+    lineages = dataclasses.replace(amounts, lineages={"x": ("k__A",)})
     assert lineages.ranks == {"x": ["k__A"]}
     assert lineages.can_have_tree
 
 
-def test_samples_that_a_depth_keeps_are_those_with_reads_enough():
+def test_a_depth_keeps_the_samples_that_have_as_many_reads():
     frame = METADATA.copy()
     frame.attrs["q2:types"] = {"age": "numeric"}
     study = Study(
@@ -731,7 +769,7 @@ def test_samples_that_a_depth_keeps_are_those_with_reads_enough():
     assert kept.index.tolist() == IDS[20:], "99 reads of one ASV and 1 of another"
     assert kept.attrs == frame.attrs
     assert study.at_depth(100, drops_long_branches=True).index.tolist() == IDS[40:]
-    with pytest.raises(InputError, match="rarefaction.depth: got 102"):
+    with refused("rarefaction.depth: got 102"):
         study.at_depth(102)
 
 
@@ -751,7 +789,7 @@ def test_samples_that_a_depth_keeps_are_those_with_reads_enough():
         ([129] * 20, 120),
     ],
 )
-def test_a_depth_is_rounded_down_to_two_digits(reads, depth):
+def test_a_proposed_depth_loses_few_samples_and_has_two_digits(reads, depth):
     assert propose_depth(np.array(reads)) == depth
 
 
@@ -778,36 +816,45 @@ def test_a_depth_of_five_hundred_is_not_called_low():
 )
 def test_a_study_is_called_after_its_file_or_folder(path, name):
     assert propose_name(Path(path), "mine") == name
+
+
+def test_names_of_columns_become_names_of_tasks():
     assert plain_name("Größe (cm)", "x") == "Gr_e_cm"
     assert plain_name("x" * 91, "y") == "x" * 90
     assert plain_name("??", "y") == "y"
 
 
-def test_two_columns_are_predicted_where_none_are_named():
+def test_a_column_of_classes_and_one_of_numbers_are_proposed_as_targets():
     metadata = METADATA.assign(
         sex=["m", "f", "f"] * 20, diagnosis=["ill", "well"] * 30, bmi=METADATA["age"]
     )
     assert propose_targets(columns_of(metadata)) == ["diagnosis", "age"]
-    # Thirty numbers are needed.
+
+
+def test_a_column_of_thirty_numbers_is_proposed_as_target():
     for labels, targets in ((30, ["bmi"]), (29, [])):
         frame = pd.DataFrame({"bmi": METADATA["age"].where(np.arange(60) < labels)})
         assert propose_targets(columns_of(frame)) == targets
 
 
-def test_samples_without_a_group_are_left_out_up_to_a_fifth():
-    for without, is_grouped in ((12, True), (13, False)):
-        patient = METADATA["patient"].where(np.arange(60) >= without)
-        columns = {
-            one.name: one
-            for one in columns_of(
-                pd.DataFrame({"patient": patient, "age": METADATA["age"]}, dtype=object)
-            )
-        }
-        draft = draft_task(columns["age"], columns["patient"])
-        assert draft.groups == ("patient" if is_grouped else None)
-        assert len(draft.samples) == (48 if is_grouped else 60)
-        said = "left out: samples without a value in `patient` (12)"
-        refusal = "no groups: `patient` has no value in 13 of 60 samples"
-        assert draft.comments[0].startswith(said if is_grouped else refusal)
-    with pytest.raises(InputError, match="a value in 80% of the samples or more"):
-        draft_task(columns["age"], columns["patient"], must_group=True)
+def columns_with_patients(without: int) -> tuple[Column, Column]:
+    """Return the columns of ages, and of patients whom so many samples lack."""
+    patient = METADATA["patient"].where(NUMBER >= without)
+    columns = columns_of(pd.DataFrame({"patient": patient, "age": METADATA["age"]}, dtype=object))
+    by_name = {one.name: one for one in columns}
+    return by_name["age"], by_name["patient"]
+
+
+def test_samples_without_a_group_are_left_out_where_they_are_a_fifth_at_most():
+    draft = draft_task(*columns_with_patients(without=12))
+    assert (draft.groups, len(draft.samples)) == ("patient", 48)
+    assert draft.comments[0].startswith("left out: samples without a value in `patient` (12)")
+
+
+def test_a_column_that_more_than_a_fifth_lacks_makes_no_groups():
+    age, patient = columns_with_patients(without=13)
+    draft = draft_task(age, patient)
+    assert (draft.groups, len(draft.samples)) == (None, 60)
+    assert draft.comments[0].startswith("no groups: `patient` has no value in 13 of 60 samples")
+    with refused("a value in 80% of the samples or more"):
+        draft_task(age, patient, must_group=True)

@@ -4,6 +4,7 @@ import logging
 
 import pandas as pd
 import pytest
+from refusals import refused
 
 from aam.data.target_columns import (
     BeforeRarefaction,
@@ -41,12 +42,8 @@ def test_where_no_sample_is_kept_rarefaction_is_the_cause_if_it_dropped_them():
         samples_where(drawn, {"site": ["oral"]}, before)
 
 
-def refused(*facts: str):
-    """Return what a message has to say, in this order."""
-    return pytest.raises(InputError, match=".*".join(facts))
-
-
 def column(*values: object, name: str = "age") -> pd.DataFrame:
+    """Return metadata of one column, of the samples s0, s1 and so on."""
     index = [f"s{number}" for number in range(len(values))]
     return pd.DataFrame({name: pd.Series(values, index, dtype=object)})
 
@@ -56,7 +53,7 @@ def column(*values: object, name: str = "age") -> pd.DataFrame:
     [
         (["1"], ["1.0", "2"], ["1", "1.0"]),
         (["1.0"], ["1", "2"], ["1.0", "1"]),
-        # Two spellings of a number, codes, units and words are not the same for sure.
+        # Two spellings of a number, codes, decimal commas and words may mean something else.
         (["1"], ["1.0", "1.00"], ["1"]),
         (["1"], ["01", "02"], ["1"]),
         (["1"], ["1.0", "x"], ["1"]),
@@ -69,7 +66,7 @@ def column(*values: object, name: str = "age") -> pd.DataFrame:
         (["1", "2"], ["1", "2.0"], ["1", "2", "2.0"]),
     ],
 )
-def test_a_value_of_a_configuration_is_found_in_its_only_spelling(wanted, values, expected):
+def test_a_wanted_value_is_found_where_it_has_one_other_spelling(wanted, values, expected):
     given = pd.Series([*values, None], dtype=object)
     assert spellings_of(wanted, given) == expected
 
@@ -78,6 +75,10 @@ def test_where_keeps_what_has_a_wanted_value_in_each_column():
     metadata = METADATA.assign(day=["1", "2", "1", "1"])
     found = samples_where(metadata, {"site": ["gut", "skin"], "day": ["1"]})
     assert found.index.tolist() == ["s1", "s3"]
+
+
+def test_samples_before_rarefaction_can_be_selected_and_say_what_lost_them():
+    metadata = METADATA.assign(day=["1", "2", "1", "1"])
     kept = BeforeRarefaction(metadata, 10).where({"site": ["gut"]})
     assert kept.metadata.index.tolist() == ["s1", "s2"]
     assert kept.counts("day").to_dict() == {"1": 1, "2": 1}
@@ -86,7 +87,7 @@ def test_where_keeps_what_has_a_wanted_value_in_each_column():
     assert (unknown.act, unknown.hint) == ("rarefaction", "lower rarefaction.depth")
 
 
-def test_samples_with_all_targets_are_in_the_order_of_the_metadata():
+def test_samples_need_a_value_in_every_target():
     metadata = column("3", None, "1", "2").assign(bmi=["20", "21", "22", None])
     values = observed_values(metadata, "regression", ["bmi", "age"])
     assert values.to_dict() == {"bmi": {"s0": 20.0, "s2": 22.0}, "age": {"s0": 3.0, "s2": 1.0}}
@@ -98,7 +99,7 @@ def test_samples_with_all_targets_are_in_the_order_of_the_metadata():
         observed_values(same, "regression", ["age", "bmi"])
 
 
-def test_values_that_are_no_class_of_an_order_are_named():
+def test_values_that_are_none_of_the_ordered_classes_are_refused_by_name():
     metadata = column("low", "high", "mid", "odd", None)
     order = ["low", "mid", "high", "odd"]
     assert len(observed_values(metadata, "ordinal", ["age"], order)) == 4
@@ -109,7 +110,7 @@ def test_values_that_are_no_class_of_an_order_are_named():
     assert len(observed_values(metadata, "ordinal", ["age"], None)) == 4
 
 
-def test_a_column_without_values_says_what_may_have_taken_them():
+def test_a_column_without_values_is_refused_with_what_rarefaction_dropped():
     empty = column(None, None)
     with refused("no value in any of the 2 samples that rarefaction keeps;", "lower rarefaction"):
         observed_values(empty, "classification", ["age"])
@@ -121,7 +122,7 @@ def test_a_column_without_values_says_what_may_have_taken_them():
         observed_values(empty, "classification", ["age"], before=nothing)
 
 
-def test_a_column_of_one_value_says_what_has_made_it_one():
+def test_a_column_of_one_value_is_refused_with_what_has_dropped_the_others():
     same = column("a", "a")
     with refused("the one value 'a' in all 2 samples that have one", "nothing to predict"):
         observed_values(same, "classification", ["age"])
@@ -133,6 +134,9 @@ def test_a_column_of_one_value_says_what_has_made_it_one():
     alike = BeforeRarefaction(column("a", "a", "a"), 50)
     with refused("samples that have one"):
         observed_values(same, "classification", ["age"], before=alike)
+
+
+def test_a_column_that_has_to_vary_is_refused_with_the_samples_that_were_asked():
     require_varied(pd.Series(["a", "b"]), "age")
     with refused("samples of mine;"):
         require_varied(pd.Series(["a", "a"]), "age", "of mine")
@@ -143,6 +147,9 @@ def test_values_that_are_no_numbers_are_named_with_their_samples_the_most_freque
     named = "'young' in samples 's3', 's4' and 2 more, 'old' in sample 's1'"
     with refused("5 of 8 values that are no numbers", named, "kind to classification"):
         observed_values(metadata, "regression", ["age"])
+
+
+def test_a_column_of_twenty_different_numbers_is_not_proposed_as_classes():
     many = column(*map(str, range(20)), "old", "old")
     with refused("'old' in samples 's20', 's21'; expected", "leave the cells empty") as error:
         observed_values(many, "regression", ["age"])
@@ -158,19 +165,33 @@ def test_logarithms_need_numbers_above_minus_one():
         require_logarithms(pd.DataFrame({"age": [0.0, -1.0]}, index=["s0", "s1"]))
 
 
-def test_odd_numbers_and_classes_are_told(caplog):
+@pytest.mark.parametrize(
+    ("values", "kind", "warnings"),
+    [
+        (["1,5", "2,5", "3"], "regression", ["numbers were read", "'1,5' as 1.5"]),
+        (
+            [*map(str, range(10, 40)), "-9999"],
+            "regression",
+            ["-9999 in 1 sample far from all other numbers"],
+        ),
+        (
+            ["Gut", "gut", "gut", "unknown"],
+            "classification",
+            [
+                "the classes 'Gut' in 1 sample, 'gut' in 2 samples look like one",
+                "'unknown' in 1 sample may stand for a missing value",
+            ],
+        ),
+    ],
+)
+def test_odd_numbers_and_classes_are_warned_of(values, kind, warnings, caplog):
+    observed_values(column(*values), kind, ["age"])
+    for warning in warnings:
+        assert warning in caplog.text
+
+
+def test_plain_numbers_and_classes_are_read_without_a_warning(caplog):
     caplog.set_level(logging.WARNING)
-    observed_values(column("1,5", "2,5", "3"), "regression", ["age"])
-    assert "numbers were read" in caplog.text
-    assert "'1,5' as 1.5" in caplog.text
-    caplog.clear()
-    observed_values(column(*map(str, range(10, 40)), "-9999"), "regression", ["age"])
-    assert "-9999 in 1 sample far from all other numbers" in caplog.text
-    caplog.clear()
-    observed_values(column("Gut", "gut", "gut", "unknown"), "classification", ["age"])
-    assert "the classes 'Gut' in 1 sample, 'gut' in 2 samples look like one" in caplog.text
-    assert "'unknown' in 1 sample may stand for a missing value" in caplog.text
-    caplog.clear()
     observed_values(column("1", "2", "3"), "regression", ["age"])
     observed_values(column("gut", "skin"), "classification", ["age"])
     assert not caplog.records

@@ -67,11 +67,11 @@ def test_a_cut_is_a_time_as_the_column_has_it_or_plain(wanted, values, expected)
         ([None], False),
     ],
 )
-def test_a_column_of_dates_is_told_from_numbers(values, are_days):
+def test_calendar_dates_are_read_as_days_and_years_as_numbers(values, are_days):
     assert read_as_dates(pd.Series(values, dtype=object)) is are_days
 
 
-def test_three_in_ten_samples_are_after_the_time_that_is_chosen():
+def test_three_in_ten_samples_are_later_than_an_automatic_cut():
     """The cut is a time that a sample has, and repeated times count by their samples."""
     days = pd.Series([*["1"] * 6, "2", "3", "4", "5", None], dtype=object)
     assert read_cut("auto", days) == 2
@@ -79,7 +79,7 @@ def test_three_in_ten_samples_are_after_the_time_that_is_chosen():
     assert read_cut("auto", pd.Series(["1"] * 3 + ["2"] * 7, dtype=object)) == 2
 
 
-def test_of_two_ways_to_read_as_many_samples_the_first_is_taken():
+def test_times_are_read_as_numbers_unless_another_way_reads_more_of_them():
     text = pd.Series(["3", "V2"], dtype=object)
     assert read_times(text).tolist()[0] == 3
     assert read_times(text).isna().tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""Trees that stages exchange: what is read is what was written, and branches are above features."""
+"""Trees that stages exchange: their files, and the branches above each feature."""
 
 import numpy as np
 import pytest
@@ -49,17 +49,17 @@ def test_lengths_keep_all_their_digits_and_may_be_missing(tmp_path):
         ("(a:1:2,b);", "a branch of two lengths, :1:"),
     ],
 )
-def test_what_scikit_bio_would_take_for_one_tree_is_refused(text, message):
+def test_several_trees_and_branches_of_two_lengths_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         parse_newick(text)
 
 
-def test_marks_in_quotes_and_comments_are_no_syntax():
+def test_punctuation_in_quotes_and_comments_is_no_syntax():
     tree = parse_newick("('a;b':1,'c:1:2':2,d[;:3:4]:3);")
     assert [tip.name for tip in tree.tips()] == ["a;b", "c:1:2", "d"]
 
 
-def test_a_root_of_many_children_gets_two():
+def test_a_root_of_many_children_is_split_into_two():
     tree = split_root(parse_newick("(a:1,b:2,c:3);"))
     first, others = tree.children
     assert (first.name, first.length) == ("a", 1.0)
@@ -68,11 +68,11 @@ def test_a_root_of_many_children_gets_two():
     assert [child.length for child in split_root(two).children] == [1.0, 1.0]
 
 
-def test_a_tree_keeps_what_leads_to_some_features(tmp_path):
+def test_a_tree_is_cut_down_to_the_features_of_a_table(tmp_path):
     path = tmp_path / "tree.nwk"
     path.write_text("(((a:1,b:2):0.5,c:3):0.25,d:4):9;")
     whole = read_tree(path, ["a", "b", "c", "d"])
-    assert whole.length is None, "a length on the root counts nowhere"
+    assert whole.length is None, "no feature is above the root"
     some = read_tree(path, ["a", "d"])
     assert {tip.name for tip in some.tips()} == {"a", "d"}
     assert some.find("a").distance(some) == 1.75
@@ -107,7 +107,7 @@ def test_without_a_tree_there_are_no_branches(tmp_path):
     assert (membership @ lengths).tolist() == [1.75, 2.75]
 
 
-def test_fractions_of_reads_are_those_below_each_branch():
+def test_the_fraction_of_a_branch_is_that_of_the_reads_below_it():
     counts = csr_array(np.array([[1, 3, 0, 4], [0, 0, 5, 0]]))
     table = FeatureTable(["s1", "s2"], ["a", "b", "c", "d"], counts)
     fractions, lengths = branch_fractions(table, parse_newick(NEWICK))
@@ -122,7 +122,7 @@ def test_fractions_of_reads_are_those_below_each_branch():
     }
 
 
-def test_two_samples_on_branches_without_length_have_no_distance(tmp_path):
+def test_two_samples_whose_branches_have_no_length_are_refused(tmp_path):
     counts = csr_array(np.array([[1, 0, 0], [0, 2, 0], [0, 0, 3]]))
     ids = ["s1", "s2", "s3"]
     path = tmp_path / "tree.nwk"

@@ -13,27 +13,33 @@ UNITS = pd.Series([f"u{number // 2}" for number in range(SIZE)], IDS)
 FOLD = np.arange(SIZE) // 2 % 4
 
 
+OBSERVED = np.random.default_rng(0).normal(size=SIZE)
+TABLE = pd.DataFrame({"sample-id": IDS, "fold": FOLD, "observed": OBSERVED})
+PREDICTED = OBSERVED[:, None] + 0.5
+REPLACED = OBSERVED[:, None, None] + np.random.default_rng(1).normal(0, 2, (SIZE, 3, 1))
+"""Predictions with the reads of three stand-ins."""
+
+
 def test_numbers_lose_what_their_mean_error_gains():
-    rng = np.random.default_rng(0)
-    observed = rng.normal(size=SIZE)
-    table = pd.DataFrame({"sample-id": IDS, "fold": FOLD, "observed": observed})
-    value = observed[:, None] + 0.5
-    replaced = observed[:, None, None] + rng.normal(0, 2, (SIZE, 3, 1))
-    found = measure_loss("regression", (), table, value, replaced, UNITS)
-    error = np.abs(replaced[:, :, 0] - observed[:, None]).mean(axis=1)
+    found = measure_loss("regression", (), TABLE, PREDICTED, REPLACED, UNITS)
+    error = np.abs(REPLACED[:, :, 0] - OBSERVED[:, None]).mean(axis=1)
     by_fold = [error[FOLD == fold].mean() for fold in range(4)]
     assert found["score"] == pytest.approx(0.5)
     assert found["loss"] == pytest.approx(np.mean(by_fold) - 0.5)
-    # A stand-in more is no further person.
-    tables = []
-    for predicted in (value[:, 0, None].repeat(3, axis=1), replaced[:, :, 0]):
-        parts = [
-            table.assign(
-                predicted=predicted[:, k], **{"sample-id": [f"{name}-{k}" for name in IDS]}
-            )
-            for k in range(3)
-        ]
-        tables.append(pd.concat(parts))
+
+
+def repeat_table(predicted):
+    """Return a table in which each sample occurs once for each of its predictions."""
+    parts = []
+    for number, values in enumerate(predicted.T):
+        names = [f"{name}-{number}" for name in IDS]
+        parts.append(TABLE.assign(predicted=values, **{"sample-id": names}))
+    return pd.concat(parts)
+
+
+def test_the_interval_of_a_loss_is_over_people_however_many_stand_ins_there_are():
+    found = measure_loss("regression", (), TABLE, PREDICTED, REPLACED, UNITS)
+    tables = repeat_table(PREDICTED.repeat(3, axis=1)), repeat_table(REPLACED[:, :, 0])
     units = pd.Series(np.tile(UNITS, 3), tables[0]["sample-id"])
     expected = measure_difference("regression", *tables, units)
     assert (found["low"], found["high"]) == pytest.approx(

@@ -196,6 +196,20 @@ def test_of_many_samples_whole_units_are_looked_at():
     assert np.unique(task.group[rows], return_counts=True)[1].tolist() == [5] * (MOST_SAMPLES // 5)
 
 
+# The constants of the method, which the definitions below need.
+PSEUDO_SHARE = 5e-4
+"""Share of reads that is added before a logarithm is taken."""
+SHORTEST = 1e-4
+"""Least length that a branch counts with."""
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Penalties of a ridge to choose from, in units of the mean of the squared features of a sample."""
+
+
+def weighted_logs(share, length):
+    """Return features of clades: logarithms of their shares, weighted by their branches."""
+    return np.log(1 + share / PSEUDO_SHARE) * np.sqrt(np.maximum(length, SHORTEST))
+
+
 LETTERS = ["f", "e", "d", "c", "b", "a"]
 SMALL = parse_newick("((a:1,b:2):0.5,((c:1):2,(d:1,e:1):1):3,f:4);")
 """Preorder: the root, ab, a, b, cd, c, d, f; nobody has enough of e."""
@@ -213,13 +227,17 @@ def small_clades():
     return Clades.of_table(csr_array(small_counts()), LETTERS, SMALL)
 
 
-def test_clades_by_hand():
+def test_clades_are_the_nodes_that_divide_features_of_several_samples():
     clades = small_clades()
     assert clades.parent_B.tolist() == [-1, 0, 1, 1, 0, 4, 4, 0]
     assert clades.end_B.tolist() == [8, 4, 3, 4, 7, 6, 7, 8]
     # A node with one child is its child, further from the root.
     assert clades.length_B.tolist() == [0, 0.5, 1, 2, 3, 3, 2, 4]
     assert clades.tip_B.tolist() == [-1, -1, 5, 4, -1, 3, 2, 0]
+
+
+def test_a_clade_has_the_reads_of_its_features():
+    clades = small_clades()
     counts = small_counts()
     shares = counts / counts.sum(axis=1, keepdims=True)
     below = ["abcdf", "ab", "a", "b", "cd", "c", "d", "f"]
@@ -228,9 +246,7 @@ def test_clades_by_hand():
         np.testing.assert_allclose(clades.share_NB[:, node], expected)
         features = [LETTERS[at] for at in clades.features(node)]
         assert features == list(letters)
-    lengths = np.maximum(clades.length_B, 1e-4)
-    expected = np.log(1 + 2000 * clades.share_NB) * np.sqrt(lengths)
-    np.testing.assert_allclose(clades.logs_NB, expected)
+    np.testing.assert_allclose(clades.logs_NB, weighted_logs(clades.share_NB, clades.length_B))
 
 
 def test_zeros_that_a_table_stores_are_no_reads():
@@ -248,15 +264,23 @@ def test_features_are_clades_of_their_own_without_a_tree():
     assert clades.end_B.tolist() == [6, 2, 3, 4, 5, 6]
 
 
-def test_clades_know_what_is_around_and_within_them():
+def test_clades_are_tested_where_a_tenth_of_the_samples_has_them():
     clades = small_clades()
-    # Of forty samples, four are enough for a test.
+    # Four of forty samples have c, and fewer have b and d.
     assert clades.children == [[1, 4, 7], [2], [], [], [5], [], [], []]
     assert [clades.above(node) for node in (0, 1, 6)] == [[], [0], [4, 0]]
+
+
+def test_clades_overlap_where_one_is_within_the_other():
+    clades = small_clades()
     within = {(one, two) for one in range(8) for two in range(8) if clades.overlap(one, two)}
     nested = {(1, 2), (1, 3), (4, 5), (4, 6), *((0, node) for node in range(8))}
     same = {(node, node) for node in range(8)}
     assert within == nested | {(two, one) for one, two in nested} | same
+
+
+def test_a_clade_is_found_by_the_features_that_it_has_and_others_are_of_the_root():
+    clades = small_clades()
     found = [
         clades.find(np.array([LETTERS.index(letter) for letter in letters]))
         for letters in ("a", "ab", "cd", "ce", "e", "af", "bf", "d")
@@ -302,7 +326,7 @@ def ridge(tests):
         kernel = x @ x.T
         scale = np.trace(kernel) / len(x)
         errors = {}
-        for candidate in (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0):
+        for candidate in PENALTIES:
             inverse = np.linalg.inv(kernel + scale * candidate * np.eye(len(x)))
             hat = kernel @ inverse
             error = ((y - hat @ y) ** 2).sum() / (1 - np.trace(hat) / len(x)) ** 2
@@ -347,17 +371,21 @@ def test_reads_of_a_clade_are_replaced_by_those_of_samples_that_are_alike_beyond
             gained = clades.share_NB[other, family] - share[family]
             share[below] = clades.share_NB[other, below]
             share[above] = np.maximum(share[above] + gained, 0)
-            logs = np.log1p(2000 * share) * np.sqrt(np.maximum(clades.length_B, 1e-4))
+            logs = weighted_logs(share, clades.length_B)
             features = np.where(np.arange(60)[:, None] == sample, logs, clades.logs_NB)
             total[sample] += predict_by(fits, tests, features)[sample]
     without = tests.predict_without(family)
     np.testing.assert_allclose(without, total / 5, rtol=1e-6, atol=1e-8)
-    assert tests.predict_without(family) is without, "asked once"
+    assert tests.predict_without(family) is without, "it is kept"
+
+
+def test_without_any_reads_the_mean_of_the_other_folds_is_predicted():
+    tests, _ = draw_tests(np.random.default_rng(7), 60, groups=np.arange(60) // 2)
     means = [tests.label_NC[tests.fold_N != fold].mean() for fold in range(5)]
     np.testing.assert_allclose(tests.predict_without(ROOT)[:, 0], np.array(means)[tests.fold_N])
 
 
-def test_few_other_units_stand_in_as_far_as_there_are():
+def test_stand_ins_are_of_other_units_as_many_as_there_are_up_to_five():
     tests, _ = draw_tests(np.random.default_rng(8), 12, groups=np.arange(12) // 4)
     assert tests.find_stand_ins(np.array([3])).shape == (12, 5)
     tests, _ = draw_tests(np.random.default_rng(8), 6, groups=np.arange(6) // 3)
@@ -386,35 +414,31 @@ def test_labels_folds_and_units_are_those_of_the_chosen_samples():
     assert tests.unit_N.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_an_addition_is_tested_by_sums_over_units():
+def test_an_addition_is_tested_by_sums_over_units_beyond_what_is_given():
     rng = np.random.default_rng(10)
     label, predicted, without = rng.normal(size=(3, 30, 2))
     predicted += 0.5 * label
     unit = np.arange(30) // 3
-    product = ((label - without) * (predicted - without)).sum(axis=1)
-    sums = product.reshape(10, 3).sum(axis=1)
-    expected = stats.ttest_1samp(sums, 0, alternative="greater").pvalue
-    found = p_of_addition(label, predicted, without, [], unit)
-    assert found == pytest.approx(expected)
-    known = [np.ones(30), rng.normal(size=30)]
-    design = np.stack(known, axis=1)
-    residual = np.eye(30) - design @ np.linalg.pinv(design)
-    product = (residual @ (label - without) * (residual @ (predicted - without))).sum(axis=1)
-    sums = product.reshape(10, 3).sum(axis=1)
-    expected = stats.ttest_1samp(sums, 0, alternative="greater").pvalue
-    # What is known twice is known once.
-    for given in (known, [*known, 2 * known[1]]):
-        found = p_of_addition(label, predicted, without, given, unit)
-        assert found == pytest.approx(expected)
+    constant, other = np.ones(30), rng.normal(size=30)
+    # What is given twice is given once.
+    for given in ([], [constant, other], [constant, other, 2 * other]):
+        residual = np.eye(30)
+        if given:
+            design = np.stack(given, axis=1)
+            residual -= design @ np.linalg.pinv(design)
+        product = (residual @ (label - without) * (residual @ (predicted - without))).sum(axis=1)
+        sums = product.reshape(10, 3).sum(axis=1)
+        expected = stats.ttest_1samp(sums, 0, alternative="greater").pvalue
+        assert p_of_addition(label, predicted, without, given, unit) == pytest.approx(expected)
 
 
-def test_two_units_or_no_addition_are_no_evidence():
+def test_an_addition_of_two_units_or_of_nothing_is_no_evidence():
     label = np.array([[1.0], [2.0], [4.0], [5.0]])
     nothing = np.zeros((4, 1))
     assert p_of_addition(label, label, nothing, [], np.array([0, 0, 1, 1])) == 1.0
     assert p_of_addition(label, label, nothing, [], np.array([0, 0, 1, 2])) < 0.1
     assert p_of_addition(label, nothing, nothing, [], np.arange(4)) == 1.0
-    # Sums that are all the same leave no spread: they are as sure as can be.
+    # Sums that are all the same have no spread, and are the surest evidence.
     assert p_of_addition(nothing + 1, nothing + 1, nothing, [], np.arange(4)) < 1e-6
 
 
@@ -426,7 +450,7 @@ def test_a_clade_is_tested_given_the_named_ones_beside_it():
     member = clades.children[family][0]
     share = clades.share_NB[:, sister]
     log, presence = tests.describe_others(member, [family, sister, ROOT, half, member])
-    np.testing.assert_allclose(log, np.log(share + 5e-4))
+    np.testing.assert_allclose(log, np.log(share + PSEUDO_SHARE))
     assert presence.tolist() == (share > 0).astype(float).tolist()
     without = tests.predict_without(member)
     factors = tests.label_NC, tests.machine.predicted_NC, without
@@ -439,7 +463,7 @@ def test_a_clade_is_tested_given_the_named_ones_beside_it():
     assert tests.test(ROOT, [other_half]) == pytest.approx(root)
 
 
-def test_below_a_clade_that_fails_nothing_is_asked():
+def test_clades_below_one_that_fails_its_test_are_not_tested():
     tests, _ = draw_tests(np.random.default_rng(5), SAMPLES)
     found = tests.explore([])
     assert found[ROOT] == tests.test(ROOT)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import predictions_of
+from reference_statistics import compare_errors, effective_number, p_and_half_width
 from scipy import stats
 
 from aam.data.predictions import mean_recall
@@ -339,20 +340,8 @@ def test_noise_is_seldom_found_and_signals_are_found_more_often_than_over_folds(
     assert results["covered"].min() > 0.85
 
 
-def reference_test(difference, added, unit, units):
-    """Return p-value and half-width of a 95 % interval from what each sample adds."""
-    sums = np.bincount(unit, weights=added)
-    error = math.sqrt(2 * (sums**2).sum() * units / (units - 1))
-    p = 2 * stats.t.sf(abs(difference) / error, units - 1)
-    return p, stats.t.ppf(0.975, units - 1) * error
-
-
-def kish(unit):
-    size = np.bincount(unit)
-    return size.sum() ** 2 / (size**2).sum()
-
-
-def test_two_methods_of_numbers_are_compared_as_defined():
+def test_numbers_are_compared_by_the_mean_of_the_folds_and_tested_over_groups():
+    """Folds of 5, 10 and 15 samples count alike, and groups are as many as Kish counts them."""
     rng = np.random.default_rng(8)
     fold = np.repeat([0, 1, 2], [5, 10, 15])
     unit = rng.permutation(np.arange(30) % 9)
@@ -365,7 +354,8 @@ def test_two_methods_of_numbers_are_compared_as_defined():
     difference = added.sum()
     scale = (weight * (first + second)).sum() / 2
     influence = (added - weight * difference) / scale
-    p, step = reference_test(difference / scale, influence, unit, kish(unit))
+    units = effective_number(np.ones(30), unit)
+    p, step = p_and_half_width(difference / scale, influence, unit, units)
     found = compare("regression", *tables, groups)
     assert (found.folds, found.holm_p) == (3, None)
     assert found.difference == pytest.approx(difference)
@@ -378,7 +368,7 @@ def test_two_methods_of_numbers_are_compared_as_defined():
     assert measured.interval == pytest.approx(ends)
 
 
-def test_two_methods_of_classes_are_compared_as_defined():
+def test_classes_are_compared_by_the_mean_of_their_recalls_and_tested_over_samples():
     rng = np.random.default_rng(9)
     observed = np.repeat(["a", "b"], [20, 40])
     fold = np.arange(60) % 4
@@ -392,9 +382,8 @@ def test_two_methods_of_classes_are_compared_as_defined():
     means = np.array([gain[:20].mean(), gain[20:].mean()])
     influence = (gain - np.repeat(means, [20, 40])) / (2 * size)
     # A sample of the rare class is worth four of the other.
-    share = 1 / size**2
-    units = share.sum() ** 2 / (share**2).sum()
-    p, step = reference_test(means.mean(), influence, np.arange(60), units)
+    units = effective_number(1 / size**2, np.arange(60))
+    p, step = p_and_half_width(means.mean(), influence, np.arange(60), units)
     found = compare("classification", *tables, alone(tables[0]))
     assert found.difference == pytest.approx(means.mean())
     assert found.p == pytest.approx(p)
@@ -410,7 +399,7 @@ def test_numbers_that_are_all_right_are_tested_without_an_interval():
     result = compare_with_guessing("regression", predictions_of(observed, observed, fold), [""] * 6)
     guess_errors = np.array([6, 5, 3, 2, 7.5, 17.5])
     guess = guess_errors.mean()
-    p, _ = reference_test(guess, (guess_errors - guess) / 6, np.arange(6), 6)
+    p, _ = p_and_half_width(guess, (guess_errors - guess) / 6, np.arange(6), units=6)
     assert result.score == pytest.approx(guess)
     assert result.difference == pytest.approx(-guess)
     assert (result.p, result.interval) == (pytest.approx(p), None)
@@ -438,7 +427,7 @@ def test_folds_count_alike_in_the_error_of_numbers():
     assert result.score + result.difference == pytest.approx(4.0)
 
 
-def test_a_test_set_of_numbers_is_tested_as_defined():
+def test_a_test_set_of_numbers_is_compared_with_the_median_of_the_samples_in_folds():
     rng = np.random.default_rng(10)
     fold = np.repeat([-1, 0, 1], [8, 6, 6])
     observed = rng.normal(50, 10, 20)
@@ -446,30 +435,27 @@ def test_a_test_set_of_numbers_is_tested_as_defined():
     found = compare_tested_with_guessing("regression", table, [""] * 20)
     error = np.abs(table["predicted"] - observed).to_numpy()[:8]
     guess = np.abs(observed[:8] - np.median(observed[8:]))
-    added = (error / error.mean() - guess / guess.mean()) / 8
-    p, step = reference_test(math.log(error.mean() / guess.mean()), added, np.arange(8), 8)
+    p, ends = compare_errors(error, guess, np.full(8, 1 / 8), np.arange(8))
     assert found.p == pytest.approx(p)
-    ends = error.mean() * math.exp(-step), error.mean() * math.exp(step)
     assert found.interval == pytest.approx(ends)
 
 
-def test_methods_that_differ_by_one_unit_in_no_class_are_tested_as_if_one_did():
-    """Every sample of a class gains as much: a unit that differs gives the difference a spread."""
+def test_a_difference_without_a_spread_is_tested_as_if_one_group_were_another():
+    """Every sample of a class gains as much: of the largest group of each, the worse is taken."""
     observed = np.repeat(["a", "b"], [10, 20])
     unit = np.append(np.arange(10) // 2, 10 + np.arange(20) // 4)
     first = predictions_of(observed, observed, np.arange(30) % 3)
     second = first.assign(predicted=np.repeat(["b", "b"], [10, 20]))
     groups = pd.Series([f"g{one}" for one in unit], index=first["sample-id"])
     size = np.repeat([10, 20], [10, 20])
-    share = np.bincount(unit, weights=1 / size**2)
-    units = share.sum() ** 2 / (share**2).sum()
-    costs = []
+    units = effective_number(1 / size**2, unit)
+    tests = []
     for name, largest in (("a", 0), ("b", 10)):
         gain = (observed == "a") - 1.0 * (unit == largest) * (observed == name)
         means = np.array([gain[:10].mean(), gain[10:].mean()])
         influence = (gain - np.repeat(means, [10, 20])) / (2 * size)
-        costs.append(reference_test(means.mean(), influence, unit, units))
-    p, step = max(costs)
+        tests.append(p_and_half_width(means.mean(), influence, unit, units))
+    p, step = max(tests)
     found = measure_difference("classification", first, second, groups)
     assert (found.difference, found.p) == (0.5, pytest.approx(p))
     assert found.interval == pytest.approx((0.5 - step, 0.5 + step))

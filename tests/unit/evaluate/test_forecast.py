@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from task_settings import score_settings
 
-from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.evaluate.forecast import compare_forecast
 from aam.evaluate.task_report import Forecast
 from aam.evaluate.task_scores import Samples, _compare_forecast
@@ -123,19 +123,8 @@ def test_where_the_time_is_chosen_it_is_that_of_the_last_sample_that_was_learned
             "predicted": time + 1.0,
         }
     )
-    settings = ScoreSettings(
-        dataset="d",
-        task="t@forecast",
-        answer="first",
-        kind="regression",
-        columns=["height"],
-        classes=None,
-        bounds=(None, None),
-        report_by=[],
-        structure=SampleGroups(column="host", stated=True),
-        question="forecast",
-        time="day",
-        forecast="auto",
+    settings = score_settings(
+        task="t@forecast", columns=["height"], question="forecast", time="day", forecast="auto"
     )
     metadata = pd.DataFrame({"day": time.astype(str)}, names)
     samples = Samples(pd.Series(people.astype(str), names), metadata)
@@ -144,28 +133,35 @@ def test_where_the_time_is_chosen_it_is_that_of_the_last_sample_that_was_learned
     assert found.known.n == 2 * PEOPLE
 
 
-def test_a_line_of_time_is_fitted_to_all_earlier_samples():
-    rng = np.random.default_rng(1)
+def error_of_line(observed, is_fitted, is_later):
+    """Return the mean error, in later samples, of a line of time through earlier ones."""
+    slope, start = np.polyfit(TIMES[is_fitted], observed[is_fitted], 1)
+    return np.abs(observed - start - slope * TIMES)[is_later].mean()
+
+
+def test_a_line_of_time_is_fitted_to_all_earlier_samples_and_a_trend_to_those_of_a_person():
     person = np.repeat(np.arange(PEOPLE), 6)
+    observed = 2.0 * TIMES + np.random.default_rng(1).normal(size=len(TIMES))
+    known = scores(forecast(observed, observed).known)
+    is_later = TIMES > 5
+    assert known["time alone"] == pytest.approx(error_of_line(observed, ~is_later, is_later))
+    median = np.median(observed[~is_later])
+    assert known["guessing"] == pytest.approx(np.abs(observed - median)[is_later].mean())
+    trends = [
+        error_of_line(observed, (person == one) & ~is_later, (person == one) & is_later)
+        for one in range(PEOPLE)
+    ]
+    assert known["trend"] == pytest.approx(np.mean(trends))
+
+
+def test_rivals_of_numbers_are_sorted_by_their_error_in_later_samples():
+    rng = np.random.default_rng(1)
     observed = 2.0 * TIMES + rng.normal(size=len(TIMES))
     predicted = observed + rng.normal(0, 0.5, len(TIMES))
     found = forecast(observed, predicted)
-    is_later = TIMES > 5
-    slope, start = np.polyfit(TIMES[~is_later], observed[~is_later], 1)
-    known = scores(found.known)
-    line = np.abs(observed - start - slope * TIMES)[is_later]
-    assert known["time alone"] == pytest.approx(line.mean())
-    median = np.abs(observed - np.median(observed[~is_later]))[is_later]
-    assert known["guessing"] == pytest.approx(median.mean())
-    trend = []
-    for one in range(PEOPLE):
-        own = person == one
-        slope, start = np.polyfit(TIMES[own & ~is_later], observed[own & ~is_later], 1)
-        trend.append(np.abs(observed - start - slope * TIMES)[own & is_later].mean())
-    assert known["trend"] == pytest.approx(np.mean(trend))
-    error = np.abs(observed - predicted)[is_later].mean()
+    error = np.abs(observed - predicted)[TIMES > 5].mean()
     assert found.known.score == pytest.approx(error)
-    assert [one.score for one in found.known.rivals] == sorted(known.values())
+    assert [one.score for one in found.known.rivals] == sorted(scores(found.known).values())
     for rival in found.known.rivals:
         assert rival.difference == pytest.approx(error - rival.score)
     low, high = found.known.interval

@@ -113,22 +113,7 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
         assert part.calibrated.ece < part.scores["ece"] - 0.05
 
 
-def test_a_target_is_named_by_its_column_where_a_task_has_several():
-    targets = [
-        target_of(
-            regression([1, 2, 3, 4]),
-            [method_of("regression", regression([1, 2, 3, 4]), "forest")],
-            column,
-        )
-        for column in ("age", "weight")
-    ]
-    (alone,) = task_of("regression", "t", targets[0]).by_key()
-    both = task_of("regression", "t", *targets).by_key()
-    assert (alone[0].task, alone[0].column) == ("t", "")
-    assert [key.column for key, _ in both] == ["age", "weight"]
-
-
-def test_the_coverage_of_intervals_counts_ends_and_missing_bounds():
+def test_an_interval_covers_its_ends_and_what_a_missing_bound_leaves_open():
     table = pd.DataFrame(
         {
             "fold": [0, 0, 1, 1, -1, -1],
@@ -145,7 +130,7 @@ def test_the_coverage_of_intervals_counts_ends_and_missing_bounds():
     assert (found.test.n, found.test.coverage, found.test.size) == (2, 0.5, 2.5)
     without = report_coverage(table[:4].assign(lower=[np.nan, 2.0, 2.0, 9.5]))
     assert (without.size, without.test) == (None, None)
-    assert without.by_fold == {0: 1.0, 1: 0.5}, "a bound that is missing is none"
+    assert without.by_fold == {0: 1.0, 1: 0.5}
 
 
 def test_the_coverage_of_sets_is_that_of_their_classes():
@@ -171,13 +156,13 @@ def test_a_headline_score_is_of_the_folds_alone():
     assert headline_score("classification", shares) == pytest.approx((1 + 0.5) / 2)
 
 
-def test_folds_of_classes_have_the_share_that_is_right():
+def test_a_fold_of_classes_is_scored_by_the_share_that_is_right():
     folds = score_folds("classification", classification())
     assert {fold: (one.n, one.score) for fold, one in folds.items()} == {0: (1, 1.0), 1: (2, 0.5)}
     assert (folds[0].r2, folds[0].pearson) == (None, None)
 
 
-def test_classes_are_binned_and_numbers_are_not():
+def test_probabilities_are_binned_where_there_are_some():
     assert bin_probabilities(regression([1, 2])) == ()
     bins = bin_probabilities(classification())
     assert [(one.n, one.confidence, one.accuracy) for one in bins] == [
@@ -185,8 +170,11 @@ def test_classes_are_binned_and_numbers_are_not():
     ]
 
 
-def test_without_a_test_set_there_is_no_score_of_one():
+def test_numbers_without_a_test_set_have_neither_its_score_nor_a_recalibration():
     assert score_with_calibration("regression", regression([1, 2]))[1:] == (None, None)
+
+
+def test_calibrated_classes_are_scored_next_to_how_frequent_they_are_in_the_other_folds():
     rng = np.random.default_rng(0)
     observed = rng.choice(["x", "y"], 40)
     shares = rng.uniform(0.2, 0.8, 40)
@@ -195,7 +183,7 @@ def test_without_a_test_set_there_is_no_score_of_one():
     scores, test, recalibration = score_with_calibration("classification", table)
     assert (scores.n, test) == (40, None)
     assert recalibration.intercepts.keys() == {"x", "y"}
-    # How frequent classes are in the other folds, and one sample more that is half of each.
+    # The 30 samples of the other folds, and one more that is half of each class.
     others = [np.sum(observed[np.arange(40) % 4 != fold] == "x") for fold in range(4)]
     shares = (np.array(others)[np.arange(40) % 4] + 0.5) / 31
     entropy = -np.log(np.where(observed == "x", shares, 1 - shares)).mean()

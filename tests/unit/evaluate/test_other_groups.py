@@ -37,9 +37,14 @@ def study(rng, *, signal=0.0, kind="classification"):
     return pd.Series(value, index=ids), counts, metadata, person
 
 
-def tried(target, counts, metadata, fold, *, kind="classification", exclude=("diagnosis",)):
+def observed_of(target, fold, kind="classification"):
+    """Return a target whose samples are units by themselves."""
     units = np.asarray(target.index, object)
-    observed = Observed.from_values(target, kind=kind, fold=fold, units=units)
+    return Observed.from_values(target, kind=kind, fold=fold, units=units)
+
+
+def tried(target, counts, metadata, fold, *, kind="classification", exclude=("diagnosis",)):
+    observed = observed_of(target, fold, kind)
     found = try_other_groups(observed, counts, metadata, exclude=exclude, seed=0)
     return {one.column: one for one in found}
 
@@ -142,19 +147,18 @@ def reference_losses(observed, counts, fold):
 def p_of_more(added, group):
     """Return the one-sided p-value that sums of groups are above 0."""
     sums = np.bincount(group, weights=added)
-    # Where all groups add the same, it is as sure as can be.
+    # Groups that all add the same have no spread, and p is zero.
     with np.errstate(divide="ignore"):
         t = sums.sum() / np.sqrt(len(sums)) / sums.std(ddof=1)
     return stats.t.sf(t, len(sums) - 1)
 
 
 @pytest.mark.parametrize("kind", ["classification", "regression"])
-def test_scores_and_their_loss_are_those_of_five_neighbours(kind):
+def test_columns_are_tried_by_the_five_nearest_samples_of_the_other_folds(kind):
     rng = np.random.default_rng(5)
     target, counts, metadata, person = study(rng, signal=5.0, kind=kind)
     fold = np.arange(len(target)) // 2 % 5
-    units = np.asarray(target.index, object)
-    observed = Observed.from_values(target, kind=kind, fold=fold, units=units)
+    observed = observed_of(target, fold, kind)
     names = metadata[["HOST_SUBJECT_ID"]]
     (found,) = try_other_groups(observed, counts, names, exclude=(), seed=0)
     dense = counts.toarray()
@@ -193,27 +197,32 @@ def test_folds_keep_groups_together_and_classes_apart():
     person = np.repeat(np.arange(12), [5, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2])
     is_ill = np.isin(person, [0, 2, 4, 6, 8, 10])
     target = pd.Series(np.where(is_ill, "ill", "well"), [f"s{i}" for i in range(len(person))])
-    units = np.asarray(target.index, object)
-    fold = np.arange(len(person)) % 3
-    observed = Observed.from_values(target, kind="classification", fold=fold, units=units)
+    observed = observed_of(target, np.arange(len(person)) % 3)
     found = _folds_of_groups(observed, person, 0)
     assert np.unique(found).tolist() == [0, 1, 2]
     by_person = [set(found[person == one].tolist()) for one in range(12)]
     assert all(len(folds) == 1 for folds in by_person)
     for is_class in (is_ill, ~is_ill):
-        ids, first = np.unique(person[is_class], return_index=True)
-        assert np.bincount(found[is_class][first]).tolist() == [2, 2, 2], ids
-    # The three largest ill people begin: five, three and one of two samples.
-    large = [found[person == one][0] for one in (0, 2)]
-    assert large == [0, 1]
-    many = Observed.from_values(target, kind="classification", fold=np.arange(30), units=units)
-    assert np.unique(_folds_of_groups(many, person, 0)).tolist() == list(range(10))
-    few = _folds_of_groups(many, person // 4, 0)
-    assert np.unique(few).tolist() == [0, 1, 2]
-    numbers = target.map({"ill": 1.0, "well": 2.0})
-    of_numbers = Observed.from_values(numbers, kind="regression", fold=fold, units=units)
-    found = _folds_of_groups(of_numbers, person, 0)
-    assert np.bincount(found[np.unique(person, return_index=True)[1]]).tolist() == [4, 4, 4]
+        _, first = np.unique(person[is_class], return_index=True)
+        assert np.bincount(found[is_class][first]).tolist() == [2, 2, 2]
+    # The largest of those who are ill are divided first: they have five samples, and three.
+    assert [found[person == one][0] for one in (0, 2)] == [0, 1]
+
+
+def test_folds_of_groups_are_as_many_as_those_of_the_task_but_ten_or_the_groups_at_most():
+    person = np.repeat(np.arange(12), 3)
+    target = pd.Series(np.where(person % 2, "ill", "well"), [f"s{i}" for i in range(36)])
+    observed = observed_of(target, np.arange(36) % 30)
+    assert np.unique(_folds_of_groups(observed, person, 0)).tolist() == list(range(10))
+    three = person // 4
+    assert np.unique(_folds_of_groups(observed, three, 0)).tolist() == [0, 1, 2]
+
+
+def test_folds_of_groups_with_numbers_hold_as_many_groups():
+    person = np.repeat(np.arange(12), 3)
+    target = pd.Series(1.0 + person % 2, [f"s{i}" for i in range(36)])
+    observed = observed_of(target, np.arange(36) % 3, "regression")
+    assert np.bincount(_folds_of_groups(observed, person, 0)[::3]).tolist() == [4, 4, 4]
 
 
 def test_a_column_is_tried_with_four_groups_and_two_of_each_class():
@@ -236,15 +245,18 @@ def test_a_column_is_tried_with_four_groups_and_two_of_each_class():
         assert ("household" in tried(target, counts, columns, fold)) == is_tried
 
 
-def test_a_column_that_divides_samples_as_another_or_as_the_folds_is_tried_once_or_not():
+def test_columns_that_divide_samples_alike_are_tried_once_and_those_of_the_task_never():
     target, counts, metadata, person = study(np.random.default_rng(3))
     fold = np.arange(len(target)) // 2 % 5
     twice = metadata[["HOST_SUBJECT_ID"]].assign(patient=[f"x{one}" for one in person])
     assert len(tried(target, counts, twice, fold)) == 1
     assert tried(target, counts, metadata, fold, exclude=("HOST_SUBJECT_ID", "cage")) == {}
+
+
+def test_of_nine_samples_no_column_is_tried():
+    target, counts, metadata, _ = study(np.random.default_rng(3))
     few = slice(0, 9)
-    fold = np.arange(9) % 3
-    assert tried(target[few], counts[few], metadata[few], fold) == {}, "nine samples"
+    assert tried(target[few], counts[few], metadata[few], np.arange(9) % 3) == {}
 
 
 def test_the_rarer_class_has_as_much_say_as_the_frequent_one():
@@ -253,8 +265,7 @@ def test_the_rarer_class_has_as_much_say_as_the_frequent_one():
     kept = (np.arange(len(target)) % EACH < 2) | (target == "ill").to_numpy()
     target, counts, metadata, person = target[kept], counts[kept], metadata[kept], person[kept]
     fold = np.arange(len(target)) % 5
-    units = np.asarray(target.index, object)
-    observed = Observed.from_values(target, kind="classification", fold=fold, units=units)
+    observed = observed_of(target, fold)
     names = metadata[["HOST_SUBJECT_ID"]]
     (found,) = try_other_groups(observed, counts, names, exclude=(), seed=0)
     loss = reference_losses(observed, counts.toarray(), fold)
@@ -273,7 +284,7 @@ def test_of_a_large_study_a_thousand_samples_are_predicted():
     target = pd.Series(value, index)
     fold = np.arange(1200) % 5
     found = tried(target, counts, metadata, fold, kind="regression")["host_subject_id"]
-    observed = Observed.from_values(target, kind="regression", fold=fold, units=index.to_numpy())
+    observed = observed_of(target, fold, "regression")
     rows = generator("other_groups", 0).choice(np.arange(1200), 1000, replace=False)
     loss = reference_losses(observed, counts.toarray(), fold)
     assert found.with_own_folds == pytest.approx(loss[rows].mean())

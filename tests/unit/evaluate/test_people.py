@@ -1,11 +1,9 @@
 """Scores between and within people: what each asks, and what has none."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from reference_statistics import compare_errors, compare_share
 
 from aam.evaluate.people import compare_people
 from aam.evaluate.task_report import People
@@ -218,6 +216,7 @@ def weights(person):
 
 
 def centred(value, person):
+    """Return differences from the mean of each person."""
     means = np.bincount(person, weights=value) / np.maximum(np.bincount(person), 1)
     return value - means[person]
 
@@ -233,16 +232,9 @@ def line_of_others(change, time, fold):
     return line
 
 
-def p_of_ratio(error, rival, person):
-    """Return the p-value of the logarithm of the ratio of two errors, and ends of the first."""
-    people = len(np.unique(person))
-    weight = weights(person)
-    score, guess = weight @ error, weight @ rival
-    added = np.bincount(person, weights=weight * (error / score - rival / guess))
-    deviation = math.sqrt(2 * (added**2).sum() * people / (people - 1))
-    p = 2 * stats.t.sf(abs(math.log(score / guess)) / deviation, people - 1)
-    step = stats.t.ppf(0.975, people - 1) * deviation
-    return p, (score * math.exp(-step), score * math.exp(step))
+def compare_people_alike(error, rival, person):
+    """Return the p-value of two mean errors over people, and ends of the first."""
+    return compare_errors(error, rival, weights(person), person)
 
 
 def test_numbers_between_people_are_their_means_next_to_the_median_of_other_folds(person, rng):
@@ -257,7 +249,7 @@ def test_numbers_between_people_are_their_means_next_to_the_median_of_other_fold
     assert (found.people, found.n) == (12, 12)
     assert found.score == pytest.approx(error.mean())
     assert found.guessing.score == pytest.approx(rival.mean())
-    p, ends = p_of_ratio(error, rival, np.arange(12))
+    p, ends = compare_people_alike(error, rival, np.arange(12))
     assert found.guessing.p == pytest.approx(p)
     assert found.guessing.interval == pytest.approx(ends)
     one_fold = person % 4 == 0
@@ -266,7 +258,7 @@ def test_numbers_between_people_are_their_means_next_to_the_median_of_other_fold
 
 def test_numbers_within_people_are_compared_with_no_change_and_a_line_of_time(person, rng):
     time = rng.uniform(0, 10, len(person))
-    # Of the second person one sample has a time, which is none of its course.
+    # A single sample of the second person has a time, which cannot be compared with another.
     time[np.flatnonzero(person == 1)[0]] = np.nan
     time[np.flatnonzero(person == 7)[:2]] = np.nan
     observed = 5.0 * person + np.nan_to_num(time) + rng.normal(size=len(person))
@@ -280,7 +272,8 @@ def test_numbers_within_people_are_compared_with_no_change_and_a_line_of_time(pe
     assert found.score == pytest.approx(weight @ error)
     assert found.guessing.score == pytest.approx(weight @ still)
     assert found.guessing.difference == pytest.approx(weight @ (error - still))
-    assert found.guessing.p == pytest.approx(p_of_ratio(error, still, person[repeated])[0])
+    p, _ = compare_people_alike(error, still, person[repeated])
+    assert found.guessing.p == pytest.approx(p)
     timed = ~np.isnan(time) & repeated & (person != 1)
     own = person[timed]
     change, said, at = (centred(one[timed], own) for one in (observed, predicted, time))
@@ -288,7 +281,7 @@ def test_numbers_within_people_are_compared_with_no_change_and_a_line_of_time(pe
     error = np.abs(change - said)
     assert found.time.score == pytest.approx(weights(own) @ line)
     assert found.time.difference == pytest.approx(weights(own) @ (error - line))
-    assert found.time.p == pytest.approx(p_of_ratio(error, line, own)[0])
+    assert found.time.p == pytest.approx(compare_people_alike(error, line, own)[0])
     assert not found.follows_time
 
 
@@ -305,17 +298,17 @@ def test_steps_are_compared_with_no_change_and_a_line_of_time(person, rng):
     assert (found.people, found.n) == (11, sum(SIZES) - 12)
     assert found.score == pytest.approx(weights(own) @ error)
     assert found.guessing.score == pytest.approx(weights(own) @ still)
-    assert found.guessing.p == pytest.approx(p_of_ratio(error, still, own)[0])
+    assert found.guessing.p == pytest.approx(compare_people_alike(error, still, own)[0])
     line = np.abs(change - line_of_others(change, at, own % 4))
     assert found.time.score == pytest.approx(weights(own) @ line)
-    assert found.time.p == pytest.approx(p_of_ratio(error, line, own)[0])
+    assert found.time.p == pytest.approx(compare_people_alike(error, line, own)[0])
 
 
 @pytest.mark.parametrize(("share", "follows"), [(0.04, True), (0.06, False)])
 def test_a_label_follows_time_where_a_line_leaves_a_twentieth_of_its_change(share, follows):
     person = np.repeat(np.arange(12), 4)
     time = np.tile([0.0, 1.0, 2.0, 3.0], 12)
-    # Beside the line each sample is off by a share of the mean change, which is one.
+    # Each sample is off the line by a share of the mean change, which is one.
     observed = time + share * np.tile([1.0, -1.0, -1.0, 1.0], 12)
     found = compare(observed, observed + 1, person, time).within
     assert found.guessing.score == pytest.approx(1.0)
@@ -323,7 +316,7 @@ def test_a_label_follows_time_where_a_line_leaves_a_twentieth_of_its_change(shar
     assert found.follows_time == follows
 
 
-def test_without_times_there_are_levels_and_pairs_but_no_steps(person, rng):
+def test_people_without_times_have_scores_but_no_steps_and_no_line_of_time(person, rng):
     nothing = np.full(len(person), np.nan)
     observed = rng.normal(size=len(person))
     found = compare(observed, observed, person, nothing)
@@ -340,7 +333,7 @@ def test_without_times_there_are_levels_and_pairs_but_no_steps(person, rng):
 def test_shares_of_people_are_tested_on_the_scale_of_the_arcsine():
     person = np.repeat(np.arange(8), 2)
     truth = np.tile(["ill", "well"], 8)
-    # Of eight people two are told the wrong way round, and one not at all.
+    # The samples of two of eight people are in the wrong order, and those of one are not ordered.
     certainty = np.tile([0.8, 0.2], 8)
     certainty[:4] = 1 - certainty[:4]
     certainty[4:6] = 0.5
@@ -349,15 +342,10 @@ def test_shares_of_people_are_tested_on_the_scale_of_the_arcsine():
     shares = np.array([0, 0, 0.5, 1, 1, 1, 1, 1])
     assert (found.n, found.people, found.score) == (8, 8, shares.mean())
     assert found.guessing.difference == pytest.approx(shares.mean() - 0.5)
-    angle = math.asin(math.sqrt(shares.mean()))
     added = (shares - shares.mean()) / 8
-    error = math.sqrt(2 * (added**2).sum() * 8 / 7)
-    error /= 2 * math.sqrt(shares.mean() * (1 - shares.mean()))
-    p = 2 * stats.t.sf((angle - math.pi / 4) / error, 7)
+    p, ends = compare_share(shares.mean(), added, np.arange(8), units=8)
     assert found.guessing.p == pytest.approx(p)
-    step = stats.t.ppf(0.975, 7) * error
-    low = math.sin(angle - step) ** 2
-    assert found.guessing.interval == pytest.approx((low, math.sin(angle + step) ** 2))
+    assert found.guessing.interval == pytest.approx(ends)
 
 
 def test_people_who_are_all_right_are_tested_as_if_one_were_not():
@@ -397,7 +385,7 @@ def test_pairs_of_classes_are_compared_with_their_order_in_people_of_other_folds
     assert found.time.difference == pytest.approx(-0.1)
     own = np.arange(10)
     wrong = np.isin(own, [0, 5, 6]) * 1.0
-    p, (low, high) = p_of_ratio(wrong, np.isin(own, [0, 1]) * 1.0, own)
+    p, (low, high) = compare_people_alike(wrong, np.isin(own, [0, 1]) * 1.0, own)
     assert found.time.p == pytest.approx(p)
     assert found.time.interval == pytest.approx((1 - high, 1 - low))
     assert not found.follows_time
@@ -408,7 +396,7 @@ def test_pairs_of_classes_are_compared_with_their_order_in_people_of_other_folds
 def test_ordered_classes_are_told_apart_by_their_mean_rank():
     person = np.repeat(np.arange(6), 2)
     truth = np.tile(["low", "high"], 6)
-    # Nothing is said to be high, but the second sample is further up.
+    # No sample is predicted to be high, but each second one has a higher mean rank.
     shares = {
         "probability:low": np.tile([0.8, 0.3], 6),
         "probability:mid": np.tile([0.2, 0.7], 6),
@@ -417,12 +405,11 @@ def test_ordered_classes_are_told_apart_by_their_mean_rank():
     found = compare(truth, truth, person, kind="ordinal", **shares)
     assert (found.within.score, found.change.score) == (1.0, 1.0)
     assert found.between is None, "each person has two classes as often"
-    turned = {
-        name: np.asarray(values)[..., ::-1] * 1.0
-        for name, values in shares.items()
-        if name != "probability:high"
+    turned = shares | {
+        "probability:low": shares["probability:low"][::-1],
+        "probability:mid": shares["probability:mid"][::-1],
     }
-    found = compare(truth, truth, person, kind="ordinal", **turned, **{"probability:high": 0.0})
+    found = compare(truth, truth, person, kind="ordinal", **turned)
     assert found.within.score == 0.0
 
 
@@ -448,7 +435,7 @@ def test_all_samples_of_one_time_come_before_all_of_the_next():
     assert found.within.n == 6 * 5
 
 
-def test_samples_of_no_fold_are_left_out(person, rng):
+def test_samples_that_are_set_aside_for_testing_are_left_out(person, rng):
     observed = rng.normal(size=len(person))
     names = [f"s{i}" for i in range(len(person))]
     fold = np.where(person == 11, -1, person % 4)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reference_statistics import median_elsewhere
 from scipy import stats
 
 from aam.data.confounding import Levels, Observed, RivalScore, list_rivals
@@ -233,7 +234,10 @@ def jackknife(statistic, unit):
 
 
 def p_of_rest(target, guess, level, fold, unit):
-    """Return the p-value by the definition: what least squares on levels and folds leave."""
+    """Return the p-value of what least squares on levels and folds leave of both to have in common.
+
+    Units that have nothing left are not counted.
+    """
     dummies = [codes[:, None] == np.unique(codes) for codes in (level, fold)]
     design = np.concatenate(dummies, axis=1).astype(float)
     residual = np.eye(len(level)) - design @ np.linalg.pinv(design)
@@ -265,7 +269,7 @@ def draw_classes(seed):
     return known, predictions, level, unit
 
 
-def test_classes_within_levels_are_scored_as_defined():
+def test_classes_within_levels_are_scored_by_recalls_of_levels_that_have_them_in_several_people():
     observed, predictions, level, unit = draw_classes(0)
     truth = predictions["observed"].to_numpy(str)
     is_right = truth == predictions["predicted"].to_numpy(str)
@@ -303,8 +307,8 @@ def test_classes_within_levels_are_scored_as_defined():
     assert p_within(observed, predictions, level) == found.p
 
 
-def test_a_class_of_one_person_is_not_asked_of_a_level():
-    """One level has two people of each class, one a single person of one, one only one class."""
+def test_a_class_of_a_level_is_scored_where_several_people_have_it():
+    """One level has two people of each class, one has one person who is well, one has no other."""
     diagnosis = np.array(["ill"] * 4 + ["well"] * 4 + ["ill"] * 4 + ["well"] * 2 + ["ill"] * 4)
     level = np.repeat([0, 1, 2], [8, 6, 4])
     unit = np.arange(18) // 2
@@ -335,16 +339,7 @@ def draw_numbers(seed):
     return known, predictions, level, unit
 
 
-def median_elsewhere(value, level, fold):
-    """Return the median of the other folds: of the level, or of all where it has none there."""
-    found = []
-    for one in range(len(value)):
-        is_there = (fold != fold[one]) & (level == level[one])
-        found.append(np.median(value[is_there if is_there.any() else fold != fold[one]]))
-    return np.array(found)
-
-
-def test_numbers_within_levels_are_scored_as_defined():
+def test_numbers_within_levels_are_scored_around_the_medians_of_their_level_in_other_folds():
     observed, predictions, level, unit = draw_numbers(1)
     fold = predictions["fold"].to_numpy()
     value, predicted = (predictions[name].to_numpy() for name in ("observed", "predicted"))
@@ -374,11 +369,11 @@ def test_numbers_within_levels_are_scored_as_defined():
     ranks = [stats.rankdata(values)[:, None] for values in (value, predicted)]
     expected = p_of_rest(*ranks, level, fold, unit)
     assert found.p == pytest.approx(expected, rel=1e-6)
-    alone = np.arange(80) // 2
-    assert score_within(observed, predictions, alone) is None, "a person is in one fold"
+    each_their_own = np.arange(80) // 2
+    assert score_within(observed, predictions, each_their_own) is None, "a person is in one fold"
 
 
-def test_what_points_the_other_way_or_is_one_persons_alone_is_no_evidence():
+def test_predictions_are_evidence_within_levels_where_they_point_the_right_way():
     number = np.arange(40)
     is_ill = number % 2 == 0
     fold = number // 2 % 4
@@ -387,13 +382,20 @@ def test_what_points_the_other_way_or_is_one_persons_alone_is_no_evidence():
     certainty = np.where(is_ill, 0.8, 0.2) + rng.uniform(-0.1, 0.1, 40)
     assert p_within(*study(is_ill, certainty, fold), level) < 1e-4
     assert p_within(*study(is_ill, 1 - certainty, fold), level) > 1 - 1e-4
+
+
+def test_what_is_constant_or_one_persons_or_said_by_the_level_is_no_evidence():
+    number = np.arange(40)
+    is_ill = number % 2 == 0
+    fold = number // 2 % 4
+    level = np.zeros(40, int)
+    certainty = np.where(is_ill, 0.8, 0.2) + np.random.default_rng(0).uniform(-0.1, 0.1, 40)
     assert p_within(*study(is_ill, np.full(40, 0.5), fold), level) == 1.0
-    assert p_within(*study(is_ill, certainty, fold, number * 0), level) == 1.0
-    # The level says all that is predicted.
+    assert p_within(*study(is_ill, certainty, fold, unit=number * 0), level) == 1.0
     assert p_within(*study(is_ill, certainty, fold), number % 2) == 1.0
 
 
-def test_many_people_are_joined_to_a_thousand():
+def test_the_error_of_many_people_is_that_of_a_thousand_groups_of_them():
     number = np.arange(2100)
     rng = np.random.default_rng(3)
     is_ill = rng.random(2100) < 0.5
@@ -405,29 +407,36 @@ def test_many_people_are_joined_to_a_thousand():
     assert score_within(observed, predictions, level).error == pytest.approx(expected)
 
 
-def test_the_best_rival_comes_first_and_names_decide_among_equals():
-    rng = np.random.default_rng(0)
-    number = np.arange(60)
-    is_ill = number % 2 == 0
-    observed, predictions = study(is_ill, np.where(is_ill, 0.9, 0.1), number // 2 % 5)
-    exact, half = is_ill.astype(int), np.where(number < 30, is_ill, 0).astype(int)
-    rivals = [
-        Levels("noise", "technical", rng.integers(2, size=60)),
-        Levels("z", "technical", exact),
-        Levels("half", "circumstance", half),
-        Levels("a", "circumstance", exact),
-    ]
-    found = measure_rivals(observed, predictions, rivals, skill=1.0, seed=0)
+IS_ILL = np.arange(60) % 2 == 0
+HALF = np.where(np.arange(60) < 30, IS_ILL, False)
+RIVALS = [
+    Levels("noise", "technical", np.random.default_rng(0).integers(2, size=60)),
+    Levels("z", "technical", IS_ILL.astype(int)),
+    Levels("half", "circumstance", HALF.astype(int)),
+    Levels("a", "circumstance", IS_ILL.astype(int)),
+]
+"""Two that say who is ill, one that says it of half of the people, and one that says nothing."""
+
+
+def test_the_rival_of_most_accuracy_comes_first_and_names_decide_among_equals():
+    fold = np.arange(60) // 2 % 5
+    observed, predictions = study(IS_ILL, np.where(IS_ILL, 0.9, 0.1), fold)
+    found = measure_rivals(observed, predictions, RIVALS, skill=1.0, seed=0)
     assert [one.name for one in found] == ["a", "z", "half", "noise"]
     assert [one.role for one in found] == ["circumstance", "technical", "circumstance", "technical"]
-    value = np.where(is_ill, 10.0, 0.0) + rng.normal(size=60)
-    predictions = predictions.assign(observed=value, predicted=value)
-    target = predictions.set_index("sample-id")["observed"]
-    units = number.astype(str)
-    observed = Observed.from_values(target, kind="regression", fold=number // 2 % 5, units=units)
-    found = measure_rivals(observed, predictions, rivals, skill=1.0, seed=0)
+
+
+def test_the_rival_of_least_error_comes_first():
+    fold = np.arange(60) // 2 % 5
+    value = np.where(IS_ILL, 10.0, 0.0) + np.random.default_rng(1).normal(size=60)
+    ids = [f"s{number}" for number in range(60)]
+    target = pd.Series(value, ids)
+    units = np.arange(60).astype(str)
+    observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
+    columns = {"sample-id": ids, "fold": fold, "observed": value, "predicted": value}
+    found = measure_rivals(observed, pd.DataFrame(columns), RIVALS, skill=1.0, seed=0)
     assert [one.name for one in found] == ["a", "z", "half", "noise"]
-    assert found[0].score < found[2].score < found[3].score, "errors"
+    assert found[0].score < found[2].score < found[3].score
     assert found[3].within is None, "what predicts nothing is not looked into"
 
 
@@ -438,52 +447,55 @@ def test_of_few_samples_no_rival_is_measured():
     assert measure_rivals(observed, predictions, [plate], skill=0.5, seed=0) == ()
 
 
-def alone(skill=0.5, p=0.01, exactness=None, role="circumstance"):
+def rival_of(skill=0.5, p=0.01, exactness=None, role="circumstance"):
+    """Return how well a column alone predicts a target; by default half of the way to perfect."""
     return RivalScore(
         name="sex", role=role, score=0.75, guessing=0.5, skill=skill, exactness=exactness, p=p
     )
 
 
-def within(p=0.01, shrinkage=0.3, error=0.1):
+def within_levels(p=0.01, shrinkage=0.3, error=0.1):
+    """Return how well predictions do within levels: by default they lose three tenths of skill."""
     return WithinLevels(
         n=40, levels=2, score=0.7, guessing=0.5, shrinkage=shrinkage, error=error, p=p
     )
 
 
 CERTAIN = {"skill": 0.6, "p": 0.01}
-"""Skill of the predictions, which say something."""
+"""Skill and p-value of predictions that are better than guessing."""
 
 
 @pytest.mark.parametrize(
     ("rival", "left", "given", "expected"),
     [
         # The rival predicts by chance, or no better than guessing.
-        (alone(p=0.05), within(), CERTAIN, "all"),
-        (alone(p=0.049), within(), CERTAIN, "less"),
-        (alone(skill=0.0), within(), CERTAIN, "all"),
+        (rival_of(p=0.05), within_levels(), CERTAIN, "all"),
+        (rival_of(p=0.049), within_levels(), CERTAIN, "less"),
+        (rival_of(skill=0.0), within_levels(), CERTAIN, "all"),
         # Predictions that say nothing have nothing to lose, unless the rival is known to be exact.
-        (alone(), within(p=0.5), {"skill": 0.6, "p": 0.05}, "all"),
-        (alone(exactness="exactly"), None, {"skill": 0.6, "p": 0.05}, "nothing"),
-        (alone(p=0.5, exactness="nearly"), None, CERTAIN, "all"),
-        (alone(p=0.5, exactness="nearly", role="technical"), None, CERTAIN, "nothing"),
-        # Nothing is left within levels, where the score is smaller by more than its error.
-        (alone(), within(p=0.05), CERTAIN, "nothing"),
-        (alone(), within(p=0.05, shrinkage=0.05, error=0.0), CERTAIN, "less"),
-        (alone(), within(p=0.05, shrinkage=0.06, error=0.0), CERTAIN, "less"),
-        (alone(), within(p=0.05, shrinkage=0.07, error=0.0), CERTAIN, "nothing"),
-        (alone(), within(p=0.05, shrinkage=0.19, error=0.1), CERTAIN, "less"),
-        (alone(), within(p=0.05, shrinkage=0.2, error=0.1), CERTAIN, "nothing"),
-        (alone(), None, CERTAIN, "less"),
-        (alone(exactness="nearly"), within(p=0.05, shrinkage=0.0), CERTAIN, "nothing"),
+        (rival_of(), within_levels(p=0.5), {"skill": 0.6, "p": 0.05}, "all"),
+        (rival_of(exactness="exactly"), None, {"skill": 0.6, "p": 0.05}, "nothing"),
+        (rival_of(p=0.5, exactness="nearly"), None, CERTAIN, "all"),
+        (rival_of(p=0.5, exactness="nearly", role="technical"), None, CERTAIN, "nothing"),
+        # Nothing is left within levels, where the score is smaller: by more than a tenth of the
+        # skill of 0.6, which is 0.06, and by more than 1.96 standard errors of 0.1.
+        (rival_of(), within_levels(p=0.05), CERTAIN, "nothing"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.05, error=0.0), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.06, error=0.0), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.07, error=0.0), CERTAIN, "nothing"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.19, error=0.1), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.2, error=0.1), CERTAIN, "nothing"),
+        (rival_of(), None, CERTAIN, "less"),
+        (rival_of(exactness="nearly"), within_levels(p=0.05, shrinkage=0.0), CERTAIN, "nothing"),
         # Richness is of the reads themselves.
-        (alone(role="richness"), within(p=0.05), CERTAIN, "less"),
-        (alone(role="reads"), within(p=0.05), CERTAIN, "nothing"),
+        (rival_of(role="richness"), within_levels(p=0.05), CERTAIN, "less"),
+        (rival_of(role="reads"), within_levels(p=0.05), CERTAIN, "nothing"),
         # Something is left.
-        (alone(), within(), CERTAIN, "less"),
-        (alone(), within(shrinkage=0.0), CERTAIN, "all"),
-        (alone(exactness="nearly"), within(shrinkage=0.0), CERTAIN, "less"),
-        (alone(skill=0.6), within(shrinkage=0.0), CERTAIN, "less"),
-        (alone(skill=0.59), within(shrinkage=0.0), CERTAIN, "all"),
+        (rival_of(), within_levels(), CERTAIN, "less"),
+        (rival_of(), within_levels(shrinkage=0.0), CERTAIN, "all"),
+        (rival_of(exactness="nearly"), within_levels(shrinkage=0.0), CERTAIN, "less"),
+        (rival_of(skill=0.6), within_levels(shrinkage=0.0), CERTAIN, "less"),
+        (rival_of(skill=0.59), within_levels(shrinkage=0.0), CERTAIN, "all"),
     ],
 )
 def test_what_a_rival_leaves_of_a_score(rival, left, given, expected):

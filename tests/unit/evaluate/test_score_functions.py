@@ -172,11 +172,11 @@ def test_calibrated_probabilities_are_scored_next_to_a_constant():
     truth = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
     assert found.brier == pytest.approx(((calibrated - truth) ** 2).sum(axis=1).mean())
     assert found.constant_brier == pytest.approx(((constant - truth) ** 2).sum(axis=1).mean())
-    # The last is sure, and wrong.
+    # The last sample is predicted for sure, and wrong.
     assert found.ece == pytest.approx((0.5 + 0.2 + 0.4 + 1.0) / 4)
 
 
-def test_probabilities_need_not_add_up_to_one_to_the_last_digit():
+def test_probabilities_are_scaled_to_add_up_to_one():
     scores = score_functions.probability_scores(["a", "b"], [[2.0, 2.0], [1.0, 3.0]], ["a", "b"])
     assert scores["brier"] == pytest.approx((0.5**2 + 0.25**2) / 2)
 

@@ -1,13 +1,19 @@
 """Scores by study: what they ask, and what has none."""
 
-import math
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from reference_statistics import (
+    compare_errors,
+    compare_share,
+    effective_number,
+    median_elsewhere,
+)
 
 from aam.evaluate.studies import compare_studies
+from aam.evaluate.task_report import Studies
 
 STUDIES = 6
 SIZE = 20
@@ -127,24 +133,22 @@ def test_samples_set_aside_for_testing_take_no_part(study):
     assert sum(one.n for one in found.studies) == len(study) - 5
 
 
-def interval_of(score, added, unit, effective):
-    """Return p-value and ends of a share, from what each sample adds to it, next to a half."""
-    sums = np.bincount(unit, weights=added)
-    error = math.sqrt(2 * (sums**2).sum() * effective / (effective - 1))
-    error /= 2 * math.sqrt(score * (1 - score))
-    angle = math.asin(math.sqrt(score))
-    step = stats.t.ppf(0.975, effective - 1) * error
-    p = 2 * stats.t.sf(abs(angle - math.pi / 4) / error, effective - 1)
-    low = math.sin(max(angle - step, 0)) ** 2
-    return p, (low, math.sin(min(angle + step, math.pi / 2)) ** 2)
+@dataclass(frozen=True)
+class TwoAnswers:
+    """Cases and controls of six studies, predicted with samples of their study and without."""
+
+    report: Studies
+    study: np.ndarray
+    """Number of the study of each sample."""
+    truth: np.ndarray
+    weight: np.ndarray
+    """Share of each sample in a score in which studies, and the classes of a study, count alike."""
+    is_right: dict[str, np.ndarray]
+    """By answer, whether each sample is predicted right."""
 
 
-def kish(weight, unit):
-    share = np.bincount(unit, weights=weight)
-    return share.sum() ** 2 / (share**2).sum()
-
-
-def test_classes_are_tested_over_groups_where_studies_were_seen_and_over_studies_else():
+@pytest.fixture(scope="module")
+def two_answers() -> TwoAnswers:
     rng = np.random.default_rng(3)
     sizes = [30, 24, 18, 12, 12, 6]
     code = np.repeat(np.arange(6), sizes)
@@ -155,7 +159,7 @@ def test_classes_are_tested_over_groups_where_studies_were_seen_and_over_studies
     group = pd.Series([f"g{i // 2}" for i in range(102)], names)
     study = pd.Series([f"study{one}" for one in code], names)
     within = samples(truth, known, code, fold=np.arange(102) // 2 % 5)
-    found = compare_studies(
+    report = compare_studies(
         "classification",
         "cohort",
         within=within,
@@ -163,29 +167,43 @@ def test_classes_are_tested_over_groups_where_studies_were_seen_and_over_studies
         group=group,
         study=study,
     )
-    cells = {
-        (one, name): (code == one) & (truth == name) for one in range(6) for name in set(truth)
-    }
-    weight = sum(cell / (6 * 2 * cell.sum()) for cell in cells.values())
-    assert weight.sum() == pytest.approx(1)
-    for answer, guess in ((found.within, known), (found.unseen, new)):
-        assert answer.score == pytest.approx(weight[guess == truth].sum())
-        assert answer.guessing.score == pytest.approx(0.5)
-        assert answer.guessing.difference == pytest.approx(answer.score - 0.5)
-    shares = [6 * weight[(guess == truth) & (code == 2)].sum() for guess in (known, new)]
-    third = found.studies[2]
+    cells = [(code == one) & (truth == name) for one in range(6) for name in ("case", "control")]
+    weight = sum(cell / (6 * 2 * cell.sum()) for cell in cells)
+    return TwoAnswers(
+        report, code, truth, weight, {"within": known == truth, "unseen": new == truth}
+    )
+
+
+@pytest.mark.parametrize("answer", ["within", "unseen"])
+def test_studies_and_the_classes_of_a_study_count_alike(two_answers, answer):
+    is_right = two_answers.is_right[answer]
+    found = getattr(two_answers.report, answer)
+    assert found.score == pytest.approx(two_answers.weight[is_right].sum())
+    assert found.guessing.score == pytest.approx(0.5)
+    assert found.guessing.difference == pytest.approx(found.score - 0.5)
+    third = two_answers.report.studies[2]
     assert (third.study, third.n, third.guessing) == ("study2", 18, 0.5)
-    assert [third.within, third.unseen] == pytest.approx(shares)
-    right = (known == truth) * 1.0
-    means = sum(cell * right[cell].mean() for cell in cells.values())
-    unit = np.arange(102) // 2
-    expected = interval_of(found.within.score, weight * (right - means), unit, kish(weight, unit))
-    assert found.within.guessing.p == pytest.approx(expected[0])
-    assert found.within.guessing.interval == pytest.approx(expected[1])
-    right = (new == truth) * 1.0
-    expected = interval_of(found.unseen.score, weight * (right - weight @ right), code, 6)
-    assert found.unseen.guessing.p == pytest.approx(expected[0])
-    assert found.unseen.guessing.interval == pytest.approx(expected[1])
+    share = 6 * two_answers.weight[is_right & (two_answers.study == 2)].sum()
+    assert getattr(third, answer) == pytest.approx(share)
+
+
+def test_classes_are_tested_over_groups_where_their_study_was_seen(two_answers):
+    found = two_answers.report.within
+    weight, is_right = two_answers.weight, two_answers.is_right["within"] * 1.0
+    cells = pd.Series(is_right).groupby([two_answers.study, two_answers.truth])
+    added = weight * (is_right - cells.transform("mean").to_numpy())
+    pairs = np.arange(102) // 2
+    p, ends = compare_share(found.score, added, pairs, effective_number(weight, pairs))
+    assert found.guessing.p == pytest.approx(p)
+    assert found.guessing.interval == pytest.approx(ends)
+
+
+def test_classes_are_tested_over_studies_where_their_study_was_not_seen(two_answers):
+    found = two_answers.report.unseen
+    added = two_answers.weight * (two_answers.is_right["unseen"] - found.score)
+    p, ends = compare_share(found.score, added, two_answers.study, units=6)
+    assert found.guessing.p == pytest.approx(p)
+    assert found.guessing.interval == pytest.approx(ends)
 
 
 def test_studies_are_in_the_order_of_their_size_and_of_their_names_where_these_are_equal():
@@ -196,7 +214,7 @@ def test_studies_are_in_the_order_of_their_size_and_of_their_names_where_these_a
     assert [(one.study, one.n) for one in found.studies] == [("c", 6), ("a", 4), ("b", 4), ("d", 2)]
 
 
-def test_guessing_of_classes_is_one_in_the_classes_of_each_study():
+def test_classes_are_guessed_by_the_number_of_classes_of_their_study():
     code = np.repeat(np.arange(5), 6)
     truth = np.array(["a", "b", "c"] * 10)
     truth[code == 0] = ["a", "b"] * 3
@@ -207,10 +225,14 @@ def test_guessing_of_classes_is_one_in_the_classes_of_each_study():
     assert [one.unseen for one in found.studies] == [0.5, None, *[pytest.approx(1 / 3)] * 3]
     assert found.unseen.guessing.score == pytest.approx((0.5 + 1) / 4)
     assert found.unseen.guessing.difference == pytest.approx(0)
-    ones = np.full(30, "a")
-    nothing = compare(samples(ones, ones, code), samples(ones, ones, code), code.astype(str))
-    assert nothing.scored == ()
-    assert nothing.unseen.guessing.p is None
+
+
+def test_studies_of_one_class_alone_have_no_scores_and_no_test():
+    code = np.repeat(np.arange(5), 6)
+    table = samples(np.full(30, "a"), np.full(30, "a"), code)
+    found = compare(table, table, code.astype(str))
+    assert found.scored == ()
+    assert found.unseen.guessing.p is None
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -263,10 +285,8 @@ def test_numbers_of_studies_are_mean_errors_in_which_studies_count_alike():
     elsewhere = np.array([np.median(observed[code != one]) for one in code])
     guess = np.abs(observed - elsewhere)
     assert found.unseen.guessing.score == pytest.approx(weight @ guess)
-    of_all = np.array([np.median(observed[fold != one]) for one in fold])
-    of_study = of_all.copy()
-    for at in range(4, count):
-        of_study[at] = np.median(observed[(fold != fold[at]) & (code == code[at])])
+    of_all = median_elsewhere(observed, np.zeros(count), fold)
+    of_study = median_elsewhere(observed, code, fold)
     guesses = [weight @ np.abs(observed - one) for one in (of_all, of_study)]
     assert found.within.guessing.score == pytest.approx(min(guesses))
     largest = found.studies[0]
@@ -274,8 +294,5 @@ def test_numbers_of_studies_are_mean_errors_in_which_studies_count_alike():
     assert largest.within == pytest.approx(errors["within"][code == 5].mean())
     assert largest.unseen == pytest.approx(errors["unseen"][code == 5].mean())
     assert largest.guessing == pytest.approx(guess[code == 5].mean())
-    score, mean = found.unseen.score, found.unseen.guessing.score
-    added = weight * (errors["unseen"] / score - guess / mean)
-    error = math.sqrt(2 * (np.bincount(code, weights=added) ** 2).sum() * 6 / 5)
-    p = 2 * stats.t.sf(abs(math.log(score / mean)) / error, 5)
+    p, _ = compare_errors(errors["unseen"], guess, weight, code)
     assert found.unseen.guessing.p == pytest.approx(p)

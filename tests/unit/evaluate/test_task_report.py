@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from page_reports import rival
 from problems import predictions_of
 from pydantic import ValidationError
 from task_reports import GUESSING, method_of, target_of, task_of
@@ -19,7 +20,6 @@ from aam.evaluate.task_report import (
     OfPeople,
     OtherGroups,
     People,
-    Rival,
     Studies,
     StudyScore,
     TargetKey,
@@ -31,11 +31,13 @@ from aam.util.errors import InputError
 
 
 def regression(error: float = 1.0) -> pd.DataFrame:
+    """Return predictions of six numbers that are off by so much."""
     observed = np.arange(6.0)
     return predictions_of(observed, observed + error, np.arange(6) % 2)
 
 
 def classes(right: int = 6) -> pd.DataFrame:
+    """Return predictions of six samples of two classes, the first of which are right."""
     observed = np.array(["a", "b"] * 3)
     predicted = np.where(np.arange(6) < right, observed, observed[::-1])
     shares = np.where(predicted[:, None] == ["a", "b"], 0.8, 0.2)
@@ -48,19 +50,6 @@ def target_with(*methods: MethodReport, **changes: object) -> TargetReport:
 
 def method(name: str, role: str = "baseline", **changes: object) -> MethodReport:
     return method_of("regression", regression(), name, role, **changes)
-
-
-def rival(name: str, left: str) -> Rival:
-    return Rival(
-        name=name,
-        role="technical",
-        score=1.0,
-        guessing=2.0,
-        exactness=None,
-        p=0.01,
-        within=None,
-        left=left,
-    )
 
 
 def of_people(p: float, time: float | None = None) -> OfPeople:
@@ -87,7 +76,7 @@ def test_skill_is_the_part_of_the_way_from_guessing_to_perfect():
     assert Guessing(score=1.0, difference=-0.5).skill("classification") == 0.0
 
 
-def test_a_target_names_its_leading_method_the_networks_the_mixture_and_the_baselines():
+def test_a_target_gives_its_leading_method_its_networks_its_mixture_and_its_baselines():
     networks = method("m", "network")
     mixed = method("super learner", "super learner")
     median, forest = method("median"), method("random_forest")
@@ -109,7 +98,7 @@ def test_an_interval_is_that_of_the_comparison_with_guessing():
     assert method("m").interval is None
 
 
-def test_a_target_is_asked_by_the_studies_where_there_are_any():
+def test_a_task_on_studies_is_answered_by_those_that_were_not_seen():
     target = target_with(method("random_forest"))
     assert target.asked_guessing is target.best.guessing
     unseen = Guessing(score=4.0, difference=-1.0)
@@ -126,8 +115,8 @@ def test_a_target_is_asked_by_the_studies_where_there_are_any():
     assert asked.asked_guessing is unseen
 
 
-def test_confounders_leave_nothing_and_leaks_are_worse():
-    rivals = tuple(rival(f"it leaves {left}", left) for left in ("nothing", "less", "all"))
+def test_confounders_are_rivals_that_leave_nothing_and_leaks_are_groups_with_worse_scores():
+    rivals = tuple(rival(f"it leaves {left}", left=left) for left in ("nothing", "less", "all"))
     groups = tuple(
         OtherGroups(column=name, groups=5, score=0.5, with_own_folds=0.9, p=0.01, is_worse=is_worse)
         for name, is_worse in (("host", True), ("home", False))
@@ -137,7 +126,7 @@ def test_confounders_leave_nothing_and_leaks_are_worse():
     assert [one.column for one in target.leaks] == ["host"]
 
 
-def test_people_are_tested_between_within_by_change_and_against_time():
+def test_p_values_of_people_are_those_between_and_within_them_of_change_and_against_time():
     people = People(
         column="host",
         time="day",
@@ -156,7 +145,7 @@ def test_people_are_tested_between_within_by_change_and_against_time():
     assert alike.tests == {"between": None, "within": None, "change": 0.4, "time": None}
 
 
-def test_forecasts_are_tested_against_their_best_rival():
+def test_the_p_value_of_a_forecast_is_the_corrected_one_against_its_best_rival():
     rivals = tuple(
         ForecastRival(name=name, score=score, difference=-1.0, p=p / 2, holm_p=p)
         for name, score, p in (("trend", 2.0, 0.01), ("guessing", 3.0, 0.2))
@@ -166,7 +155,7 @@ def test_forecasts_are_tested_against_their_best_rival():
     assert forecast.tests == {"known": 0.01, "new": None}
 
 
-def test_parts_of_a_report_neither_change_nor_take_what_they_do_not_know():
+def test_a_report_cannot_be_changed_and_has_no_unknown_fields():
     with pytest.raises(ValidationError, match="frozen"):
         GUESSING.score = 1.0
     with pytest.raises(ValidationError, match="extra"):
@@ -209,38 +198,47 @@ def test_targets_have_keys_of_their_own_where_there_are_several():
     assert both.model_copy(update={"kind": "ordinal"}).headline == "balanced_accuracy"
 
 
-def test_the_table_of_scores_ranks_errors_up_and_accuracies_down_task_by_task():
-    def answered(kind: str, task: str, model: str, tables: dict[str, pd.DataFrame]) -> TaskReport:
-        roles = {"median": "baseline", "random_forest": "baseline", model: "network"}
-        methods = [
-            method_of(kind, table, name, roles.get(name, "super learner"))
-            for name, table in tables.items()
-        ]
-        return task_of(kind, task, target_of(tables[model], methods, task), answer=model)
+def answered(kind: str, task: str, tables: dict[str, pd.DataFrame]) -> TaskReport:
+    """Return the report of a task that is answered by the networks `m`."""
+    roles = {"median": "baseline", "random_forest": "baseline", "m": "network"}
+    methods = [
+        method_of(kind, table, name, roles.get(name, "super learner"))
+        for name, table in tables.items()
+    ]
+    return task_of(kind, task, target_of(tables["m"], methods, task), answer="m")
 
+
+@pytest.fixture
+def two_tasks() -> pd.DataFrame:
+    """Return the table of scores of a task of numbers, and of one of classes."""
     small, large = regression(1.0), regression(3.0)
-    reports = [
-        answered("regression", "z", "m", {"median": large, "super learner": small, "m": large}),
-        answered("classification", "a", "m", {"random_forest": classes(4), "m": classes(6)}),
-    ]
-    table = accuracy_table(reports)
+    numbers = {"median": large, "super learner": small, "m": large}
+    return accuracy_table(
+        [
+            answered("regression", "z", numbers),
+            answered("classification", "a", {"random_forest": classes(4), "m": classes(6)}),
+        ]
+    )
+
+
+def test_the_table_of_scores_ranks_the_methods_of_each_task_the_best_first(two_tasks):
+    """A mixture has the name of the model, and names decide among equal scores."""
+    assert two_tasks["task"].tolist() == ["z", "z", "z", "a", "a"], "in the order of the reports"
+    assert two_tasks["name"].tolist() == ["m", "m", "median", "m", "random_forest"]
+    of_numbers = ["super learner", "network", "baseline"]
+    assert two_tasks["role"].tolist() == [*of_numbers, "network", "baseline"]
+    assert two_tasks["mae_fold_mean"].tolist()[:3] == [1.0, 3.0, 3.0]
+    assert two_tasks["balanced_accuracy"].tolist()[3:] == pytest.approx([1.0, 2 / 3])
+
+
+def test_the_table_of_scores_leaves_empty_what_a_task_does_not_have(two_tasks):
     columns = ["task", "kind", "name", "role", "n", "mae_fold_mean"]
-    assert list(table)[:6] == columns
-    assert list(table)[-2:] == ["headline_low", "headline_high"]
-    assert "target" not in table, "each task has one"
-    assert table["task"].tolist() == ["z", "z", "z", "a", "a"], "in the order of the reports"
-    # A mixture has the name of the model; among equal scores names decide.
-    names = ["m", "m", "median", "m", "random_forest"]
-    assert table["name"].tolist() == names
-    assert table["role"].tolist() == [
-        *("super learner", "network", "baseline"),
-        *("network", "baseline"),
-    ]
-    assert table["mae_fold_mean"].tolist()[:3] == [1.0, 3.0, 3.0]
-    assert table["balanced_accuracy"].tolist()[3:] == pytest.approx([1.0, 2 / 3])
-    assert table.loc[3:, "mae_fold_mean"].isna().all()
-    assert table["headline_low"].isna().all()
-    assert table["n"].tolist() == [6] * 5
+    assert list(two_tasks)[:6] == columns
+    assert list(two_tasks)[-2:] == ["headline_low", "headline_high"]
+    assert "target" not in two_tasks, "each task has one"
+    assert two_tasks.loc[3:, "mae_fold_mean"].isna().all()
+    assert two_tasks["headline_low"].isna().all()
+    assert two_tasks["n"].tolist() == [6] * 5
 
 
 def test_of_a_baseline_in_several_reports_the_last_one_counts():
@@ -249,7 +247,10 @@ def test_of_a_baseline_in_several_reports_the_last_one_counts():
         for m, table in (("small", regression(1.0)), ("base", regression(2.0)))
     ]
     assert accuracy_table(reports)["mae_pooled"].tolist() == [2.0]
-    low = GUESSING.model_copy(update={"interval": (0.5, 1.5)})
-    report = task_of("regression", "t", target_with(method("median", guessing=low)))
+
+
+def test_the_table_of_scores_has_the_ends_of_intervals():
+    tested = GUESSING.model_copy(update={"interval": (0.5, 1.5)})
+    report = task_of("regression", "t", target_with(method("median", guessing=tested)))
     row = accuracy_table([report]).iloc[0]
     assert (row["headline_low"], row["headline_high"]) == (0.5, 1.5)

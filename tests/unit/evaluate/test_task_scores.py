@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from problems import nested_of, predictions_of
 from scipy.sparse import csr_array
+from task_settings import score_settings
 
 from aam.config.settings.tasks import ScoreSettings
 from aam.data.table import FeatureTable
 from aam.evaluate.comparison import compare_tested_with_guessing, compare_with_guessing
-from aam.evaluate.task_report import Structure, TargetReport
+from aam.evaluate.task_report import Addition, Structure, TargetReport
 from aam.evaluate.task_scores import (
     Asked,
     Networks,
@@ -26,7 +27,6 @@ FOLD = np.arange(SIZE) % 3
 AGES = 10.0 * np.arange(SIZE)
 SIGNS = np.where(np.arange(SIZE) // 3 % 2, 1.0, -1.0)
 CLASSES = ["low", "mid", "high"]
-STATED = {"column": "host", "stated": True}
 TRAINING = {
     "recipe": "auto",
     "start": "pretrained",
@@ -36,29 +36,14 @@ TRAINING = {
 }
 
 
-def settings_of(**changes: Any) -> ScoreSettings:
-    return ScoreSettings.model_validate(
-        {
-            "dataset": "d",
-            "task": "t",
-            "answer": "first",
-            "kind": "regression",
-            "columns": ["age"],
-            "classes": None,
-            "bounds": (None, None),
-            "report_by": [],
-            "structure": STATED,
-        }
-        | changes
-    )
-
-
 def samples_of(**changes: Any) -> Samples:
+    """Return samples without groups and metadata."""
     group = pd.Series("", IDS)
     return Samples(**{"group": group, "metadata": pd.DataFrame(index=IDS)} | changes)
 
 
 def ages(error: Any, fold: Any = FOLD) -> pd.DataFrame:
+    """Return predictions of ages that are off by some years."""
     return predictions_of(AGES, AGES + error, fold)
 
 
@@ -82,6 +67,7 @@ def baselines_of(**tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def networks_of(table: pd.DataFrame, recipes: pd.DataFrame | None = None) -> Networks:
+    """Return networks that predict so, of one recipe unless tables of several are given."""
     alone = table.assign(recipe="full", weight=1.0)
     return Networks(
         predictions=table,
@@ -91,20 +77,22 @@ def networks_of(table: pd.DataFrame, recipes: pd.DataFrame | None = None) -> Net
 
 
 def target_of_task(settings: ScoreSettings, **given: Any) -> TargetReport:
+    """Return the report of the only target of a task."""
     report, _ = report_task(settings, **{"networks": None, "samples": samples_of()} | given)
     (target,) = report.targets
     return target
 
 
 def with_networks(table: pd.DataFrame, labels: float = 1.0, **given: Any) -> TargetReport:
-    settings = settings_of(answer="m", training={**TRAINING, "labels": labels})
+    """Return the report of networks next to a median and a forest that is off by two years."""
+    settings = score_settings(answer="m", training={**TRAINING, "labels": labels})
     baselines = baselines_of(median=ages(99.0), random_forest=ages(-2.0 * SIGNS))
     return target_of_task(settings, **{"networks": networks_of(table), **baselines, **given})
 
 
-def test_methods_are_the_mixture_and_the_baselines_in_their_order():
+def test_baselines_that_learn_are_mixed_and_the_mixture_leads():
     tables = {"median": ages(99.0), "random_forest": ages(2.0 * SIGNS), "knn": ages(-2.0 * SIGNS)}
-    target = target_of_task(settings_of(), **baselines_of(**tables))
+    target = target_of_task(score_settings(), **baselines_of(**tables))
     assert [one.name for one in target.methods] == ["super learner", *tables]
     roles = [one.role for one in target.methods]
     assert roles == ["super learner", "baseline", "baseline", "baseline"]
@@ -121,14 +109,12 @@ def test_methods_are_the_mixture_and_the_baselines_in_their_order():
 
 def test_a_method_alone_is_not_mixed_and_leads_before_a_constant():
     tables = {"median": ages(99.0), "random_forest": ages(2.0)}
-    target = target_of_task(settings_of(), **baselines_of(**tables))
+    target = target_of_task(score_settings(), **baselines_of(**tables))
     assert target.leading == "random_forest"
     assert target.super_learner is None
-    only = target_of_task(settings_of(), **baselines_of(median=ages(99.0)))
-    assert (only.leading, len(only.methods)) == ("median", 1)
 
 
-def test_networks_are_mixed_with_baselines_of_as_many_labels_alone():
+def test_networks_are_mixed_with_baselines_only_where_they_have_all_labels():
     own = ages(2.0 * SIGNS)
     target = with_networks(own)
     assert [one.name for one in target.methods] == [
@@ -169,7 +155,7 @@ def test_p_values_are_corrected_for_the_baselines_that_learn():
         "random_forest": ages(rng.normal(0, 9.0, SIZE)),
         "knn": ages(rng.normal(0, 90.0, SIZE)),
     }
-    settings = settings_of(answer="m", training={**TRAINING, "labels": 0.1})
+    settings = score_settings(answer="m", training={**TRAINING, "labels": 0.1})
     own = ages(rng.normal(0, 4.0, SIZE))
     target = target_of_task(settings, networks=networks_of(own), **baselines_of(**tables))
     found = target.networks.comparisons
@@ -187,7 +173,7 @@ def test_p_values_are_corrected_for_the_baselines_that_learn():
 def test_recipes_have_their_own_scores_and_mean_weights_of_the_folds():
     fold = np.where(np.arange(SIZE) < 3, -1, FOLD)
     own = ages(1.0, fold)
-    # What is said of the test set, in the first rows, counts in neither.
+    # Predictions of the test set, which are the first rows, count in neither.
     error = np.where(fold < 0, 500.0, 4.0)
     weight = np.where(fold < 0, 0.9, np.array([0.1, 0.2, 0.6])[FOLD])
     recipes = pd.concat(
@@ -222,26 +208,26 @@ def test_single_networks_and_weights_that_saw_the_fold_are_scored_apart():
     assert found.draws.sd == pytest.approx(np.std([2.0, 6.0, 7.0], ddof=1))
 
 
-def test_samples_of_no_fold_are_a_test_set_with_an_interval_where_the_user_names_it():
+def test_samples_of_no_fold_are_a_test_set_which_is_tested_where_the_user_names_it():
     fold = np.where(np.arange(SIZE) < 9, -1, FOLD)
     tables = {"random_forest": ages(np.where(fold < 0, 5.0, 1.0) * SIGNS, fold)}
-    target = target_of_task(settings_of(), **baselines_of(**tables))
+    target = target_of_task(score_settings(), **baselines_of(**tables))
     assert (target.best.n, target.best.test.n) == (SIZE - 9, 9)
     assert target.best.scores["mae_pooled"] == pytest.approx(1.0)
     assert target.best.test.scores["mae_pooled"] == pytest.approx(5.0)
     assert target.best.folds.keys() == {0, 1, 2}
     assert target.best.test_guessing is None
     assert target.coverage.test.n == 9
-    named = target_of_task(settings_of(names_test=True), **baselines_of(**tables))
+    named = target_of_task(score_settings(names_test=True), **baselines_of(**tables))
     expected = compare_tested_with_guessing("regression", tables["random_forest"], [""] * SIZE)
     assert named.best.test_guessing == expected
-    whole = target_of_task(settings_of(names_test=True), **baselines_of(knn=ages(SIGNS)))
+    whole = target_of_task(score_settings(names_test=True), **baselines_of(knn=ages(SIGNS)))
     assert (whole.best.test, whole.best.test_guessing) == (None, None)
 
 
-def test_a_constant_class_is_what_guessing_is_and_has_no_test():
+def test_predicting_the_majority_scores_as_guessing_and_has_no_p_value():
     tables = {"majority": levels("low"), "random_forest": levels(CLASSES * 8)}
-    target = target_of_task(settings_of(kind="classification"), **baselines_of(**tables))
+    target = target_of_task(score_settings(kind="classification"), **baselines_of(**tables))
     majority = target.method("majority")
     assert majority.scores["balanced_accuracy"] == pytest.approx(1 / 3)
     assert majority.guessing.score == pytest.approx(1 / 3)
@@ -256,7 +242,7 @@ def test_a_constant_class_is_what_guessing_is_and_has_no_test():
 
 
 def test_a_constant_number_is_tested_as_any_other_method():
-    target = target_of_task(settings_of(), **baselines_of(median=ages(99.0 + SIGNS)))
+    target = target_of_task(score_settings(), **baselines_of(median=ages(99.0 + SIGNS)))
     assert target.best.guessing == compare_with_guessing(
         "regression", ages(99.0 + SIGNS), [""] * SIZE
     )
@@ -269,7 +255,7 @@ def test_ordered_classes_keep_their_order_whatever_the_order_of_columns():
         "majority": levels("low", sorted(CLASSES)),
         "random_forest": levels(shifted, sorted(CLASSES)),
     }
-    settings = settings_of(kind="ordinal", classes=CLASSES)
+    settings = score_settings(kind="ordinal", classes=CLASSES)
     report, answer = report_task(
         settings, networks=None, samples=samples_of(), **baselines_of(**tables)
     )
@@ -282,25 +268,28 @@ def test_ordered_classes_keep_their_order_whatever_the_order_of_columns():
     shares = [f"probability:{name}" for name in CLASSES]
     shown = ["sample-id", "fold", "observed", "predicted", "likeliest", "prediction_set"]
     assert list(answer) == [*shown, *shares]
-    alone = report_task(
-        settings,
-        networks=None,
-        samples=samples_of(),
-        **baselines_of(majority=tables["majority"]),
-    )[0]
-    assert alone.targets[0].leading == "majority"
+
+
+def test_a_constant_leads_where_there_is_no_other_method():
+    for kind, table in (("classification", levels("low")), ("ordinal", levels("low"))):
+        settings = score_settings(kind=kind, classes=CLASSES if kind == "ordinal" else None)
+        assert target_of_task(settings, **baselines_of(majority=table)).leading == "majority"
+    target = target_of_task(score_settings(), **baselines_of(median=ages(99.0)))
+    assert (target.leading, len(target.methods)) == ("median", 1)
+
+
+def two_targets(first: float, second: float) -> pd.DataFrame:
+    """Return predictions of two numbers that are off by so much each."""
+    return pd.concat([ages(first).assign(target="bmi"), ages(second).assign(target="age")])
 
 
 def test_every_target_is_scored_by_its_own_rows():
-    def both(first: float, second: float) -> pd.DataFrame:
-        return pd.concat([ages(first).assign(target="bmi"), ages(second).assign(target="age")])
-
     report, answer = report_task(
-        settings_of(columns=["bmi", "age"], bounds=(0.0, 500.0)),
+        score_settings(columns=["bmi", "age"], bounds=(0.0, 500.0)),
         networks=None,
         samples=samples_of(),
         provenance={"code": "abc"},
-        **baselines_of(median=both(50.0, 60.0), random_forest=both(1.0, 2.0)),
+        **baselines_of(median=two_targets(50.0, 60.0), random_forest=two_targets(1.0, 2.0)),
     )
     assert report.columns == ("bmi", "age")
     assert [one.best.scores["mae_pooled"] for one in report.targets] == pytest.approx([1.0, 2.0])
@@ -314,13 +303,13 @@ def test_every_target_is_scored_by_its_own_rows():
     assert (report.task, report.answer, report.kind) == ("t", "first", "regression")
 
 
-def test_groups_are_told_by_the_scored_samples():
+def test_groups_are_counted_among_the_samples_in_folds():
     fold = np.where(np.arange(SIZE) < 2, -1, FOLD)
     baselines = baselines_of(random_forest=ages(1.0, fold))
 
     def structure(group: list[str], **given: Any) -> Structure:
         samples = samples_of(group=pd.Series(group, IDS))
-        return target_of_task(settings_of(**given), samples=samples, **baselines).structure
+        return target_of_task(score_settings(**given), samples=samples, **baselines).structure
 
     # The test set alone is of one host.
     hosts = ["h0", "h0", *(f"h{number}" for number in range(2, SIZE))]
@@ -336,7 +325,7 @@ def test_groups_are_told_by_the_scored_samples():
 def test_scores_within_values_of_columns_that_are_asked_for():
     metadata = pd.DataFrame({"study": ["a", "b"] * (SIZE // 2), "site": "x"}, IDS)
     target = target_of_task(
-        settings_of(report_by=["study"]),
+        score_settings(report_by=["study"]),
         samples=samples_of(metadata=metadata),
         **baselines_of(random_forest=ages(np.where(np.arange(SIZE) % 2, 4.0, 2.0))),
     )
@@ -350,15 +339,15 @@ def test_scores_within_values_of_columns_that_are_asked_for():
 def test_a_number_that_decides_the_scores_is_named():
     observed = np.where(np.arange(SIZE) == 5, -9999.0, np.arange(SIZE))
     table = predictions_of(observed, np.arange(SIZE) + 1.0, FOLD)
-    target = target_of_task(settings_of(), **baselines_of(random_forest=table))
+    target = target_of_task(score_settings(), **baselines_of(random_forest=table))
     assert target.far_values.values == (-9999.0,)
     assert target.far_values.samples == ("s5",)
 
 
-def counted(factor: int = 1) -> FeatureTable:
-    """Return reads in which late samples have more, of more features."""
+def reads_that_grow() -> FeatureTable:
+    """Return reads of which later samples have more, of more features, in the reverse order."""
     number = np.arange(SIZE)[:, None]
-    counts = factor * (np.arange(40) < 1 + number) * (1 + number)
+    counts = (np.arange(40) < 1 + number) * (1 + number)
     return FeatureTable(IDS[::-1], [f"f{i}" for i in range(40)], csr_array(counts[::-1]))
 
 
@@ -368,30 +357,28 @@ def test_plates_reads_and_richness_are_rivals_of_an_answer():
     baselines = baselines_of(random_forest=ages(5.0 * SIGNS))
     known = {"metadata": metadata, "reads": pd.Series(np.arange(float(SIZE)), IDS)}
     with_reads = target_of_task(
-        settings_of(), samples=samples_of(**known, rarefied=counted()), **baselines
+        score_settings(), samples=samples_of(**known, rarefied=reads_that_grow()), **baselines
     )
     names = {one.name: one for one in with_reads.rivals}
     assert names.keys() == {"plate", "reads", "richness"}
-    # The median of the other five on the plate, whose ages are ten years apart.
-    assert names["plate"].score == pytest.approx(
-        np.mean([np.abs(np.median(np.delete(range(6), [i, (i + 3) % 6])) - i) for i in range(6)])
-        * 10
-    )
+    # Ages of a plate are ten years apart, and one sample of the other five is in the same fold.
+    others = [np.delete(np.arange(6), [number, (number + 3) % 6]) for number in range(6)]
+    errors = [abs(np.median(one) - number) for number, one in enumerate(others)]
+    assert names["plate"].score == pytest.approx(10 * np.mean(errors))
     assert with_reads.other_groups == ()
-    without = target_of_task(settings_of(), samples=samples_of(metadata=metadata), **baselines)
+    without = target_of_task(score_settings(), samples=samples_of(metadata=metadata), **baselines)
     assert [one.name for one in without.rivals] == ["plate"]
 
 
 def test_richness_is_of_the_reads_of_each_sample_whatever_their_order():
     # The richness of a sample says the half that it is in.
     is_late = np.arange(SIZE) >= SIZE // 2
-    metadata = pd.DataFrame(index=IDS)
     target = np.where(is_late, "late", "early")
     shares = np.where(target[:, None] == ["early", "late"], 0.9, 0.1)
     table = predictions_of(target, target, FOLD, shares, ["early", "late"])
     found = target_of_task(
-        settings_of(kind="classification"),
-        samples=samples_of(metadata=metadata, rarefied=counted()),
+        score_settings(kind="classification"),
+        samples=samples_of(rarefied=reads_that_grow()),
         **baselines_of(random_forest=table),
     )
     (richness,) = found.rivals
@@ -412,16 +399,16 @@ def repeated_people() -> tuple[pd.DataFrame, pd.DataFrame, FeatureTable]:
     return table, metadata, FeatureTable(names, [f"f{i}" for i in range(30)], csr_array(counts))
 
 
-def test_people_in_several_folds_are_found_out_unless_they_make_the_folds():
+def test_people_who_lie_in_several_folds_are_reported_unless_they_are_the_groups_or_the_target():
     table, metadata, reads = repeated_people()
     samples = Samples(group=pd.Series("", metadata.index), metadata=metadata, rarefied=reads)
     unknown = {"column": None, "stated": False}
     given = {"samples": samples, **baselines_of(random_forest=table)}
-    (other,) = target_of_task(settings_of(structure=unknown), **given).other_groups
+    (other,) = target_of_task(score_settings(structure=unknown), **given).other_groups
     assert (other.column, other.groups, other.is_worse) == ("host", 12, True)
-    assert target_of_task(settings_of(), **given).other_groups == ()
-    by_host = settings_of(structure=unknown, columns=["host"])
-    assert target_of_task(by_host, **given).other_groups == (), "the target is not tried"
+    assert target_of_task(score_settings(), **given).other_groups == ()
+    by_host = score_settings(structure=unknown, columns=["host"])
+    assert target_of_task(by_host, **given).other_groups == ()
 
 
 def timed(**changes: Any) -> tuple[ScoreSettings, Samples]:
@@ -429,10 +416,10 @@ def timed(**changes: Any) -> tuple[ScoreSettings, Samples]:
     person = pd.Series([f"p{number // 3}" for number in range(SIZE)], IDS)
     day = [str(number % 3) for number in range(SIZE)]
     metadata = pd.DataFrame({"day": day, "host": person}, IDS)
-    return settings_of(time="day", **changes), Samples(group=person, metadata=metadata)
+    return score_settings(time="day", **changes), Samples(group=person, metadata=metadata)
 
 
-def test_people_over_time_are_told_apart_where_the_task_has_times():
+def test_people_are_scored_over_time_where_the_task_has_times():
     fold = np.arange(SIZE) // 3 % 4
     baselines = baselines_of(random_forest=ages(SIGNS, fold))
     settings, samples = timed()
@@ -450,30 +437,36 @@ def test_a_forecast_is_of_the_samples_that_no_fold_has():
     baselines = baselines_of(random_forest=ages(5.0, fold))
     settings, samples = timed(question="forecast", forecast="1")
     target = target_of_task(settings, samples=samples, **baselines)
-    assert target.people is None, "that is asked of the task itself"
+    assert target.people is None, "the task itself reports them"
     assert (target.forecast.after, target.forecast.known.n) == ("1", 8)
     assert target.forecast.known.score == pytest.approx(5.0)
     scores = {one.name: one.score for one in target.forecast.known.rivals}
     assert scores["last value"] == pytest.approx(10.0)
     assert scores["trend"] == pytest.approx(0.0)
     assert "covariates" not in scores
+    settings, samples = timed()
+    assert target_of_task(settings, samples=samples, **baselines).forecast is None
+
+
+def test_a_forecast_has_predictions_by_covariates_alone_as_a_rival():
+    fold = np.where(np.arange(SIZE) % 3 == 2, -1, np.arange(SIZE) // 3 % 4)
+    baselines = baselines_of(random_forest=ages(5.0, fold))
+    settings, samples = timed(question="forecast", forecast="1")
     names = ("covariate_spline", "covariate_forest", "joint_ridge", "joint_forest")
     errors = dict(zip(names, (3.0, 3.0, 40.0, 40.0), strict=True))
     given = baselines_of(**{name: ages(error, fold) for name, error in errors.items()})
     covariates = WithCovariates(given["baselines"], given["nested_baselines"])
     target = target_of_task(settings, samples=samples, covariates=covariates, **baselines)
     scores = {one.name: one.score for one in target.forecast.known.rivals}
-    assert scores["covariates"] == pytest.approx(3.0), "of what looks at covariates alone"
+    assert scores["covariates"] == pytest.approx(3.0), "joint methods look at the features, too"
     assert target.addition is None
-    settings, samples = timed()
-    assert target_of_task(settings, samples=samples, **baselines).forecast is None
 
 
 def test_studies_are_compared_with_the_answer_to_the_task_itself():
     study = pd.Series([f"study{number // 4}" for number in range(SIZE)], IDS)
     fold = np.arange(SIZE) // 4
     asked = Asked(predictions=ages(1.0), group=pd.Series("", IDS))
-    settings = settings_of(question="studies", structure={"column": "cohort", "stated": True})
+    settings = score_settings(question="studies", structure={"column": "cohort", "stated": True})
     samples = samples_of(group=study)
     target = target_of_task(
         settings, samples=samples, asked=asked, **baselines_of(random_forest=ages(6.0, fold))
@@ -485,8 +478,8 @@ def test_studies_are_compared_with_the_answer_to_the_task_itself():
     assert target.asked_guessing is target.studies.unseen.guessing
 
 
-def added(settings: ScoreSettings, **given: Any) -> Any:
-    """Return what is measured of features beside covariates that are off by five."""
+def addition_of(settings: ScoreSettings, **given: Any) -> Addition | None:
+    """Return what features add to covariates that are off by five years."""
     errors = {"covariate_spline": 5.0, "covariate_forest": 5.0}
     errors |= {"joint_ridge": 30.0, "joint_forest": 30.0}
     known = baselines_of(**{name: ages(error * SIGNS) for name, error in errors.items()})
@@ -494,10 +487,10 @@ def added(settings: ScoreSettings, **given: Any) -> Any:
     return target_of_task(settings, covariates=covariates, **given).addition
 
 
-def test_features_are_added_to_covariates_as_far_as_they_are_mixed():
-    settings = settings_of(covariates=["sex"])
+def test_features_add_to_covariates_what_their_mixture_is_better_by():
+    settings = score_settings(covariates=["sex"])
     baselines = baselines_of(median=ages(99.0), random_forest=ages(-2.0 * SIGNS))
-    found = added(settings, **baselines)
+    found = addition_of(settings, **baselines)
     assert found.covariates == ("sex",)
     assert found.alone.score == pytest.approx(5.0)
     assert found.features.score == pytest.approx(2.0)
@@ -507,19 +500,21 @@ def test_features_are_added_to_covariates_as_far_as_they_are_mixed():
 
 
 @pytest.mark.parametrize(("labels", "score"), [(1.0, 0.0), (0.5, 2.0)])
-def test_networks_of_few_labels_are_added_to_covariates_by_themselves(labels, score):
+def test_networks_of_few_labels_add_to_covariates_without_baselines(labels, score):
     """With all labels they are mixed with a forest whose errors have the other sign."""
-    settings = settings_of(answer="m", covariates=["sex"], training={**TRAINING, "labels": labels})
+    settings = score_settings(
+        answer="m", covariates=["sex"], training={**TRAINING, "labels": labels}
+    )
     given = {
         "networks": networks_of(ages(2.0 * SIGNS)),
         **baselines_of(random_forest=ages(-2.0 * SIGNS)),
     }
-    found = added(settings, **given)
+    found = addition_of(settings, **given)
     assert found.features.score == pytest.approx(score, abs=0.02)
 
 
 def test_without_nested_predictions_nothing_is_added_to_covariates():
-    settings = settings_of(answer="m", covariates=["sex"], training={**TRAINING, "labels": 0.5})
+    settings = score_settings(answer="m", covariates=["sex"], training={**TRAINING, "labels": 0.5})
     own = ages(2.0 * SIGNS)
     empty = Networks(
         predictions=own,
@@ -527,12 +522,12 @@ def test_without_nested_predictions_nothing_is_added_to_covariates():
         recipes=own.assign(recipe="full", weight=1.0),
     )
     baselines = baselines_of(random_forest=ages(-2.0 * SIGNS))
-    assert added(settings, networks=empty, **baselines) is None
+    assert addition_of(settings, networks=empty, **baselines) is None
 
 
-def test_columns_of_probabilities_that_are_no_classes_are_kept_in_front():
+def test_the_answer_has_a_row_for_each_sample_and_ends_with_the_probabilities_of_classes():
     table = levels(CLASSES * 8)
-    settings = settings_of(kind="classification")
+    settings = score_settings(kind="classification")
     _, answer = report_task(
         settings, networks=None, samples=samples_of(), **baselines_of(random_forest=table)
     )
