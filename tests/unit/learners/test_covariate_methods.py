@@ -31,12 +31,12 @@ from aam.learners.covariate_methods import (
 )
 
 SAMPLES = 60
-FOLDS = 5
+FOLDS = 4
 
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TREES", 20)
+    monkeypatch.setattr(module, "TREES", 5)
 
 
 def study(kind: str, *, adds: float = 0.0, seed: int = 0):
