@@ -102,6 +102,7 @@ def test_the_nearest_training_samples_count_by_the_inverse_of_their_distance(mon
     assert shares.shape == (3, 0)
 
 
+@pytest.mark.filterwarnings("ignore:A single label was found", "ignore:y_pred contains classes")
 def test_the_nearest_training_samples_vote_by_the_inverse_of_their_distance(monkeypatch):
     monkeypatch.setattr(module, "NEIGHBOURS", (2,))
     task = dataclasses.replace(
