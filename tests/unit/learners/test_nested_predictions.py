@@ -126,6 +126,7 @@ def test_a_study_with_landmarks_rests_its_weights_on_a_ring_of_fits_and_on_landm
         fit.name: {block: rows.tolist() for block, rows in fit.predicted.items()} for fit in fits
     }
     assert predicted["0+1"] == {0: [1, 6], 1: [0, 5]}
+    # No sample of fold 3 is a landmark: all of them, 3 and 8, are predicted.
     assert predicted["2+3"] == {2: [3, 8], 3: [2]}
 
 
