@@ -23,7 +23,6 @@ from aam.learners.baselines.problem import (
     leave_one_part_out,
     leave_parts_out,
     predict,
-    prevalent_reads,
     problems_of_targets,
     search,
 )
@@ -142,27 +141,13 @@ def test_numbers_without_a_labelled_sample_keep_their_unit():
     assert nothing.unit == 1
 
 
-def training_samples(samples: int) -> Problem:
-    """Return samples of which 1, 2, 3, 9, 10, 11 and all have reads of a feature."""
-    counts = (np.arange(samples)[:, None] < [1, 2, 3, 9, 10, 11, 300]).astype(int)
-    return task_of(np.zeros(samples), np.zeros(samples, int), counts=counts, held_out=1)
-
-
-def test_prevalent_features_are_those_of_one_percent_of_the_training_samples():
-    assert prevalent_reads(training_samples(300)).shape == (300, 5)
-
-
-def test_frequent_features_are_those_of_ten_training_samples_or_of_five_percent_of_few():
-    assert frequent_features(training_samples(300)).tolist() == [4, 5, 6]
-    # Five percent of 60 samples are 3.
-    assert frequent_features(training_samples(60)).tolist() == [2, 3, 4, 5, 6]
-
-
 def test_reads_of_a_sample_to_predict_do_not_make_a_feature_frequent():
-    # Without the first two samples, 8 and 9 have the features of 10 and 11.
+    # Of 300 samples 10, 11 and all have reads of a feature, but 2 of them are to be predicted.
+    counts = (np.arange(300)[:, None] < [10, 11, 300]).astype(int)
+    task = task_of(np.zeros(300), np.zeros(300, int), counts=counts, held_out=1)
+    assert frequent_features(task).tolist() == [0, 1, 2]
     fold = np.where(np.arange(300) < 2, 1, 0)
-    task = dataclasses.replace(training_samples(300), fold=fold)
-    assert frequent_features(task).tolist() == [6]
+    assert frequent_features(dataclasses.replace(task, fold=fold)).tolist() == [2]
 
 
 def test_classes_that_a_model_has_not_seen_have_no_probability():

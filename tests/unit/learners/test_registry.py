@@ -162,10 +162,3 @@ def test_as_many_threads_and_processes_are_used_as_there_is_work(
     # Methods that share fits get threads; then the others get processes, which are ended.
     assert used == [threads, processes]
     assert ended == [True] * (processes > 1)
-
-
-def test_labels_that_are_alike_are_what_every_method_predicts():
-    task = dataclasses.replace(NUMBERS, target=np.array([3.0] * 5 + [9.0]))
-    names = ["elastic_net", "gradient_boosting", "knn_unifrac", "kernel_clr", "extra_trees"]
-    table = predict_others(asking(task, *names), 1)
-    assert table["predicted"].tolist() == pytest.approx([3.0] * 6)

@@ -143,34 +143,6 @@ def test_a_learner_without_nested_probabilities_leaves_equal_weights():
     np.testing.assert_allclose(mixed["probability:y"][is_kept], mean)
 
 
-def test_weights_are_those_of_least_penalized_error(monkeypatch):
-    """Against a search over a grid, with the standard error from a loop over groups of two."""
-    monkeypatch.setattr(module, "SMOOTH", 1e-6)
-    values, observed, classes, group = methods_of("regression", [0.5, 0.4], 15, seed=0)
-    good, fair = (np.abs(observed - value[:, 0]) for value in values.values())
-    least = good.mean()
-    difference = (fair - good) / least
-    away = difference - difference.mean()
-    sums = [away[group == unit].sum() / len(away) for unit in np.unique(group)]
-    usual = np.square(away).sum() / len(away) ** 2 * (1 + module.SIMILARITY)
-    prior_freedom = 1 / (1 / module.SIMILARITY_FREEDOM + 1 / (len(away) - len(sums)))
-    moderated = prior_freedom * usual + len(sums) * np.square(sums).sum()
-    error = np.sqrt(moderated / (prior_freedom + len(sums) - 3))
-    likelihood = np.exp(-((difference.mean() / error) ** 2) / 2)
-    prior = np.array([1, likelihood]) / (1 + likelihood)
-
-    def penalized(weight: float) -> float:
-        weights = np.array([weight, 1 - weight])
-        mixed = weight * values["m0"][:, 0] + (1 - weight) * values["m1"][:, 0]
-        return np.abs(observed - mixed).mean() / least + error * weights @ np.log(weights / prior)
-
-    grid = np.linspace(0.001, 0.999, 999)
-    expected = grid[np.argmin([penalized(weight) for weight in grid])]
-    weights = module.Mixture.fit(values, observed, classes, group).weights
-    assert weights["m0"] == pytest.approx(expected, abs=0.01)
-    assert 0.5 < expected < 0.99
-
-
 @pytest.mark.parametrize("kind", ["regression", "classification"])
 def test_twenty_groups_suffice_for_a_method_that_is_clearly_ahead_of_seven(kind):
     skills = [0.8, *[0.1] * 7]
