@@ -33,7 +33,7 @@ from aam.data.study.study import (
     task_sentences,
     with_decisions,
 )
-from aam.data.table import FeatureTable, reads_of_samples
+from aam.data.table import reads_of_samples
 from aam.inference.nearness import (
     check_known,
     check_nearness,
@@ -43,6 +43,7 @@ from aam.inference.nearness import (
 )
 from aam.inference.tables import draw_views, like_training, rarefy_views, read_table, texts_for
 from aam.report.duration import (
+    Part,
     Work,
     describe_time,
     expected_parts,
@@ -124,7 +125,7 @@ def expected_time(study: Study, plan: DescribeSettings) -> Iterator[str]:
             labels[name] = _count_labelled(fold)
     longest_bp = max(map(len, study.sequences.values()), default=0)
     work = Work.from_table(plan, study.table, longest_bp=longest_bp)
-    yield from describe_time(expected_parts(plan, work, labels))
+    yield from describe_time([*_tree_parts(study, plan), *expected_parts(plan, work, labels)])
 
 
 def _count_labelled(fold_N: NDArray[np.int64]) -> tuple[int, int]:
@@ -197,7 +198,30 @@ def _sentences(study: Study, plan: DescribeSettings) -> list[str]:
         for name, files in plan.predictions.items():
             lines.append(_describe_predicted(name, files, study, plan))
     lines += decision_lines(notes)
-    return [*lines, "", *_times(plan, study.table, study.sequences, labels)]
+    return [*lines, "", *_times(study, plan, labels)]
+
+
+def _fitting_references(region: ReadRegion, plan: ImportTreeSettings) -> list[str]:
+    """Return the references that may have places for sequences of a region of 16S."""
+    return [name for name in plan.digests if region.is_v4 or name not in REFERENCES]
+
+
+def _tree_parts(study: Study, plan: DescribeSettings) -> list[Part]:
+    """Return the part of a run that makes a tree, where one has to be made."""
+    if study.region is None or not plan.tree.digests:
+        return []
+    seconds = _tree_seconds(study.region, len(study.sequences), plan.tree)
+    return [Part("others", "the tree of the sequences", seconds)] if seconds else []
+
+
+def _tree_seconds(region: ReadRegion, sequences: int, plan: ImportTreeSettings) -> float:
+    """Return about how long MAFFT and FastTree take; 0 where a reference may have the places."""
+    if plan.reference is not None:
+        return 0.0
+    if region.gene not in (ITS, SSU_18S) and _fitting_references(region, plan):
+        return 0.0
+    per_thousand_s = TREE_S_PER_BASE * region.lengths[1]
+    return per_thousand_s * (sequences / 1000) ** TREE_POWER
 
 
 def _describe_tree(region: ReadRegion, sequences: int, plan: ImportTreeSettings) -> str:
@@ -207,7 +231,6 @@ def _describe_tree(region: ReadRegion, sequences: int, plan: ImportTreeSettings)
         if plan.reference in REFERENCES and region.gene != OTHER and not region.is_v4:
             text += ", which holds V4 alone: take `tree: greengenes`, or none"
         return f"{text}."
-    genes = [name for name in plan.digests if name not in REFERENCES]
     made = f"MAFFT and FastTree make one of the {sequences} sequences"
     if region.gene == ITS:
         return f"No tree is given: {made}. {ITS_HAS_NO_TREE}."
@@ -215,14 +238,13 @@ def _describe_tree(region: ReadRegion, sequences: int, plan: ImportTreeSettings)
         return f"No tree is given: {made}, since the references hold 16S alone."
     if region.gene == OTHER:
         return f"No tree is given: where no reference fits, {made}."
-    names = [name for name in plan.digests if region.is_v4 or name in genes]
+    names = _fitting_references(region, plan)
     if names:
         return (
             f"No tree is given: the sequences are placed in the reference tree "
             f"{' or '.join(names)} if nine in ten reads lie near it; otherwise {made}."
         )
-    per_thousand_s = TREE_S_PER_BASE * region.lengths[1]
-    seconds = per_thousand_s * (sequences / 1000) ** TREE_POWER
+    seconds = _tree_seconds(region, sequences, plan)
     return (
         f"No tree is given: {made}, in about {round_time(seconds)}. One tree for all regions, in "
         f"which 10 000 sequences are placed in 15 s: {GET_GREENGENES}, once."
@@ -288,27 +310,25 @@ def _describe_predicted(
 
 
 def _times(
-    plan: DescribeSettings,
-    table: FeatureTable,
-    sequences: Mapping[str, str],
-    labels: Mapping[str, tuple[int, int]],
+    study: Study, plan: DescribeSettings, labels: Mapping[str, tuple[int, int]]
 ) -> Iterator[str]:
     """Yield how long a run takes, part by part and in all, and what would make it faster."""
-    longest_bp = max(map(len, sequences.values()), default=SPELLED_BP)
-    work = Work.from_table(plan, table, longest_bp=longest_bp)
+    longest_bp = max(map(len, study.sequences.values()), default=SPELLED_BP)
+    work = Work.from_table(plan, study.table, longest_bp=longest_bp)
     yield (
         "Estimated time on two cores of this machine, give or take half (`recipe: auto`: its "
         "budget):"
     )
-    parts = expected_parts(plan, work, labels)
-    nouns = Nouns.of_table(table.facts)
+    tree = _tree_parts(study, plan)
+    parts = [*tree, *expected_parts(plan, work, labels)]
+    nouns = Nouns.of_table(study.table.facts)
     for part in parts:
         what = nouns.rename_asvs(part.what)
         yield f"  {what}: {round_time(part.seconds)}"
     yield from describe_time(parts)
     total_s = sum(part.seconds for part in parts)
     lines, changed = propose_faster(plan, work)
-    changed_s = sum(part.seconds for part in expected_parts(changed, work, labels))
+    changed_s = sum(part.seconds for part in [*tree, *expected_parts(changed, work, labels)])
     if lines and is_worth_it(total_s, changed_s):
         yield f"Faster, about {round_time(changed_s)}, with these lines in the configuration:"
         yield from (f"  {line}" for line in lines)

@@ -82,6 +82,14 @@ def test_check_says_nothing_of_a_tree_that_is_not_made(check):
     assert not lines_of_tree(check(amplicons("341F", "805R"), tree=False))
 
 
+def test_the_time_of_a_run_counts_a_tree_that_has_to_be_made(check):
+    part = "the tree of the sequences:"
+    assert part in check(amplicons("341F", "805R"))
+    assert part in check(FUNGI)
+    for primers, tree in ((("341F", "805R"), False), (("515F", "806R"), None)):
+        assert part not in check(amplicons(*primers), tree=tree)
+
+
 @pytest.mark.parametrize(("sequences", "gene"), [(FUNGI, "ITS"), (OF_18S, "18S")])
 def test_check_sends_no_other_gene_to_a_reference_of_16s(check, sequences, gene):
     text = check(sequences)
