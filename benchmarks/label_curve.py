@@ -77,6 +77,8 @@ DRAWN = {
 }
 """Columns of the table of networks that are lines of the figure, and their names there."""
 LINES = ("o-", "s--", "^:")
+TICKS = (500, 2000, 10_000)
+"""Labelled samples that the axis of the figure names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +163,9 @@ def read_guts(data: Path, size: int) -> Samples:
 
 def mix_guts(data: Path, size: int) -> Samples:
     """Return mixtures of two human guts of one family.
+
+    Each read is kept by chance, so that about half of the mixtures have fewer reads than `DEPTH`:
+    rarefaction leaves these out.
 
     Parameters
     ----------
@@ -277,7 +282,13 @@ def draw_figure(tables: Sequence[Path], path: Path) -> None:
     rows["signal"] = rows["task"].str.rpartition(", ")[2]
     signals = [name for name in (*PLANTED, MOTIF) if name in set(rows["signal"])]
     figure, axes = plt.subplots(
-        1, len(signals), figsize=(9, 3.4), sharey=True, squeeze=False, layout="constrained"
+        1,
+        len(signals),
+        figsize=(9, 3.4),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
     for axis, signal in zip(axes[0], signals, strict=True):
         of_signal = rows[rows["signal"] == signal]
@@ -290,8 +301,7 @@ def draw_figure(tables: Sequence[Path], path: Path) -> None:
                 )
         axis.axhline(np.sqrt(2 / np.pi * (1 - STRENGTH)), color="grey", linestyle=":")
         axis.set_xscale("log")
-        ticks = np.unique(of_signal["labels"])
-        axis.set_xticks(ticks, [f"{count:,}" for count in ticks], rotation=45)
+        axis.set_xticks(TICKS, [f"{count:,}" for count in TICKS])
         axis.minorticks_off()
         axis.set_title(signal)
         axis.set_xlabel("labelled samples")
