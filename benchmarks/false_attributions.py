@@ -6,8 +6,9 @@ Labels are planted in samples of the mackerels as in `benchmarks.false_clades`, 
 and one run of the workflow in FOLDER pretrains a network and fits a kernel on its embeddings and on
 log-reads to each (`recipe: kernel`). Attributions name the ten ASVs of the largest mean integrated
 gradients, as a forest does in the other benchmark. Further rows have those of these ASVs that lie
-in a clade that the tests name, and all ASVs of such clades. Noise is the number of labels without a
-signal for which anything is named.
+in a clade that the tests name, all ASVs of such clades, and, counted by clades, what the tests name
+and which of these clades the networks pass, too. A clade is false where nothing is planted within
+or around it. Noise is the number of labels without a signal for which anything is named.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import yaml
 from aam.data.table import write_biom
 from aam.data.trees import read_tree, write_newick
 from aam.evaluate.clade_tests import Clades
+from aam.report.page.named_clades import PASSED
 from aam.util.seeds import generator
 from benchmarks.false_clades import DEPTH, STRENGTHS, draw_rows, plant, read_study
 
@@ -51,21 +53,26 @@ def main() -> None:
         name = f"label{number}"
         of_clade = pd.read_csv(results / f"clades/{name}.features.tsv", sep="\t", index_col=0)
         tested = of_clade.index[of_clade["clade"].notna()]
+        of_network = pd.read_csv(results / f"finetune/base/{name}/clades.tsv", sep="\t")
+        passed = of_network["clade"][of_network["p"] <= PASSED]
         importance = pd.read_csv(results / f"finetune/base/{name}/importance.tsv", sep="\t")
         largest = importance["feature-id"].head(LARGEST)
-        named = {
+        asvs = {
             "gradients, ten largest": largest,
             "of these, in a named clade": largest[largest.isin(tested)],
             "ASVs of named clades": tested,
         }
+        named = {method: [[asv] for asv in names] for method, names in asvs.items()}
+        members = {clade: part.index.tolist() for clade, part in of_clade.groupby("clade")}
+        named["named clades"] = [*members.values()]
+        named["clades that networks pass"] = [members[clade] for clade in passed]
         for method, names in named.items():
-            tips = [np.flatnonzero(clades.tip_B == features[asv]) for asv in names]
-            rows.append(
-                {
-                    "method": method,
-                    **judge(clades, nodes, [int(tip[0]) for tip in tips if len(tip)]),
-                }
-            )
+            tips = [
+                np.flatnonzero(np.isin(clades.tip_B, [features[asv] for asv in asvs_of_name]))
+                for asvs_of_name in names
+            ]
+            judged = judge(clades, nodes, [one.tolist() for one in tips if len(one)])
+            rows.append({"method": method, **judged})
     table = (
         pd.DataFrame(rows)
         .groupby("method", sort=False)
@@ -118,12 +125,28 @@ def write_study(
     return planted, clades, {name: number for number, name in enumerate(table.feature_ids)}
 
 
-def judge(clades: Clades, planted: Sequence[int], named: Sequence[int]) -> dict[str, float]:
-    """Return what is true and false of the ASVs that are named for a label."""
+def judge(
+    clades: Clades, planted: Sequence[int], named: Sequence[Sequence[int]]
+) -> dict[str, float]:
+    """Return what is true and false of the ASVs, or clades, that are named for a label.
+
+    Parameters
+    ----------
+    clades
+        The clades of the table.
+    planted
+        Nodes that the label was made of; none: it is noise.
+    named
+        The tips of each name: one of an ASV, all of a clade.
+    """
     if not planted:
         return {"noise": float(bool(named))}
-    is_false = [not any(clades.overlap(node, other) for other in planted) for node in named]
-    found = [any(clades.overlap(node, other) for node in named) for other in planted]
+
+    def overlaps(tips: Sequence[int], other: int) -> bool:
+        return any(clades.overlap(tip, other) for tip in tips)
+
+    is_false = [not any(overlaps(tips, other) for other in planted) for tips in named]
+    found = [any(overlaps(tips, other) for tips in named) for other in planted]
     return {
         "names": len(named),
         "false": sum(is_false),

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from aam.data.bins import quantile_edges
 from aam.data.cell_values import read_numbers
 from aam.data.roles import circumstance, is_of_archive
 from aam.data.study.columns import MOST_GROUPS, column_of, columns_of, technical_columns
@@ -238,10 +239,8 @@ def bins_of_number(number_N: Floats) -> Codes:
     edges = different[:-1]
     if len(different) > BINS:
         bins = min(BINS, max(2, len(known) // LEAST_IN_BIN))
-        inner = np.linspace(0, 1, bins + 1)[1:-1]
         # Where most numbers are the largest one, all others are a bin.
-        edges = np.minimum(np.quantile(known, inner, method="inverted_cdf"), different[-2])
-        edges = np.unique(edges)
+        edges = np.unique(np.minimum(quantile_edges(known, bins), different[-2]))
     bin_N = np.searchsorted(edges, number_N)
     bin_N[np.isnan(number_N)] = len(edges) + 1
     return bin_N.astype(np.int64)

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from sklearn import metrics
 
+from aam.data.bins import quantile_edges
 from aam.data.predictions import LEAST_PROBABILITY, class_codes, mean_recall
 from aam.evaluate.task_report import (
     CalibratedScores,
@@ -219,8 +220,7 @@ def reliability(
     share_NC = _numbers(probabilities)
     is_right_N = share_NC.argmax(axis=1) == class_codes(observed, classes)
     confidence_N = share_NC.max(axis=1)
-    levels = np.linspace(0, 1, BINS + 1)[1:-1]
-    edges = np.unique(np.quantile(confidence_N, levels, method="inverted_cdf"))
+    edges = np.unique(quantile_edges(confidence_N, BINS))
     bin_N = np.searchsorted(edges, confidence_N)
     bins = []
     for number in np.unique(bin_N):

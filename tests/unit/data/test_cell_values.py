@@ -10,7 +10,9 @@ from aam.data.cell_values import (
     are_dates,
     find_sentinels,
     group_alike,
+    is_unknown,
     join_spellings,
+    missing_among_numbers,
     read_numbers,
 )
 
@@ -140,4 +142,120 @@ def test_only_whole_numbers_and_truth_values_are_certainly_one():
     ],
 )
 def test_numbers_that_may_stand_for_a_missing_value(values, expected):
+    assert find_sentinels(pd.Series(values, dtype=float)) == expected
+
+
+def test_numbers_beyond_1e30_are_not_read():
+    assert numbers_of("1e30", "-1e30", "1.1e30", "-1.1e30")[0] == [1e30, -1e30, None, None]
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers", "how"),
+    [
+        # A column is read as most of its samples are written, and as plain numbers if in doubt.
+        (["1,5", "1,5", "2.5"], [1.5, 1.5, None], "with decimal commas"),
+        (["1,5", "2.5"], [None, 2.5], ""),
+        (["12 kg", "12 kg", "7"], [12, 12, None], "without their unit, 'kg'"),
+        (["12 kg", "7"], [None, 7], ""),
+        (["1,5 kg", "2 kg", "0,25 kg"], [1.5, 2, 0.25], "without their unit, 'kg' and with decim"),
+        (["1'000 kg", "20 kg"], [1000, 20], "without their unit, 'kg'"),
+        (["5 mg/L", "7.5 mg/L"], [5, 7.5], "without their unit, 'mg/L'"),
+        (["5 m2", "7 m2"], [5, 7], "without their unit, 'm2'"),
+        (["1 234 567", "12 345"], [1234567, 12345], "without the spaces or marks"),
+        (["1 23", "1"], [None, 1], ""),
+        (["-5", "\N{EN DASH}5", "5-"], [-5, -5, None], ""),
+        ([" 7 ", "8\t"], [7, 8], ""),
+        ([".5", "3.", "1e-3"], [0.5, 3, 0.001], ""),
+    ],
+)
+def test_a_column_is_read_in_the_way_that_most_of_its_numbers_are_written(texts, numbers, how):
+    found, way = numbers_of(*texts)
+    assert found == numbers
+    assert way.startswith(how)
+    assert bool(way) == bool(how)
+
+
+NUMBERS = {str(number): 1 for number in range(11)}
+"""More numbers than a column of codes has."""
+
+
+@pytest.mark.parametrize(
+    ("counts", "missing"),
+    [
+        ({**NUMBERS, "unknown": 1, "-": 1}, ["unknown", "-"]),
+        # Among ten numbers or fewer, which may be codes, a dash may be a class.
+        ({**{str(number): 1 for number in range(10)}, "unknown": 1, "-": 1}, ["unknown"]),
+        ({**NUMBERS, "old": 10, "unknown": 1}, ["unknown"]),
+        ({**NUMBERS, "old": 11, "unknown": 1}, []),
+        ({"1": 3, "2": 3, "old": 1, "unknown": 1}, []),
+        ({"gut": 3, "unknown": 1}, []),
+        ({"01": 3, "02": 3, "unknown": 1}, []),
+        ({"2019-05-01": 2, "2019-05-02": 2, "unknown": 1}, []),
+        ({"unknown": 3}, []),
+        ({"1": 1}, []),
+    ],
+)
+def test_words_for_unknown_are_missing_values_where_the_others_are_numbers(counts, missing):
+    assert missing_among_numbers(counts) == missing
+
+
+def test_words_for_unknown_are_missing_values_of_a_column_that_is_declared_numeric():
+    counts = {"gut": 3, "unknown": 1, "n.d.": 1, "None": 1, "1": 1}
+    assert missing_among_numbers(counts, is_declared=True) == ["unknown", "n.d.", "None"]
+
+
+@pytest.mark.parametrize(
+    "word", ["Unknown", "unk", "?", "??", "...", "not recorded", "n.a.", "TBD"]
+)
+def test_a_class_may_stand_for_a_missing_value(word):
+    assert is_unknown(word)
+
+
+@pytest.mark.parametrize("word", ["gut", "na", "none", "0", "-", "not ill", ""])
+def test_other_classes_do_not_stand_for_a_missing_value(word):
+    assert not is_unknown(word)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # Half of the values that are known have to be dates, and the others years.
+        (["2019-05-01", "2020"], True),
+        (["2019-05-01", "2020", "2021"], False),
+        (["2019-05-01", "soon"], False),
+        (["unknown"], False),
+        (["2019.05.01", "2019.06.01"], True),
+        (["7 Feb 2014", "8 Feb 14"], True),
+        (["9:30 am", "10:45 pm"], True),
+        (["1899-05-01"], True),
+        (["2219-05-01"], False),
+        (["2019-13-01"], False),
+    ],
+)
+def test_a_column_has_dates_where_the_others_are_years_or_unknown(values, expected):
+    assert are_dates(values) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # The gap has to be wider than the range of the others.
+        ([0, 50, 99.9, 999], {999: 1}),
+        ([0, 250, 499, 999], {999: 1}),
+        ([0, 250, 500, 999], {}),
+        # The range of two numbers says nothing.
+        ([1, 2, -9999], {}),
+        ([0, 1, 2, -9], {-9: 1}),
+        ([0, 10, 20, -9], {}),
+        ([0, 10, 20, -9, -9], {-9: 2}),
+        # Numbers that are no codes have to be twice as far, to repeat, and to have ten others.
+        ([*range(10), 28, 28], {28: 2}),
+        ([*range(10), 27, 27], {}),
+        ([*range(10), 28], {}),
+        ([*range(9), 28, 28], {}),
+        ([*range(30, 40), 0, 0], {}),
+        ([*range(130, 140), 50, 50], {50: 2}),
+    ],
+)
+def test_a_far_number_may_be_missing_by_its_distance_from_the_others(values, expected):
     assert find_sentinels(pd.Series(values, dtype=float)) == expected

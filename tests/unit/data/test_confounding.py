@@ -3,13 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reference_statistics import median_elsewhere
+from scipy import stats
 
 from aam.data.confounding import (
+    Levels,
     Observed,
     bins_of_number,
     list_others,
     list_rivals,
     measure_alone,
+    predict_numbers,
 )
 from aam.data.folds import units_of
 from aam.data.roles import is_technical
@@ -213,6 +217,8 @@ def test_numbers_are_levels_of_about_as_many_samples_and_missing_ones_are_one_of
     )
     assert len(bins) == 10
     assert sizes.tolist() == [11, 10, 10, 11, 10, 10, 11, 10, 10, 7]
+    hundred = np.random.default_rng(1).permutation(np.arange(100.0))
+    assert np.bincount(bins_of_number(hundred)).tolist() == [10] * 10
     assert len(np.unique(bins_of_number(np.arange(25.0)))) == 2, "of at least ten each"
     assert np.unique(bins_of_number(np.full(50, 3.0))).tolist() == [0]
     assert bins_of_number(np.array([0.0, 7.0, np.nan, 7.0, 3.0])).tolist() == [0, 2, 3, 2, 1]
@@ -249,3 +255,129 @@ def test_of_few_samples_nothing_is_said():
 )
 def test_technical_columns_are_known_by_their_names(name, expected):
     assert is_technical(name) == expected
+
+
+def test_a_number_is_predicted_by_the_median_of_its_level_in_other_folds():
+    rng = np.random.default_rng(0)
+    value, level = rng.normal(size=SAMPLES), rng.integers(12, size=SAMPLES)
+    # A level of one sample has nothing in other folds: there all samples predict it.
+    level[7] = 12
+    expected = median_elsewhere(value, level, FOLD)
+    np.testing.assert_allclose(predict_numbers(value, level, FOLD), expected)
+
+
+def levels_of(level, role="technical"):
+    return Levels("plate", role, np.asarray(level))
+
+
+def test_a_rival_of_numbers_is_scored_by_errors_and_is_nearly_exact_by_squares():
+    rng = np.random.default_rng(1)
+    level = rng.integers(4, size=SAMPLES)
+    value = 50 + 10.0 * level + rng.normal(0, 4, SAMPLES)
+    fold = np.repeat([0, 1, 2], [10, 20, 30])
+    target = pd.Series(value, IDS)
+    (found,) = measure_alone(
+        observed_of(target, kind="regression", fold=fold), [levels_of(level)], seed=0
+    )
+    guess = median_elsewhere(value, np.zeros(SAMPLES), fold)
+    predicted = median_elsewhere(value, level, fold)
+    score, guessing = (
+        np.mean([np.abs(value - one)[fold == number].mean() for number in range(3)])
+        for one in (predicted, guess)
+    )
+    assert found.score == pytest.approx(score)
+    assert found.guessing == pytest.approx(guessing)
+    assert found.skill == pytest.approx(1 - score / guessing)
+    fit = 1 - ((value - predicted) ** 2).sum() / ((value - guess) ** 2).sum()
+    assert found.exactness == ("nearly" if fit >= 0.8 else None)
+    assert found.p == 1 / 2000, "of 1999 draws and the study, the study alone is as much related"
+    assert (found.name, found.role) == ("plate", "technical")
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [(2, "nearly"), (3, "nearly"), (4, None)])
+def test_a_plate_is_nearly_exact_from_four_fifths_of_the_way_to_perfect_on(wrong, expected):
+    """Where 2 w of the thirty of a class are on the other plate, the skill is 1 - 2 w / 30."""
+    level = NUMBER % 2
+    level[: 4 * wrong : 2] = 1
+    found = measured(CLASSES, level.astype(str))
+    assert found.skill == pytest.approx(1 - 2 * wrong / 30)
+    assert found.exactness == expected
+
+
+def test_a_level_predicts_the_class_of_which_it_holds_the_larger_share():
+    """Six of the ten who are ill are on a plate, and ten of the fifty others."""
+    rare = pd.Series(np.where(NUMBER < 10, "ill", "well"), IDS)
+    plate = np.where((NUMBER < 6) | (NUMBER >= 50), "p1", "p2")
+    found = measured(rare, plate, fold=NUMBER % 5)
+    assert found.score == pytest.approx((6 / 10 + 40 / 50) / 2)
+
+
+def test_a_level_that_holds_as_much_of_each_class_is_right_for_a_half():
+    even = np.where(NUMBER // 2 % 2, "p1", "p2")
+    found = measured(CLASSES, even, fold=NUMBER // 4 % 5)
+    assert (found.score, found.skill) == (0.5, 0.0)
+    assert not found.predicts
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_p_values_are_near_those_of_the_tests_for_independent_samples(kind):
+    """A permutation test and an approximation of sixty samples agree to about a third."""
+    rng = np.random.default_rng(3)
+    for strength in (0.0, 0.4, 0.7):
+        level = rng.integers(3, size=SAMPLES)
+        noise = strength * level + rng.normal(size=SAMPLES)
+        value = noise if kind == "regression" else np.where(noise > np.median(noise), "a", "b")
+        observed = observed_of(pd.Series(value, IDS), kind=kind)
+        (found,) = measure_alone(observed, [levels_of(level)], seed=0)
+        if kind == "regression":
+            expected = stats.kruskal(*(value[level == one] for one in range(3))).pvalue
+        else:
+            expected = stats.chi2_contingency(pd.crosstab(level, value)).pvalue
+        assert found.p == pytest.approx(expected, abs=0.05, rel=0.3)
+
+
+def test_p_values_are_corrected_for_the_rivals_that_are_measured_together():
+    rng = np.random.default_rng(4)
+    level = np.where(rng.random(SAMPLES) < 0.3, NUMBER % 2, rng.integers(2, size=SAMPLES))
+    observed = observed_of(CLASSES)
+    (alone,) = measure_alone(observed, [levels_of(level)], seed=0)
+    noise = [levels_of(rng.integers(2, size=SAMPLES)) for _ in range(2)]
+    first, *others = measure_alone(observed, [levels_of(level), *noise], seed=0)
+    # The rivals have draws of their own, so that p-values differ a little.
+    assert first.p == pytest.approx(3 * alone.p, rel=0.25, abs=0.003)
+    assert all(other.p == 1.0 for other in others if other.skill <= 0)
+    assert measure_alone(observed, [levels_of(level)], seed=0) == [alone], "it is seeded"
+
+
+def test_without_rivals_or_with_a_constant_target_nothing_is_measured():
+    rivals = [levels_of(NUMBER % 2)]
+    assert measure_alone(observed_of(CLASSES), [], seed=0) == []
+    constant = observed_of(pd.Series(1.0, IDS), kind="regression")
+    assert measure_alone(constant, rivals, seed=0) == []
+
+
+def test_ten_samples_are_enough_to_be_measured():
+    for size, found in ((10, 1), (9, 0)):
+        target = pd.Series(np.where(np.arange(size) % 2, "a", "b"))
+        observed = observed_of(target, fold=np.arange(size) // 2)
+        assert len(measure_alone(observed, [levels_of(np.arange(size) % 2)], seed=0)) == found
+
+
+@pytest.mark.parametrize(("levels", "is_listed"), [(1, False), (2, True), (48, True), (49, False)])
+def test_a_column_is_a_rival_where_its_levels_repeat(levels, is_listed):
+    """One level says nothing, and more than four fifths of the sixty samples are too many."""
+    metadata = pd.DataFrame({"plate": [f"p{number % levels}" for number in NUMBER]}, IDS)
+    assert bool(list_rivals(metadata, targets=[])) == is_listed
+
+
+def test_ten_different_numbers_are_levels_and_more_are_binned():
+    assert len(np.unique(bins_of_number(np.tile(np.arange(10.0), 3)))) == 10
+    # Thirty samples of eleven numbers make three bins of about ten.
+    eleven = np.append(np.tile(np.arange(10.0), 3)[:29], 10.0)
+    assert np.bincount(bins_of_number(eleven)).min() >= 9
+    assert len(np.unique(bins_of_number(eleven))) == 3
+
+
+def test_a_number_that_most_samples_have_is_a_bin_by_itself():
+    mostly = np.append(np.full(90, 20.0), np.arange(11.0))
+    assert np.bincount(bins_of_number(mostly)).tolist() == [11, 90]

@@ -1,18 +1,29 @@
 """Lineages as words: the same taxon in tables of other styles, and what is not the same."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from aam.data.lineages import (
     SPELLED_BP,
     UNKNOWN_WORD,
+    adapt_lineages,
+    find_related,
+    is_taxon,
+    lowest_rank,
     match_lineages,
     rank_words,
+    read_rank,
+    read_ranks,
     spell_lineages,
 )
 from aam.data.nouns import find_lineages
 from aam.data.sequences import tokenize, untokenize
+from aam.data.table import FeatureTable, TableFacts, write_biom
 
 BACTEROIDES = "k__Bacteria;p__Bacteroidetes;c__C;o__O;f__Bacteroidaceae;g__Bacteroides"
 CLOSTRIDIUM = "k__Bacteria;p__Firmicutes;c__Clostridia;o__O;f__Clostridiaceae;g__Clostridium"
@@ -97,3 +108,85 @@ def test_any_names_are_spelled_and_match_one_to_one(
     assert matched.keys() <= others.keys()
     assert {*matched.values()} <= kept.keys()
     assert len({*matched.values()}) == len(matched)
+
+
+def test_ranks_are_read_from_the_table_or_from_a_taxonomy(tmp_path: Path) -> None:
+    table = FeatureTable(
+        ["s"],
+        ["f1", "f2"],
+        csr_array(np.array([[1, 2]])),
+        TableFacts(has_sequences=False, has_lineages=True, noun="genus"),
+    )
+    path = tmp_path / "table.biom"
+    write_biom(path, table, {}, {"f1": ["k__A", "p__B"]})
+    assert read_ranks(path) == {"f1": ["k__A", "p__B"]}
+    taxonomy = tmp_path / "taxonomy.tsv"
+    taxonomy.write_text("feature-id\ttaxon\nf1\tk__A; p__\nf2\tUnassigned\nNA\tk__C\n")
+    assert read_ranks(path, taxonomy) == {"f1": ["k__A"], "NA": ["k__C"]}
+
+
+@pytest.mark.parametrize(
+    ("part", "position", "expected"),
+    [
+        ("D_0__Bacteria", 3, ("kingdom", "Bacteria")),
+        ("D_6__vulgatus", 0, ("species", "vulgatus")),
+        ("D_9__odd", 0, ("", "odd")),
+        ("G__Bacteroides", 0, ("genus", "Bacteroides")),
+        ("t__SGB1", 0, ("strain", "SGB1")),
+        ("Firmicutes", 1, ("phylum", "Firmicutes")),
+        ("strain X", 7, ("strain", "strain X")),
+        ("behind", 8, ("", "behind")),
+    ],
+)
+def test_a_rank_is_known_by_its_prefix_or_its_position(part, position, expected) -> None:
+    assert read_rank(part, position) == expected
+
+
+def test_nouns_of_ranks_are_those_of_taxa() -> None:
+    assert all(map(is_taxon, ["genus", "species", "strain", "kingdom", "taxon"]))
+    assert not any(map(is_taxon, ["OTU", "ASV", "pathway", "feature"]))
+
+
+def test_a_feature_is_related_to_training_by_its_two_lowest_ranks() -> None:
+    seen = spell([BACTEROIDES]).values()
+    ids = {
+        "same": BACTEROIDES,
+        "genus of the family": BACTEROIDES.replace("g__Bacteroides", "g__Other"),
+        "genus of the order": BACTEROIDES.replace("f__Bacteroidaceae;g__Bacteroides", "f__X;g__Y"),
+        "the family": BACTEROIDES.removesuffix(";g__Bacteroides"),
+        "of another phylum": CLOSTRIDIUM.replace("o__O", "o__P"),
+        "nothing": "Unassigned",
+    }
+    texts = [spell([name])[name] for name in ids.values()]
+    related = dict(zip(ids, find_related(texts, seen).tolist(), strict=True))
+    expected = ["same", "genus of the family", "the family"]
+    assert [name for name, is_related in related.items() if is_related] == expected
+
+
+def test_the_lowest_rank_of_a_feature_is_the_last_that_has_a_name() -> None:
+    family = BACTEROIDES.removesuffix(";g__Bacteroides")
+    text = spell([BACTEROIDES])[BACTEROIDES]
+    # Words are of the kingdom, the phylum, the class, the order, and so on.
+    family_word, genus_word = rank_words(text)[4:6]
+    assert lowest_rank(text) == genus_word
+    assert lowest_rank(spell([family])[family]) == family_word
+    assert lowest_rank(spell(["Unassigned"])["Unassigned"]) == ""
+
+
+def test_features_of_another_table_are_spelled_as_those_of_training() -> None:
+    kept = spell([BACTEROIDES, CLOSTRIDIUM])
+    other = spell(["g__Bacteroides", "k__Bacteria;p__New;g__New"])
+    adapted = adapt_lineages(kept.values(), other, "genus")
+    assert adapted["g__Bacteroides"] == kept[BACTEROIDES]
+    assert adapted["k__Bacteria;p__New;g__New"] == other["k__Bacteria;p__New;g__New"]
+
+
+def test_an_otu_whose_number_has_another_lineage_in_training_loses_its_number() -> None:
+    training = spell_lineages(["OTU1", "OTU2"], {"OTU1": ["k__B", "g__X"]}, "OTU")
+    lineages = {"OTU1": ["k__B", "g__Y"], "OTU2": ["k__B", "g__Z"]}
+    other = spell_lineages(["OTU1", "OTU2", "OTU3"], lineages, "OTU")
+    adapted = adapt_lineages(training.values(), other, "OTU")
+    assert adapted["OTU1"] == other["OTU1"][: -len(UNKNOWN_WORD)] + UNKNOWN_WORD
+    # In training it has no lineage, which could contradict.
+    assert adapted["OTU2"] == training["OTU2"]
+    assert adapted["OTU3"] == other["OTU3"]

@@ -3,7 +3,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from aam.data import same_reads
-from aam.data.same_reads import Fingerprints
+from aam.data.same_reads import (
+    Fingerprints,
+    KnownSamples,
+    fingerprint_samples,
+    longest_bp,
+    sequences_as_read,
+)
+from aam.data.table import FeatureTable, TableFacts
 
 
 def counted(counts: list[list[int]] | np.ndarray, sequences: list[str]) -> Fingerprints:
@@ -80,3 +87,73 @@ def test_nothing_is_among_nothing(reads, sequences):
     empty = counted(np.zeros((0, 60), np.int64), sequences)
     assert empty.are_among(known).shape == (0,)
     assert not known.are_among(empty).any()
+
+
+NAMES = [f"asv{number}" for number in range(60)]
+
+
+def table_of(reads, ids=None):
+    samples = [f"s{row}" for row in range(len(reads))] if ids is None else ids
+    return FeatureTable(samples, NAMES, csr_array(reads))
+
+
+def test_samples_are_marked_by_their_id_or_by_their_reads(reads, sequences):
+    by_name = dict(zip(NAMES, sequences, strict=True))
+    fingerprints = fingerprint_samples(table_of(reads), ["s7", "s3"], by_name)
+    known = KnownSamples(frozenset(["s7", "s3"]), fingerprints)
+    other = table_of(reads[[3, 7, 8, 9]], ["copy", "s7", "s3", "new"])
+    marks = known.marks(other, sequences)
+    assert marks.index.tolist() == ["copy", "s7", "s3", "new"]
+    assert marks["in_training"].tolist() == ["reads", "id", "id", ""]
+    assert marks["same_reads"].tolist() == [True, True, False, False]
+
+
+def test_fingerprints_come_back_from_their_file(tmp_path, reads, sequences):
+    known = counted(reads[:3], sequences)
+    known.write(tmp_path / "parts.safetensors")
+    back = Fingerprints.open(tmp_path / "parts.safetensors")
+    np.testing.assert_array_equal(back.part_P, known.part_P)
+    np.testing.assert_array_equal(back.offsets, known.offsets)
+    assert np.diff(back.offsets).tolist() == (reads[:3] > 0).sum(axis=1).tolist()
+
+
+def test_sequences_are_compared_as_long_as_the_longest_known_one(reads, sequences):
+    known = {
+        name: text[: 20 - number % 3]
+        for number, (name, text) in enumerate(zip(NAMES, sequences, strict=True))
+    }
+    assert longest_bp(known) == 20
+    table = table_of(reads)
+    study = fingerprint_samples(table, table.sample_ids, known)
+    read = sequences_as_read(table, {**known, "other": "A" * 40}, 20)
+    assert Fingerprints.from_counts(table.counts, read).are_among(study).all()
+
+
+def test_sequences_are_cut_and_other_letters_are_read_as_unknown(reads):
+    long = dict.fromkeys(NAMES, "RYACGTACGTACGTACGTACGTAA")
+    assert sequences_as_read(table_of(reads), long, 6) == ["NNACGT"] * 60
+
+
+@pytest.fixture(scope="module")
+def shares(reads) -> np.ndarray:
+    return reads / reads.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def known_taxa(reads) -> Fingerprints:
+    """Return samples of amounts of taxa, which have no sequences."""
+    facts = TableFacts(is_counted=False, has_sequences=False, noun="taxon")
+    samples = [f"s{row}" for row in range(len(reads))]
+    table = FeatureTable(samples, NAMES, csr_array(reads.astype(float)), facts)
+    return fingerprint_samples(table, samples, {})
+
+
+def test_amounts_are_recognized_by_their_shares_to_a_millionth(known_taxa, shares):
+    assert Fingerprints.from_counts(csr_array(shares), NAMES).are_among(known_taxa).all()
+    near = csr_array(shares + 1.2e-6 * (shares > 0))
+    assert not Fingerprints.from_counts(near, NAMES).are_among(known_taxa).any()
+
+
+def test_features_without_sequences_are_recognized_by_their_ids(known_taxa, shares):
+    renamed = Fingerprints.from_counts(csr_array(shares), [f"other {name}" for name in NAMES])
+    assert not renamed.are_among(known_taxa).any()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.data.sequences import AMBIGUOUS, MASK, PAD, VOCABULARY_SIZE, tokenize
-from aam.data.stores import SampleStore, TokenStore, write_samples, write_tokens
+from aam.data.stores import SampleStore, TokenStore, places_of, write_samples, write_tokens
 
 
 def int32(*values):
@@ -86,3 +86,68 @@ def test_samples_are_read_as_views_of_the_file(tmp_path):
             assert (value.flags.owndata, value.flags.writeable) == (False, False), field.name
     with pa.ipc.open_file(str(path)) as reader:
         assert reader.get_batch(0).column("sample_id").to_pylist() == ["x", "y", "x", "y", "y+x"]
+
+
+def test_a_view_is_the_counts_of_its_rows():
+    first, second = (STORE.view_matrix(view, 4).toarray().tolist() for view in (0, 1))
+    assert first == [[5, 0, 0, 0], [1, 4, 0, 0]]
+    assert second == [[0, 2, 3, 0], [0, 0, 5, 0]]
+    some = STORE.counts_of(np.array([4, 0, 4]), 3)
+    assert some.toarray().tolist() == [[1, 0, 2], [5, 0, 0], [1, 0, 2]]
+    assert some.dtype == np.int64
+    for view in (-1, 2):
+        with pytest.raises(AssertionError, match=f"view {view} of 2"):
+            STORE.view_matrix(view, 4)
+
+
+def test_entries_of_rows_are_found_in_the_order_of_the_rows():
+    offsets = np.array([0, 2, 2, 5])
+    places, numbers = places_of(offsets, np.array([2, 1, 0, 2]))
+    assert places.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+    assert numbers.tolist() == [3, 0, 2, 3]
+
+
+TOKENS, LENGTHS = tokenize(["ACGTN", "AC", "GGGGGGG"], 7)
+
+
+def test_tokens_are_cut_at_their_ends():
+    store = TokenStore(IDS, LENGTHS, TOKENS, are_lineages=True)
+    cut = store.cut(3)
+    assert cut.lengths.tolist() == [3, 2, 3]
+    assert np.array_equal(cut.tokens, TOKENS[:, :3])
+    assert (cut.feature_ids, cut.are_lineages) == (IDS, True)
+
+
+def test_tokens_of_some_features_are_in_the_order_that_is_asked_for():
+    store = TokenStore(IDS, LENGTHS, TOKENS, are_lineages=True)
+    rows = store.rows(np.array([2, 0]))
+    assert rows.feature_ids == ["三", "one"]
+    assert rows.lengths.tolist() == [7, 5]
+    assert np.array_equal(rows.tokens, TOKENS[[2, 0]])
+    assert rows.are_lineages
+
+
+@pytest.mark.parametrize("are_lineages", [True, False])
+def test_a_file_of_tokens_says_whether_they_are_lineages(tmp_path, are_lineages):
+    tokens, lengths = tokenize(["ACGT", "AC"], 4)
+    store = TokenStore(["a", "b"], lengths, tokens, are_lineages=are_lineages)
+    write_tokens(tmp_path / "tokens", store, {"aam.version": "1"})
+    assert TokenStore.open(tmp_path / "tokens").are_lineages == are_lineages
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"views": 0},
+        {"views": 1},
+        {"row_view": int32(0, 0, 1, 1, 1)},
+        {"offsets": np.array([0, 1, 3, 5, 6, 7])},
+        {"offsets": np.array([0, 1, 3, 5, 8])},
+        {"counts": int32(5, 1, 4, 2, 3, 5, 1)},
+        {"parent_offsets": np.array([0, 1, 2, 3, 4, 5])},
+        {"parents": int32(0, 1, 0, 1, 1)},
+    ],
+)
+def test_a_store_whose_arrays_do_not_fit_is_refused(changes):
+    with pytest.raises(AssertionError):
+        dataclasses.replace(STORE, **changes)

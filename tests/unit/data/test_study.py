@@ -1,5 +1,6 @@
 """What a study is said to be, and the configuration that is proposed for it."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from scipy.sparse import csr_array
 
 from aam.cli import main
@@ -17,18 +19,37 @@ from aam.data.importing.region import recognize_region
 from aam.data.importing.ribosomal_genes import E_COLI
 from aam.data.splits import divide_labelled
 from aam.data.study.columns import (
+    Column,
     column_of,
     columns_of,
+    lies_within,
     propose_grouping,
+    require_groups,
     require_targets,
+    study_columns,
     task_kind,
+    technical_columns,
 )
-from aam.data.study.proposal import depth_sentences, propose_configuration, propose_depth
-from aam.data.study.study import Study, study_sentences, task_sentences
-from aam.data.table import FeatureTable
+from aam.data.study.drafts import draft_task, propose_targets
+from aam.data.study.proposal import (
+    depth_sentences,
+    plain_name,
+    propose_configuration,
+    propose_depth,
+    propose_name,
+)
+from aam.data.study.study import (
+    Study,
+    decision_lines,
+    study_sentences,
+    task_sentences,
+    with_decisions,
+)
+from aam.data.table import FeatureTable, TableFacts
 from aam.data.target_columns import observed_values
 from aam.simulate import birth_death_tree, evolve
 from aam.util.errors import InputError
+from aam.util.notes import Note
 
 SAMPLES = 60
 V4 = "TACGTAGGTGGCAAGCG"
@@ -523,3 +544,317 @@ def test_init_proposes_what_a_run_would_see(tmp_path, capsys, monkeypatch):
     assert "rare" in text, "half of the samples are below a twentieth"
     assert "mouth" not in text
     assert "longer than 0.6" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        # Ten different whole numbers may be codes, eleven are numbers.
+        ([str(i % 10) for i in range(40)], "classes"),
+        ([str(i % 11) for i in range(44)], "number"),
+        # With decimals five are numbers.
+        ([str(i % 4 + 0.5) for i in range(40)], "classes"),
+        ([str(i % 5 + 0.5) for i in range(40)], "number"),
+        # More than half of the values have to be numbers.
+        ([*map(str, range(11)), *["x"] * 11], "names"),
+        ([*map(str, range(11)), *["x"] * 10], "number"),
+        # Twenty classes at most, of which one besides the most frequent one repeats.
+        ([f"c{i % 20}" for i in range(40)], "classes"),
+        ([f"c{i % 21}" for i in range(42)], "names"),
+        (["a", "a", "b", "b", "c"], "classes"),
+        (["a", "a", "a", "b", "c"], "names"),
+        (["1", "2", "3"], "number"),
+        (["1", "1", "2", "2"], "classes"),
+        (["a", None], "one value"),
+        ([None, None], "empty"),
+    ],
+)
+def test_values_decide_whether_a_column_has_numbers_classes_or_names(values, kind):
+    assert column(*values).kind == kind
+
+
+def test_a_class_needs_five_samples_and_unknown_ones_are_left_out_where_two_others_are():
+    found = column(*["a"] * 5, *["b"] * 5, *["c"] * 4, *["unknown"] * 6)
+    assert found.frequent == ["a", "b"]
+    assert column(*["a"] * 5, *["b"] * 4, *["unknown"] * 6).frequent == ["unknown", "a"]
+    assert column(*["gut"] * 5, *["skin"] * 5, *["blank"] * 5).frequent == ["gut", "skin"]
+    assert task_kind(column(*["a"] * 5, *["b"] * 4)) is None
+    assert task_kind(column(*["a"] * 5, *["b"] * 5)) == "classification"
+
+
+def test_eight_classes_are_listed_and_what_is_missing_is_counted():
+    eight = [f"c{i % 8}" for i in range(16)]
+    assert str(column(*eight, None)).endswith("c7 (2); 1 missing")
+    nine = str(column(*[f"c{i % 9}" for i in range(18)]))
+    assert nine == "x: classes " + ", ".join(f"c{i} (2)" for i in range(8)) + ", …"
+    assert "value that is no number: '90+' (1)" in column(*AGES, "90+").unread_text
+
+
+PEOPLE = [f"p{i // 2}" for i in range(20)]
+HOMES = [f"h{i // 4}" for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("fine", "coarse", "expected"),
+    [
+        (PEOPLE, HOMES, True),
+        (HOMES, PEOPLE, False),
+        (PEOPLE, [name.upper() for name in PEOPLE], False),
+        (PEOPLE, [f"h{i % 3}" for i in range(20)], False),
+        # Four fifths of the samples have to have a value.
+        (PEOPLE, [*HOMES[:16], *[None] * 4], True),
+        (PEOPLE, [*HOMES[:15], *[None] * 5], False),
+    ],
+)
+def test_a_column_lies_within_one_of_fewer_values_that_never_divides_its_own(
+    fine, coarse, expected
+):
+    columns = {one.name: one for one in columns_of(pd.DataFrame({"a": fine, "b": coarse}))}
+    assert lies_within(columns["a"], columns["b"]) == expected
+
+
+@pytest.mark.parametrize(("homes", "proposed"), [(10, "household"), (9, "host")])
+def test_the_coarsest_unit_of_ten_values_is_proposed_as_group(homes, proposed):
+    host = [f"p{i // 2}" for i in range(80)]
+    household = [f"h{min(i // 8, homes - 1)}" for i in range(80)]
+    columns = columns_of(pd.DataFrame({"host": host, "household": household}))
+    assert propose_grouping(columns).name == proposed
+
+
+def test_columns_of_studies_and_technical_ones_are_known_by_their_names():
+    metadata = METADATA.assign(
+        run=["1", "2"] * 30, center=["x", "y", "z"] * 20, study=["s1", "s2"] * 30, site="one"
+    )
+    columns = columns_of(metadata)
+    assert [one.name for one in study_columns(columns)] == ["study", "center", "run"]
+    assert [one.name for one in technical_columns(columns)] == ["plate", "run", "center", "study"]
+
+
+def test_a_column_of_groups_that_is_missing_a_target_or_constant_is_refused():
+    columns = columns_of(METADATA)
+    assert require_groups(columns, "patient", ["age"], Path("m.tsv")).name == "patient"
+    with refused("no column 'patent'", "did you mean 'patient'"):
+        require_groups(columns, "patent", [], Path("m.tsv"))
+    with refused("no column 'zzzz'", "correct the name"):
+        require_groups(columns, "zzzz", [], Path("m.tsv"))
+    with refused("groups 'age': got a column to predict"):
+        require_groups(columns, "age", ["age"], Path("m.tsv"))
+    with refused("groups 'body': got body: one value"):
+        require_groups(columns, "body", [], Path("m.tsv"))
+
+
+def test_a_target_without_values_or_of_names_is_refused():
+    columns = columns_of(METADATA.assign(nothing=None))
+    with refused("column 'nothing': got no values"):
+        require_targets(columns, ["nothing"], Path("m.tsv"))
+    with refused("host_id: names, 60 ", "such as 's0', 's1', 's10' and 57"):
+        require_targets(columns, ["host_id"], Path("m.tsv"))
+
+
+NUMBER = np.arange(SAMPLES)
+ILL = np.where(NUMBER % 2, "ill", "well")
+NEARLY_ALIKE = np.where(NUMBER < 4, "well", ILL)
+HALF_ALIKE = np.where(NUMBER < 30, "well", ILL)
+AGE = (np.where(NUMBER % 2, 40.0, 20.0) + NUMBER / 60).astype(str)
+
+
+def sentences_of_task(columns: dict[str, np.ndarray], reads: np.ndarray | None = None) -> list[str]:
+    """Return what `check` says of a task that predicts the first of these columns."""
+    metadata = pd.DataFrame(columns, index=IDS, dtype=object)
+    target = next(iter(columns))
+    kind = "regression" if target == "age" else "classification"
+    task = {"dataset": "d", "column": target, "kind": kind, "folds": {"k": 3, "groups": False}}
+    sections = {"datasets": {"d": {"table": "t"}}, "tasks": {"t": task}}
+    settings = describe(load(sections), "d").tasks["t"]
+    of_samples = None if reads is None else pd.Series(reads, IDS)
+    return [*task_sentences("t", settings, *divide_labelled(metadata, settings), of_samples)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (
+            {"ill": ILL, "run": ILL, "plate": ILL},
+            "`run`, `plate` each predict the target exactly",
+        ),
+        ({"ill": ILL, "run": NEARLY_ALIKE}, "`run` (97%) predicts the target nearly exactly"),
+        (
+            {"ill": ILL, "run": HALF_ALIKE},
+            "better than by guessing (50% of a class right) by `run` (75%) alone",
+        ),
+        (
+            {"age": AGE, "run": HALF_ALIKE},
+            "better than by guessing (a mean error of 11.3) by `run` (5.09) alone",
+        ),
+        # A column that is neither technical nor a circumstance may be another form of the target.
+        (
+            {"ill": ILL, "remark": np.where(NUMBER % 2, "a", "b")},
+            "other columns predict the target exactly or nearly by themselves: remark",
+        ),
+    ],
+)
+def test_check_names_columns_that_predict_a_target_by_themselves(columns, sentence):
+    (text,) = sentences_of_task(columns)
+    assert sentence in text
+
+
+def test_check_says_where_the_number_of_reads_predicts_a_target():
+    assert sentences_of_task({"ill": ILL}) == []
+    (text,) = sentences_of_task({"ill": ILL}, reads=np.where(NUMBER % 2, 9000, 100) + NUMBER)
+    assert "the number of reads of a sample predicts the target exactly" in text
+
+
+def test_decisions_stand_below_a_refusal_the_cautions_first():
+    notes = [Note("a plain one"), Note("a caution", is_caution=True)]
+    assert decision_lines([]) == []
+    assert decision_lines(notes) == ["Decided for you:", "  a caution", "  a plain one"]
+    with pytest.raises(InputError, match="(?s)^refused\nDecided for you:\n  a caution"):
+        with with_decisions(notes):
+            raise InputError("refused")
+    with with_decisions(notes):
+        pass
+
+
+@pytest.fixture
+def amounts() -> Study:
+    """Return amounts of two genera, without a taxonomy, a tree or sequences."""
+    facts = TableFacts(is_counted=False, has_sequences=False, noun="genus")
+    counts = csr_array(np.ones((3, 2)))
+    return Study(
+        table=FeatureTable(["a", "b", "c"], ["x", "y"], counts, facts),
+        left_out=pd.DataFrame({"what": ["sample"], "id": ["d"], "why": ["no amounts"]}),
+        sequences={},
+        metadata=pd.DataFrame({"age": ["1", "2", None]}, ["a", "b", "c"], dtype=object),
+    )
+
+
+def description_of(study: Study) -> str:
+    return "\n".join(study_sentences(study, study.metadata, depth=9))
+
+
+def test_a_table_of_amounts_is_described_without_rarefaction(amounts):
+    text = description_of(amounts)
+    assert "3 samples, 2 genera, amounts: each sample is scaled to one." in text
+    assert "1 samples have no metadata." in text
+    assert "1 metadata columns, in 3 samples:" in text
+    assert "Rarefaction" not in text
+    assert amounts.at_depth(10**9) is amounts.metadata
+
+
+def test_a_study_has_a_tree_of_its_own_or_of_lineages_or_none(amounts):
+    assert "neither sequences nor a tree nor lineages" in description_of(amounts)
+    assert not amounts.can_have_tree
+    taxa = dataclasses.replace(amounts, taxa={"x": "k__A; p__B", "y": ""})
+    assert "50% of the genera have a taxon." in description_of(taxa)
+    assert "Their lineages make the tree" in description_of(taxa)
+    assert taxa.ranks == {"x": ["k__A", "p__B"], "y": []}
+    tree = dataclasses.replace(amounts, has_tree=True)
+    assert "The tree has a tip for every genus." in description_of(tree)
+    lineages = dataclasses.replace(amounts, lineages={"x": ("k__A",)})
+    assert lineages.ranks == {"x": ["k__A"]}
+    assert lineages.can_have_tree
+
+
+def test_a_depth_keeps_the_samples_that_have_as_many_reads():
+    frame = METADATA.copy()
+    frame.attrs["q2:types"] = {"age": "numeric"}
+    study = Study(
+        table=table([*[50] * 20, *[99] * 20, *[100] * 20]),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={"a": V4, "b": "A" * 20},
+        metadata=frame,
+        behind_long_branches=frozenset(["b"]),
+    )
+    kept = study.at_depth(100)
+    assert kept.index.tolist() == IDS[20:], "99 reads of one ASV and 1 of another"
+    assert kept.attrs == frame.attrs
+    assert study.at_depth(100, drops_long_branches=True).index.tolist() == IDS[40:]
+    with refused("rarefaction.depth: got 102"):
+        study.at_depth(102)
+
+
+@pytest.mark.parametrize(
+    ("reads", "depth"),
+    [
+        # One of twenty may be lost, and one of five to reach five hundred.
+        ([1] + [600] * 19, 600),
+        ([1] * 2 + [600] * 18, 500),
+        ([100] * 4 + [600] * 16, 500),
+        ([100] * 5 + [600] * 15, 100),
+        ([499] * 20, 490),
+        ([9999] * 20, 9900),
+        ([10_001] * 20, 10_000),
+        ([7] * 20, 7),
+        ([0] * 20, 1),
+        ([129] * 20, 120),
+    ],
+)
+def test_a_proposed_depth_loses_few_samples_and_has_two_digits(reads, depth):
+    assert propose_depth(np.array(reads)) == depth
+
+
+def test_a_depth_of_five_hundred_is_not_called_low():
+    reads = np.array([400, 900, 2000])
+    assert len([*depth_sentences(reads, 500, are_labelled=False)]) == 1
+    first, low = depth_sentences(reads, 499, are_labelled=False)
+    assert first == (
+        "Of 3 samples, a depth of 249 loses 0, a depth of 499 loses 1, a depth of 998 loses 2."
+    )
+    assert "499 reads are few" in low
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("ecam/table.qza", "ecam"),
+        ("data/feature-table.biom", "mine"),
+        ("data/atlas_v2.tsv", "atlas_v2"),
+        ("x1/otu.tsv", "mine"),
+        ("gut study/table.biom", "gut_study"),
+        ("-moving--pictures-.biom", "moving--pictures"),
+    ],
+)
+def test_a_study_is_called_after_its_file_or_folder(path, name):
+    assert propose_name(Path(path), "mine") == name
+
+
+def test_names_of_columns_become_names_of_tasks():
+    assert plain_name("Größe (cm)", "x") == "Gr_e_cm"
+    assert plain_name("x" * 91, "y") == "x" * 90
+    assert plain_name("??", "y") == "y"
+
+
+def test_a_column_of_classes_and_one_of_numbers_are_proposed_as_targets():
+    metadata = METADATA.assign(
+        sex=["m", "f", "f"] * 20, diagnosis=["ill", "well"] * 30, bmi=METADATA["age"]
+    )
+    assert propose_targets(columns_of(metadata)) == ["diagnosis", "age"]
+
+
+def test_a_column_of_thirty_numbers_is_proposed_as_target():
+    for labels, targets in ((30, ["bmi"]), (29, [])):
+        frame = pd.DataFrame({"bmi": METADATA["age"].where(np.arange(60) < labels)})
+        assert propose_targets(columns_of(frame)) == targets
+
+
+def columns_with_patients(without: int) -> tuple[Column, Column]:
+    """Return the columns of ages, and of patients whom so many samples lack."""
+    patient = METADATA["patient"].where(NUMBER >= without)
+    columns = columns_of(pd.DataFrame({"patient": patient, "age": METADATA["age"]}, dtype=object))
+    by_name = {one.name: one for one in columns}
+    return by_name["age"], by_name["patient"]
+
+
+def test_samples_without_a_group_are_left_out_where_they_are_a_fifth_at_most():
+    draft = draft_task(*columns_with_patients(without=12))
+    assert (draft.groups, len(draft.samples)) == ("patient", 48)
+    assert draft.comments[0].startswith("left out: samples without a value in `patient` (12)")
+
+
+def test_a_column_that_more_than_a_fifth_lacks_makes_no_groups():
+    age, patient = columns_with_patients(without=13)
+    draft = draft_task(age, patient)
+    assert (draft.groups, len(draft.samples)) == (None, 60)
+    assert draft.comments[0].startswith("no groups: `patient` has no value in 13 of 60 samples")
+    with refused("a value in 80% of the samples or more"):
+        draft_task(age, patient, must_group=True)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from aam.data.times import read_cut, read_times
+from aam.data.times import read_as_dates, read_cut, read_times
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,36 @@ def test_a_column_is_read_in_the_way_that_most_of_it_is_written(values, expected
 )
 def test_a_cut_is_a_time_as_the_column_has_it_or_plain(wanted, values, expected):
     assert read_cut(wanted, pd.Series(values, dtype=object)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "are_days"),
+    [
+        (["1", "2"], False),
+        (["2014", "2015"], False),
+        (["20140131", "20140201"], True),
+        (["20140131", "1"], False),
+        (["V1", "V2"], False),
+        (["7-Feb-2014", "soon"], True),
+        (["soon"], False),
+        ([None], False),
+    ],
+)
+def test_calendar_dates_are_read_as_days_and_years_as_numbers(values, are_days):
+    assert read_as_dates(pd.Series(values, dtype=object)) is are_days
+
+
+def test_three_in_ten_samples_are_later_than_an_automatic_cut():
+    """The cut is a time that a sample has, and repeated times count by their samples."""
+    days = pd.Series([*["1"] * 6, "2", "3", "4", "5", None], dtype=object)
+    assert read_cut("auto", days) == 2
+    assert read_cut("auto", pd.Series(["1", "2", "3"], dtype=object)) == 2
+    assert read_cut("auto", pd.Series(["1"] * 3 + ["2"] * 7, dtype=object)) == 2
+
+
+def test_times_are_read_as_numbers_unless_another_way_reads_more_of_them():
+    text = pd.Series(["3", "V2"], dtype=object)
+    assert read_times(text).tolist()[0] == 3
+    assert read_times(text).isna().tolist() == [False, True]
+    most = pd.Series(["3", "V2", "V2"], dtype=object)
+    assert read_times(most).isna().tolist() == [True, False, False]

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +17,7 @@ from unifrac_cases import (
 
 from aam.config.metrics import FAITH_PD, METRICS
 from aam.data.trees import write_newick
+from aam.distances import in_batch
 from aam.distances.engines import ScikitBio, Sparse
 from aam.distances.in_batch import BatchDistances
 
@@ -69,3 +73,56 @@ def test_a_sample_on_branches_of_length_0_alone_has_distances_that_are_numbers(t
         assert np.isfinite(values).all()
     expected = [[0, 1, 1], [1, 0, 1 / 3], [1, 1 / 3, 0]]
     np.testing.assert_allclose(found["unweighted"], expected)
+
+
+@pytest.mark.parametrize("few_rows", [2, 3])
+def test_weighted_unifrac_by_hand_of_few_rows_and_of_many(tree_file, monkeypatch, few_rows):
+    monkeypatch.setattr(in_batch, "FEW_ROWS", few_rows)
+    write_newick(tree_file, tree_of("((A:1,B:2):0.5,C:4):0;"))
+    metrics = ["weighted_unnormalized", "weighted_normalized", "faith_pd"]
+    exact = BatchDistances.from_tree(metrics, tree_file, ["A", "B", "C"], 0.5)
+    found = exact(table_of([[1, 1, 0], [0, 0, 4], [1, 2, 1]]).counts)
+    assert list(found) == metrics
+    # Lengths by fractions: 0.5, 1 and 0.5; 4; 0.25, 1, 0.375 and 1.
+    upper = [[0, 6, 1.375], [6, 0, 4.625], [1.375, 4.625, 0]]
+    lower = [[4, 6, 4.625], [6, 8, 6.625], [4.625, 6.625, 5.25]]
+    np.testing.assert_allclose(found["weighted_unnormalized"], upper)
+    np.testing.assert_allclose(found["weighted_normalized"], np.divide(upper, lower))
+    assert found["faith_pd"].tolist() == [[3.5], [4.0], [7.5]]
+
+
+def test_a_hundred_and_twenty_nine_rows_are_compared_as_few_ones_are(tree_file):
+    table, tree = random_case(1, 129)
+    write_newick(tree_file, tree)
+    metrics = ["weighted_unnormalized", "weighted_normalized"]
+    exact = BatchDistances.from_tree(metrics, tree_file, table.feature_ids, 0.5)
+    many, few = exact(table.counts), exact(table.counts[:128])
+    for metric in metrics:
+        np.testing.assert_allclose(many[metric][:128, :128], few[metric], atol=1e-12)
+
+
+def test_faith_pd_is_standardized(tree_file):
+    write_newick(tree_file, tree_of("((A:1,B:2):0.5,C:4):0;"))
+    plain = BatchDistances.from_tree(["faith_pd"], tree_file, ["A", "B", "C"], 0.5)
+    scaled = replace(plain, faith_pd_scale=(2.0, 4.0))
+    assert scaled(table_of([[1, 1, 0], [0, 0, 4]]).counts)["faith_pd"].tolist() == [[0.375], [0.5]]
+
+
+def test_metrics_without_a_tree_read_none():
+    metrics = ["bray_curtis", "robust_aitchison"]
+    exact = BatchDistances.from_tree(metrics, Path("missing.nwk"), ["A", "B"], 0.5)
+    found = exact(table_of([[1, 1], [0, 4]]).counts)
+    assert list(found) == metrics
+    np.testing.assert_allclose(found["bray_curtis"], [[0, 4 / 6], [4 / 6, 0]])
+
+
+def test_a_row_on_branches_of_length_0_alone_cannot_be_compared_with_its_like(tree_file):
+    write_newick(tree_file, tree_of("((flat:0,too:0):0,(b:1,c:1):1);"))
+    metrics = ["unweighted", "weighted_normalized", "weighted_unnormalized"]
+    exact = BatchDistances.from_tree(metrics, tree_file, ["flat", "too", "b", "c"], 0.5)
+    found = exact(table_of([[3, 0, 0, 0], [0, 2, 0, 0]]).counts)
+    unweighted = found["unweighted"]
+    assert np.isnan(unweighted[0, 1])
+    assert unweighted.diagonal().tolist() == [0.0, 0.0]
+    assert not found["weighted_normalized"].any()
+    assert not found["weighted_unnormalized"].any()

@@ -8,7 +8,7 @@ from unifrac_cases import compute, random_case, table_of, tree_of
 
 from aam.distances import minima, products
 from aam.distances.engines import ScikitBio
-from aam.distances.products import COMPUTED, Products, whole_units
+from aam.distances.products import COMPUTED, Presence, Products, whole_units
 
 SEEDS = st.integers(0, 10**6)
 EACH = pytest.mark.parametrize("metric", COMPUTED)
@@ -118,3 +118,66 @@ def test_samples_that_share_nothing_or_only_branches_without_length():
     tree = tree_of("((A:1,B:2):0,(C:1,D:0):0.5);")
     found = distances((table_of([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]], "ABCD"), tree))
     assert found.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+# Thirty-two samples: all have A, two have B, three have C, one has D.
+STAR = "(A:1,B:2,C:0.5,D:4);"
+COUNTS = [[3, 1, 0, 0], [1, 1, 2, 0], [4, 0, 1, 0], [2, 0, 2, 0], [1, 0, 0, 3]]
+COUNTS += [[1, 0, 0, 0]] * 27
+
+
+def presence() -> Presence:
+    return Presence.from_table(table_of(COUNTS, list("ABCD")), tree_of(STAR))
+
+
+@pytest.mark.parametrize("columns", [2048, 5])
+def test_a_sixteenth_of_the_samples_makes_a_branch_common(monkeypatch, columns):
+    monkeypatch.setattr(products, "COLUMNS", columns)
+    found = presence()
+    unit = found.total_N[5]
+    assert found.describe() == "3 branches of many samples, 0 of few"
+    assert (found.common_length_K / unit).tolist() == [1.0, 2.0, 0.5]
+    assert (found.total_N[:6] / unit).tolist() == [3.0, 3.5, 1.5, 1.5, 5.0, 1.0]
+    # A bit for each branch: A and B; all three; A and C; A.
+    bits = np.unpackbits(found.common_bits[:5], axis=1)[:, :3]
+    assert bits.tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 0, 1], [1, 0, 0]]
+    monkeypatch.setattr(products, "COMMON", 2.5 / 32)
+    found = presence()
+    assert found.describe() == "2 branches of many samples, 1 of few"
+    assert (found.rare_length_E / unit).tolist() == [2.0]
+    assert found.rare_NE.toarray()[:3].tolist() == [[1], [1], [0]]
+
+
+@pytest.mark.parametrize("common", [0.0, 1 / 16, 2.5 / 32, 2.0])
+@pytest.mark.parametrize("columns", [2048, 3])
+def test_unweighted_distances_by_hand_in_any_division(monkeypatch, common, columns):
+    monkeypatch.setattr(products, "COMMON", common)
+    monkeypatch.setattr(products, "COLUMNS", columns)
+    found = presence().distances(np.array([1, 4]), np.array([0, 2, 3, 5, 6]))
+    # Lengths that one of two samples has, by lengths that any has.
+    first = [0.5 / 3.5, 2 / 3.5, 2 / 3.5, 2.5 / 3.5, 2.5 / 3.5]
+    second = [6 / 7, 4.5 / 5.5, 4.5 / 5.5, 4 / 5, 4 / 5]
+    np.testing.assert_allclose(found, [first, second], atol=1e-15)
+
+
+def test_lengths_in_whole_units_have_51_bits():
+    units = whole_units(np.array([1.0, 2.0, 4.0]))
+    assert units.tolist() == [2.0**48, 2.0**49, 2.0**50]
+    assert whole_units(np.array([3.0])).tolist() == [3 * 2.0**49]
+
+
+def test_steps_hold_as_many_stripes_as_the_memory_does(monkeypatch):
+    divided = []
+    divide = products.divide_stripes
+
+    def noting(*given):
+        divided.append(given)
+        return divide(*given)
+
+    monkeypatch.setattr(products, "divide_stripes", noting)
+    case = random_case(2, 9)
+    distances(case, memory_bytes=72)
+    distances(case)
+    # Four bytes for each of nine samples.
+    assert divided == [(0, 4, 36, 72), (0, 4, 36, 3 * 2**29)]
+    assert distances(random_case(2, 1)).tolist() == [[0.0]]

@@ -125,3 +125,50 @@ def test_steps_stay_within_the_memory(samples, start, memory):
     longest = max(b - a for a, b in ranges)
     assert min(b - a for a, b in ranges) >= max(1, longest - 1)
     assert 32 * samples * longest <= memory
+
+
+def test_a_value_of_every_sample_is_written_and_read(tmp_path):
+    path = tmp_path / "f.parquet"
+    store.write_faith_pd(path, ["x", "01"], np.array([1.5, 0.1]), {"b": "1", "a": "2"})
+    sample_ids, values = store.read_faith_pd(path)
+    assert (sample_ids, values.tolist()) == (["x", "01"], [1.5, 0.1])
+    assert store.read_ids(path) == ["x", "01"]
+    assert store.read_provenance(path) == {"a": "2", "b": "1"}
+    schema, metadata = pq.read_schema(path), pq.read_metadata(path)
+    assert [(field.name, field.type, field.nullable) for field in schema] == [
+        ("sample_id", pa.string(), False),
+        ("faith_pd", pa.float64(), False),
+    ]
+    assert metadata.row_group(0).column(1).compression == "ZSTD"
+    for wrong in (np.array([1.5]), np.array([1.5, np.inf])):
+        with pytest.raises(AssertionError):
+            store.write_faith_pd(tmp_path / "g.parquet", ["x", "01"], wrong, {})
+    assert [one.name for one in tmp_path.iterdir()] == ["f.parquet"]
+
+
+def test_rows_are_read_a_group_at_a_time(tmp_path):
+    matrix, path = distances(300), tmp_path / "d.parquet"
+    store.write_distances(path, ids(300), matrix, {})
+    groups = list(store.distance_rows(path))
+    assert [len(names) for names, _ in groups] == [256, 44]
+    assert groups[1][0] == ids(300)[256:]
+    assert np.array_equal(groups[1][1], matrix[256:])
+    assert store.read_ids(path) == ids(300)
+    column = pq.read_metadata(path).row_group(0).column(1)
+    assert "BYTE_STREAM_SPLIT" in column.encodings
+    assert not any("DICTIONARY" in name for name in column.encodings)
+    kind = pq.read_schema(path).field("distances")
+    assert not kind.nullable
+    assert not kind.type.value_field.nullable
+
+
+def test_a_matrix_of_other_samples_is_not_written(tmp_path):
+    with pytest.raises(AssertionError):
+        store.write_distances(tmp_path / "d.parquet", ids(3), distances(4), {})
+    with pytest.raises(AssertionError):
+        store.write_distances(tmp_path / "d.parquet", ids(3), distances(4)[:3], {})
+    with pytest.raises(AssertionError):
+        store.write_distances(tmp_path / "d.parquet", ids(4), distances(3), {})
+    assert list(tmp_path.iterdir()) == []
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "bare.parquet")
+    assert store.read_provenance(tmp_path / "bare.parquet") == {}

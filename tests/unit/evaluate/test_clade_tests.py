@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.sparse import csr_array
 
 from aam.data.trees import parse_newick
@@ -15,6 +16,8 @@ from aam.evaluate.clade_tests import (
     CladeTests,
     choose_level,
     choose_rows,
+    p_of_addition,
+    squared_distances,
 )
 from aam.learners.baselines.problem import Problem
 
@@ -191,3 +194,324 @@ def test_of_many_samples_whole_units_are_looked_at():
     assert len(rows) == MOST_SAMPLES
     assert (task.fold[rows] >= 0).all()
     assert np.unique(task.group[rows], return_counts=True)[1].tolist() == [5] * (MOST_SAMPLES // 5)
+
+
+# The constants of the method, which the definitions below need.
+PSEUDO_SHARE = 5e-4
+"""Share of reads that is added before a logarithm is taken."""
+SHORTEST = 1e-4
+"""Least length that a branch counts with."""
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Penalties of a ridge to choose from, in units of the mean of the squared features of a sample."""
+
+
+def weighted_logs(share, length):
+    """Return features of clades: logarithms of their shares, weighted by their branches."""
+    return np.log(1 + share / PSEUDO_SHARE) * np.sqrt(np.maximum(length, SHORTEST))
+
+
+LETTERS = ["f", "e", "d", "c", "b", "a"]
+SMALL = parse_newick("((a:1,b:2):0.5,((c:1):2,(d:1,e:1):1):3,f:4);")
+"""Preorder: the root, ab, a, b, cd, c, d, f; nobody has enough of e."""
+
+
+def small_counts():
+    """Return reads of forty samples: e is in one of them, d in two, b in three, c in four."""
+    counts = np.zeros((40, len(LETTERS)), int)
+    for letter, samples in {"a": 40, "b": 3, "c": 4, "d": 2, "e": 1, "f": 5}.items():
+        counts[:samples, LETTERS.index(letter)] = 1 + np.arange(samples)
+    return counts
+
+
+def small_clades():
+    return Clades.of_table(csr_array(small_counts()), LETTERS, SMALL)
+
+
+def test_clades_are_the_nodes_that_divide_features_of_several_samples():
+    clades = small_clades()
+    assert clades.parent_B.tolist() == [-1, 0, 1, 1, 0, 4, 4, 0]
+    assert clades.end_B.tolist() == [8, 4, 3, 4, 7, 6, 7, 8]
+    # A node with one child is its child, further from the root.
+    assert clades.length_B.tolist() == [0, 0.5, 1, 2, 3, 3, 2, 4]
+    assert clades.tip_B.tolist() == [-1, -1, 5, 4, -1, 3, 2, 0]
+
+
+def test_a_clade_has_the_reads_of_its_features():
+    clades = small_clades()
+    counts = small_counts()
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    below = ["abcdf", "ab", "a", "b", "cd", "c", "d", "f"]
+    for node, letters in enumerate(below):
+        expected = shares[:, [LETTERS.index(letter) for letter in letters]].sum(axis=1)
+        np.testing.assert_allclose(clades.share_NB[:, node], expected)
+        features = [LETTERS[at] for at in clades.features(node)]
+        assert features == list(letters)
+    np.testing.assert_allclose(clades.logs_NB, weighted_logs(clades.share_NB, clades.length_B))
+
+
+def test_zeros_that_a_table_stores_are_no_reads():
+    counts = csr_array(small_counts() + 1)
+    counts.data -= 1
+    clades = Clades.of_table(counts, LETTERS, SMALL)
+    assert clades.tip_B.tolist() == small_clades().tip_B.tolist()
+
+
+def test_features_are_clades_of_their_own_without_a_tree():
+    clades = Clades.of_table(csr_array(small_counts()), LETTERS, None)
+    assert clades.parent_B.tolist() == [-1, 0, 0, 0, 0, 0]
+    assert clades.tip_B.tolist() == [-1, 0, 2, 3, 4, 5]
+    assert clades.length_B.tolist() == [0, 1, 1, 1, 1, 1]
+    assert clades.end_B.tolist() == [6, 2, 3, 4, 5, 6]
+
+
+def test_clades_are_tested_where_a_tenth_of_the_samples_has_them():
+    clades = small_clades()
+    # Four of forty samples have c, and fewer have b and d.
+    assert clades.children == [[1, 4, 7], [2], [], [], [5], [], [], []]
+    assert [clades.above(node) for node in (0, 1, 6)] == [[], [0], [4, 0]]
+
+
+def test_clades_overlap_where_one_is_within_the_other():
+    clades = small_clades()
+    within = {(one, two) for one in range(8) for two in range(8) if clades.overlap(one, two)}
+    nested = {(1, 2), (1, 3), (4, 5), (4, 6), *((0, node) for node in range(8))}
+    same = {(node, node) for node in range(8)}
+    assert within == nested | {(two, one) for one, two in nested} | same
+
+
+def test_a_clade_is_found_by_the_features_that_it_has_and_others_are_of_the_root():
+    clades = small_clades()
+    found = [
+        clades.find(np.array([LETTERS.index(letter) for letter in letters]))
+        for letters in ("a", "ab", "cd", "ce", "e", "af", "bf", "d")
+    ]
+    assert found == [2, 1, 4, 5, ROOT, ROOT, ROOT, 6]
+
+
+def test_other_reads_of_the_samples_keep_the_clades():
+    clades = small_clades()
+    other = clades.of_draw(csr_array(small_counts()[::-1]))
+    np.testing.assert_allclose(other.share_NB, clades.share_NB[::-1])
+    np.testing.assert_allclose(other.logs_NB, clades.logs_NB[::-1])
+    assert other.tip_B is clades.tip_B
+    rng = np.random.default_rng(0)
+    tests, _ = draw_tests(rng, 60)
+    drawn = draw_counts(rng, 60)
+    again = tests.of_draw(csr_array(drawn))
+    assert again.label_NC is tests.label_NC
+    assert again.clades.end_B is tests.clades.end_B
+    np.testing.assert_allclose(
+        again.clades.share_NB[:, -1], drawn[:, -1] / drawn.sum(axis=1), rtol=1e-9
+    )
+
+
+def draw_tests(rng, samples, groups=None, **changes):
+    """Return the tests of clades of a label that follows a family, and its task."""
+    counts = draw_counts(rng, samples)
+    label = log_share(counts, ["f2m3"]) + 0.5 * rng.normal(size=samples)
+    task = dataclasses.replace(problem(counts, label, groups=groups), **changes)
+    rows = choose_rows(task)
+    clades = Clades.of_table(csr_array(task.counts[rows]), NAMES, TREE)
+    return CladeTests.of_task(task, rows, clades), task
+
+
+def ridge(tests):
+    """Return weights of each fold by the definition of a ridge, and the means that it starts at."""
+    fits = []
+    features, label = tests.clades.logs_NB, tests.label_NC
+    for fold in range(tests.fold_N.max() + 1):
+        is_train = tests.fold_N != fold
+        center, mean = features[is_train].mean(axis=0), label[is_train].mean(axis=0)
+        x, y = features[is_train] - center, label[is_train] - mean
+        kernel = x @ x.T
+        scale = np.trace(kernel) / len(x)
+        errors = {}
+        for candidate in PENALTIES:
+            inverse = np.linalg.inv(kernel + scale * candidate * np.eye(len(x)))
+            hat = kernel @ inverse
+            error = ((y - hat @ y) ** 2).sum() / (1 - np.trace(hat) / len(x)) ** 2
+            errors[error] = x.T @ inverse @ y
+        fits.append((errors[min(errors)], center, mean))
+    return fits
+
+
+def predict_by(fits, tests, features):
+    found = np.empty_like(tests.label_NC)
+    for fold, (weight, center, mean) in enumerate(fits):
+        is_test = tests.fold_N == fold
+        found[is_test] = mean + (features[is_test] - center) @ weight
+    return found
+
+
+@pytest.mark.parametrize("samples", [40, 120], ids=["fewer than clades", "more than clades"])
+def test_the_machine_is_a_ridge_with_the_penalty_of_generalized_cross_validation(samples):
+    tests, _ = draw_tests(np.random.default_rng(6), samples)
+    expected = predict_by(ridge(tests), tests, tests.clades.logs_NB)
+    np.testing.assert_allclose(tests.machine.predicted_NC, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_reads_of_a_clade_are_replaced_by_those_of_samples_that_are_alike_beyond_it():
+    rng = np.random.default_rng(7)
+    units = np.arange(60) // 2
+    tests, _ = draw_tests(rng, 60, groups=units)
+    clades = tests.clades
+    family = clades.children[clades.children[ROOT][0]][2]
+    below, above = np.arange(family, clades.end_B[family]), clades.above(family)
+    beyond = np.setdiff1d(np.arange(len(clades.end_B)), [*below, *above])
+    fits = ridge(tests)
+    total = np.zeros_like(tests.label_NC)
+    for sample in range(60):
+        distance = ((clades.logs_NB[:, beyond] - clades.logs_NB[sample, beyond]) ** 2).sum(axis=1)
+        distance[units == units[sample]] = np.inf
+        nearest = np.argsort(distance)[:5]
+        found = tests.find_stand_ins(np.concatenate([below, above]))[sample]
+        assert set(found) == set(nearest)
+        for other in nearest:
+            share = clades.share_NB[sample].copy()
+            gained = clades.share_NB[other, family] - share[family]
+            share[below] = clades.share_NB[other, below]
+            share[above] = np.maximum(share[above] + gained, 0)
+            logs = weighted_logs(share, clades.length_B)
+            features = np.where(np.arange(60)[:, None] == sample, logs, clades.logs_NB)
+            total[sample] += predict_by(fits, tests, features)[sample]
+    without = tests.predict_without(family)
+    np.testing.assert_allclose(without, total / 5, rtol=1e-6, atol=1e-8)
+    assert tests.predict_without(family) is without, "it is kept"
+
+
+def test_without_any_reads_the_mean_of_the_other_folds_is_predicted():
+    tests, _ = draw_tests(np.random.default_rng(7), 60, groups=np.arange(60) // 2)
+    means = [tests.label_NC[tests.fold_N != fold].mean() for fold in range(5)]
+    np.testing.assert_allclose(tests.predict_without(ROOT)[:, 0], np.array(means)[tests.fold_N])
+
+
+def test_stand_ins_are_of_other_units_as_many_as_there_are_up_to_five():
+    tests, _ = draw_tests(np.random.default_rng(8), 12, groups=np.arange(12) // 4)
+    assert tests.find_stand_ins(np.array([3])).shape == (12, 5)
+    tests, _ = draw_tests(np.random.default_rng(8), 6, groups=np.arange(6) // 3)
+    stand_ins = tests.find_stand_ins(np.array([3]))
+    assert stand_ins.shape == (6, 3)
+    assert all(set(row) == set(range(3, 6)) for row in stand_ins[:3].tolist())
+    alone, _ = draw_tests(
+        np.random.default_rng(8), 6, groups=np.zeros(6, int), fold=np.arange(6) % 2
+    )
+    np.testing.assert_allclose(alone.predict_without(3), alone.machine.predicted_NC)
+
+
+def test_labels_folds_and_units_are_those_of_the_chosen_samples():
+    rng = np.random.default_rng(9)
+    counts = draw_counts(rng, 12)
+    words = np.array(["b", "a", "b", "c"] * 3)
+    task = problem(counts, words, groups=np.arange(12) // 2, classes=["a", "b", "c"])
+    task = dataclasses.replace(task, fold=np.array([-1, -1, *([0, 1, 3, 3, 0] * 2)]))
+    rows = choose_rows(task)
+    assert rows.tolist() == list(range(2, 12))
+    tests = CladeTests.of_task(task, rows, Clades.of_table(csr_array(counts[2:]), NAMES, TREE))
+    assert tests.label_NC.tolist() == [
+        [float(word == name) for name in "abc"] for word in words[2:]
+    ]
+    assert tests.fold_N.tolist() == [0, 1, 2, 2, 0] * 2
+    assert tests.unit_N.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_an_addition_is_tested_by_sums_over_units_beyond_what_is_given():
+    rng = np.random.default_rng(10)
+    label, predicted, without = rng.normal(size=(3, 30, 2))
+    predicted += 0.5 * label
+    unit = np.arange(30) // 3
+    constant, other = np.ones(30), rng.normal(size=30)
+    # What is given twice is given once.
+    for given in ([], [constant, other], [constant, other, 2 * other]):
+        residual = np.eye(30)
+        if given:
+            design = np.stack(given, axis=1)
+            residual -= design @ np.linalg.pinv(design)
+        product = (residual @ (label - without) * (residual @ (predicted - without))).sum(axis=1)
+        sums = product.reshape(10, 3).sum(axis=1)
+        expected = stats.ttest_1samp(sums, 0, alternative="greater").pvalue
+        assert p_of_addition(label, predicted, without, given, unit) == pytest.approx(expected)
+
+
+def test_an_addition_of_two_units_or_of_nothing_is_no_evidence():
+    label = np.array([[1.0], [2.0], [4.0], [5.0]])
+    nothing = np.zeros((4, 1))
+    assert p_of_addition(label, label, nothing, [], np.array([0, 0, 1, 1])) == 1.0
+    assert p_of_addition(label, label, nothing, [], np.array([0, 0, 1, 2])) < 0.1
+    assert p_of_addition(label, nothing, nothing, [], np.arange(4)) == 1.0
+    # Sums that are all the same have no spread, and are the surest evidence.
+    assert p_of_addition(nothing + 1, nothing + 1, nothing, [], np.arange(4)) < 1e-6
+
+
+def test_a_clade_is_tested_given_the_named_ones_beside_it():
+    tests, _ = draw_tests(np.random.default_rng(5), SAMPLES)
+    clades = tests.clades
+    half, other_half = clades.children[ROOT]
+    family, sister = clades.children[half][:2]
+    member = clades.children[family][0]
+    share = clades.share_NB[:, sister]
+    log, presence = tests.describe_others(member, [family, sister, ROOT, half, member])
+    np.testing.assert_allclose(log, np.log(share + PSEUDO_SHARE))
+    assert presence.tolist() == (share > 0).astype(float).tolist()
+    without = tests.predict_without(member)
+    factors = tests.label_NC, tests.machine.predicted_NC, without
+    given = [np.ones(SAMPLES), without[:, 0], log, presence]
+    expected = p_of_addition(*factors, given, tests.unit_N)
+    assert tests.test(member, [family, sister]) == pytest.approx(expected)
+    expected = p_of_addition(*factors, given[:2], tests.unit_N)
+    assert tests.test(member) == pytest.approx(expected)
+    root = p_of_addition(*factors[:2], tests.predict_without(ROOT), [], tests.unit_N)
+    assert tests.test(ROOT, [other_half]) == pytest.approx(root)
+
+
+def test_clades_below_one_that_fails_its_test_are_not_tested():
+    tests, _ = draw_tests(np.random.default_rng(5), SAMPLES)
+    found = tests.explore([])
+    assert found[ROOT] == tests.test(ROOT)
+    asked = {ROOT}
+    for node, children in enumerate(tests.clades.children):
+        if node in asked and found[node] <= 0.05:
+            asked.update(children)
+    assert found.keys() == asked
+    noise = dataclasses.replace(tests, label_NC=np.random.default_rng(1).normal(size=(SAMPLES, 1)))
+    noise.without = {}
+    assert noise.explore([]).keys() == {ROOT}
+    assert noise.name() == []
+
+
+def test_a_named_clade_says_what_is_lost_without_its_reads():
+    tests, _ = draw_tests(np.random.default_rng(5), SAMPLES)
+    named_clades = tests.name()
+    assert [one.p for one in named_clades] == sorted(one.p for one in named_clades)
+    one = named_clades[0]
+    error = (tests.label_NC - tests.machine.predicted_NC)[:, 0] ** 2
+    lost = (tests.label_NC - tests.predict_without(one.node))[:, 0] ** 2 - error
+    assert one.effect == pytest.approx(lost.mean() / tests.label_NC.var())
+    assert one.folds == sum(lost[tests.fold_N == fold].sum() > 0 for fold in range(5))
+    others = [other.node for other in named_clades]
+    assert one.p == pytest.approx(tests.test(one.node, others))
+
+
+def test_as_many_clades_are_named_as_their_tests_allow():
+    clades = small_clades()
+    # Three clades are below the root: one of them that passes may have p = 0.05 / 3.
+    edge = 0.05 / 3
+    others = {ROOT: 0.05, 4: 0.9, 7: 0.8}
+    assert choose_level(clades, others | {1: 0.9 * edge}) == [1]
+    assert choose_level(clades, others | {1: 1.1 * edge}) == []
+    # Two of three may have 0.1 / 3, and three 0.15 / 3.
+    two = {ROOT: 0.05, 1: 1.9 * edge, 4: 1.9 * edge}
+    assert sorted(choose_level(clades, two | {7: 0.9})) == [1, 4]
+    assert choose_level(clades, two | {1: 2.1 * edge, 7: 0.9}) == []
+    # What is asked below counts as a test, and the finer clade is named.
+    finer = {ROOT: 0.01, 1: 0.01, 2: 0.012, 4: 0.9, 7: 0.8}
+    assert choose_level(clades, finer) == [2]
+    assert choose_level(clades, finer | {2: 0.013}) == [1]
+    assert choose_level(clades, {ROOT: 0.01}) == []
+
+
+def test_squared_distances_are_exact_far_from_the_origin():
+    rng = np.random.default_rng(11)
+    one, two = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
+    expected = ((one[:, None] - two) ** 2).sum(axis=2)
+    np.testing.assert_allclose(squared_distances(one, two), expected)
+    np.testing.assert_allclose(squared_distances(one + 1e6, two + 1e6), expected, rtol=1e-6)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from problems import predictions_of
+from reference_statistics import compare_errors, effective_number, p_and_half_width
 from scipy import stats
 
 from aam.data.predictions import mean_recall
@@ -16,6 +17,7 @@ from aam.evaluate.comparison import (
     compare_tested_with_guessing,
     compare_with_guessing,
     effective_units,
+    measure_difference,
     unit_codes,
 )
 from aam.evaluate.scores import LEAST_UNITS, LEAST_UNITS_OF_CLASS
@@ -336,3 +338,143 @@ def test_noise_is_seldom_found_and_signals_are_found_more_often_than_over_folds(
     assert results.loc["none", "found"] < 0.07
     assert results.loc["strong", "found"] > results.loc["strong", "found over folds"] + 0.1
     assert results["covered"].min() > 0.85
+
+
+def test_numbers_are_compared_by_the_mean_of_the_folds_and_tested_over_groups():
+    """Folds of 5, 10 and 15 samples count alike, and groups are as many as Kish counts them."""
+    rng = np.random.default_rng(8)
+    fold = np.repeat([0, 1, 2], [5, 10, 15])
+    unit = rng.permutation(np.arange(30) % 9)
+    observed = rng.normal(50, 10, 30)
+    tables = [predictions_of(observed, observed + rng.normal(0, sd, 30), fold) for sd in (3, 5)]
+    groups = pd.Series([f"g{one}" for one in unit], index=tables[0]["sample-id"])
+    first, second = (np.abs(table["predicted"] - observed).to_numpy() for table in tables)
+    weight = 1 / (3 * np.array([5, 10, 15]))[fold]
+    added = weight * (first - second)
+    difference = added.sum()
+    scale = (weight * (first + second)).sum() / 2
+    influence = (added - weight * difference) / scale
+    units = effective_number(np.ones(30), unit)
+    p, step = p_and_half_width(difference / scale, influence, unit, units)
+    found = compare("regression", *tables, groups)
+    assert (found.folds, found.holm_p) == (3, None)
+    assert found.difference == pytest.approx(difference)
+    assert found.p == pytest.approx(p)
+    won = [(first - second)[fold == number].mean() < 0 for number in range(3)]
+    assert found.folds_won == np.mean(won)
+    measured = measure_difference("regression", *tables, groups)
+    assert (measured.difference, measured.p) == (found.difference, found.p)
+    ends = difference - step * scale, difference + step * scale
+    assert measured.interval == pytest.approx(ends)
+
+
+def test_classes_are_compared_by_the_mean_of_their_recalls_and_tested_over_samples():
+    rng = np.random.default_rng(9)
+    observed = np.repeat(["a", "b"], [20, 40])
+    fold = np.arange(60) % 4
+    tables = []
+    for right in (0.9, 0.6):
+        predicted = np.where(rng.random(60) < right, observed, "other")
+        tables.append(predictions_of(observed, predicted, fold))
+    gain = (tables[0]["predicted"] == observed) - 1.0 * (tables[1]["predicted"] == observed)
+    gain = gain.to_numpy(float)
+    size = np.repeat([20, 40], [20, 40])
+    means = np.array([gain[:20].mean(), gain[20:].mean()])
+    influence = (gain - np.repeat(means, [20, 40])) / (2 * size)
+    # A sample of the rare class is worth four of the other.
+    units = effective_number(1 / size**2, np.arange(60))
+    p, step = p_and_half_width(means.mean(), influence, np.arange(60), units)
+    found = compare("classification", *tables, alone(tables[0]))
+    assert found.difference == pytest.approx(means.mean())
+    assert found.p == pytest.approx(p)
+    won = [(gain / size)[fold == number].sum() > 0 for number in range(4)]
+    assert found.folds_won == np.mean(won)
+    measured = measure_difference("classification", *tables, alone(tables[0]))
+    assert measured.interval == pytest.approx((means.mean() - step, means.mean() + step))
+
+
+def test_numbers_that_are_all_right_are_tested_without_an_interval():
+    observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
+    fold = np.array([0, 0, 1, 1, 2, 2])
+    result = compare_with_guessing("regression", predictions_of(observed, observed, fold), [""] * 6)
+    guess_errors = np.array([6, 5, 3, 2, 7.5, 17.5])
+    guess = guess_errors.mean()
+    p, _ = p_and_half_width(guess, (guess_errors - guess) / 6, np.arange(6), units=6)
+    assert result.score == pytest.approx(guess)
+    assert result.difference == pytest.approx(-guess)
+    assert (result.p, result.interval) == (pytest.approx(p), None)
+    same = predictions_of(np.full(6, 3.0), np.full(6, 4.0), fold)
+    result = compare_with_guessing("regression", same, [""] * 6)
+    assert (result.score, result.difference) == (0.0, pytest.approx(1.0))
+    assert (result.p, result.interval) == (None, None), "guessing is right"
+
+
+def test_predictions_that_are_those_of_guessing_have_no_interval():
+    observed = np.array([1.0, 2.0, 3.0, 4.0, 10.0, 20.0])
+    fold = np.array([0, 0, 1, 1, 2, 2])
+    table = predictions_of(observed, np.array([7, 7, 6, 6, 2.5, 2.5]), fold)
+    result = compare_with_guessing("regression", table, [""] * 6)
+    assert (result.difference, result.p, result.interval) == (0.0, 1.0, None)
+
+
+def test_folds_count_alike_in_the_error_of_numbers():
+    observed = np.arange(12.0)
+    fold = np.repeat([0, 1], [3, 9])
+    table = predictions_of(observed, observed + np.where(fold == 0, 6.0, 2.0), fold)
+    result = compare_with_guessing("regression", table, [""] * 12)
+    guess = (np.abs(observed[:3] - 7).mean() + np.abs(observed[3:] - 1).mean()) / 2
+    assert result.score == pytest.approx(guess)
+    assert result.score + result.difference == pytest.approx(4.0)
+
+
+def test_a_test_set_of_numbers_is_compared_with_the_median_of_the_samples_in_folds():
+    rng = np.random.default_rng(10)
+    fold = np.repeat([-1, 0, 1], [8, 6, 6])
+    observed = rng.normal(50, 10, 20)
+    table = predictions_of(observed, observed + rng.normal(0, 3, 20), fold)
+    found = compare_tested_with_guessing("regression", table, [""] * 20)
+    error = np.abs(table["predicted"] - observed).to_numpy()[:8]
+    guess = np.abs(observed[:8] - np.median(observed[8:]))
+    p, ends = compare_errors(error, guess, np.full(8, 1 / 8), np.arange(8))
+    assert found.p == pytest.approx(p)
+    assert found.interval == pytest.approx(ends)
+
+
+def test_a_difference_without_a_spread_is_tested_as_if_one_group_were_another():
+    """Every sample of a class gains as much: of the largest group of each, the worse is taken."""
+    observed = np.repeat(["a", "b"], [10, 20])
+    unit = np.append(np.arange(10) // 2, 10 + np.arange(20) // 4)
+    first = predictions_of(observed, observed, np.arange(30) % 3)
+    second = first.assign(predicted=np.repeat(["b", "b"], [10, 20]))
+    groups = pd.Series([f"g{one}" for one in unit], index=first["sample-id"])
+    size = np.repeat([10, 20], [10, 20])
+    units = effective_number(1 / size**2, unit)
+    tests = []
+    for name, largest in (("a", 0), ("b", 10)):
+        gain = (observed == "a") - 1.0 * (unit == largest) * (observed == name)
+        means = np.array([gain[:10].mean(), gain[10:].mean()])
+        influence = (gain - np.repeat(means, [10, 20])) / (2 * size)
+        tests.append(p_and_half_width(means.mean(), influence, unit, units))
+    p, step = max(tests)
+    found = measure_difference("classification", first, second, groups)
+    assert (found.difference, found.p) == (0.5, pytest.approx(p))
+    assert found.interval == pytest.approx((0.5 - step, 0.5 + step))
+    # The other way round it is the same difference.
+    turned = measure_difference("classification", second, first, groups)
+    assert (turned.difference, turned.p) == (-0.5, pytest.approx(p))
+
+
+def test_ranks_are_scored_over_the_classes_that_occur():
+    order = ["none", "low", "mid", "high"]
+    observed = np.array(["low"] * 4 + ["high"] * 2)
+    predicted = np.array(["low", "low", "mid", "none", "high", "low"])
+    table = predictions_of(observed, predicted, np.arange(6) % 2)
+    ranks = compare_with_guessing("ordinal", table, [""] * 6, order).ranks
+    assert ranks.score == pytest.approx((2 / 4 + 2 / 2) / 2)
+    # Any class from low to high is two steps from both together.
+    assert ranks.constant == pytest.approx(1.0)
+
+
+def test_units_are_groups_and_samples_without_one():
+    assert unit_codes(["b", "", "a", "b", ""]).tolist() == [3, 0, 2, 3, 1]
+    assert len(set(unit_codes([""] * 12).tolist())) == 12

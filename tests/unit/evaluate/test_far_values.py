@@ -91,3 +91,75 @@ def test_no_target_of_the_public_studies_is_flagged():
             assert find_far_values(numbers) is None, (path, name)
             numeric += 1
     assert numeric > 4
+
+
+TEN = np.arange(10.0)
+"""Ten numbers, between 0 and 9."""
+LOW = [1.0] * 5 + [2.0] * 4
+LADDER = [10.0, 50.0, 250.0, 1250.0]
+"""Numbers none of which is far from those below."""
+ZEROS = [0.0] * 9
+
+
+@pytest.mark.parametrize(
+    ("values", "far"),
+    [
+        # The others range over nine, and eight times that is 72.
+        ([*TEN, 81.0], [81.0]),
+        ([*TEN, 80.9], None),
+        ([*TEN, -72.0], [-72.0]),
+        ([*TEN, -71.9], None),
+        # A code of nines is far where it lies one range beyond the others.
+        ([*(10 * TEN), 999], [999]),
+        ([*(TEN + 81), 99], [99]),
+        ([*(TEN + 81.1), 99], None),
+        ([*TEN, -99.0], [-99]),
+        # Up to a tenth of the samples may have a far number, and up to a half one of nines.
+        ([*TEN, *TEN, 90.0, 90.0], [90.0]),
+        ([*TEN, *(TEN[:8]), 90.0, 90.0], [90.0]),
+        ([*TEN, *(TEN[:7]), 90.0, 90.0], None),
+        ([*TEN, *[999.0] * 10], [999]),
+        ([*TEN, *[999.0] * 11], None),
+        # Three different numbers on each side may be far.
+        ([*TEN, *TEN, *TEN, 500, 600, 700], [500, 600, 700]),
+        ([*TEN, *TEN, *TEN, *TEN, 500, 600, 700, 800], None),
+        ([*TEN, *TEN, *TEN, -500, 500, 600], [-500, 500, 600]),
+        # Ten others are enough.
+        ([*TEN[:9], 4.5, 900.0], [900]),
+        ([*TEN[:9], 900.0], None),
+    ],
+)
+def test_a_number_is_far_by_how_many_ranges_of_the_others_it_lies_beyond_them(values, far):
+    found = find_far_values(column(values))
+    assert (None if found is None else list(found.values)) == far
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        # The median of the numbers above zero is 2, of which there have to be ten.
+        ([*LOW, *LADDER, 2000.0], 1),
+        ([*LOW, 10.0, 50.0, 250.0, 2000.0, 2500.0], 2),
+        ([*ZEROS, *LOW, *LADDER, 2000.0], 1),
+        ([*ZEROS, *LOW[2:8], 14.0, 100.0, 700.0, 2000.0], 1),
+    ],
+)
+def test_numbers_are_wide_where_the_largest_is_a_thousand_medians(values, count):
+    found = find_far_values(column(values))
+    order = np.argsort(values, kind="stable")[::-1]
+    assert (found.values, found.count) == ((), count)
+    assert set(found.samples) == {f"s{at}" for at in order[:3]}
+    assert (found.low, found.high) == (min(values), max(values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*LOW, *LADDER, 1999.0],
+        [-1.0, *LOW, *LADDER, 2000.0],
+        [*ZEROS, *LOW[3:8], 14.0, 100.0, 700.0, 2000.0],
+    ],
+    ids=["below a thousand medians", "a negative number", "nine above zero"],
+)
+def test_numbers_are_not_wide(values):
+    assert find_far_values(column(values)) is None

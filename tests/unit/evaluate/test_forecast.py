@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from task_settings import score_settings
 
-from aam.config.settings.tasks import SampleGroups, ScoreSettings
 from aam.evaluate.forecast import compare_forecast
 from aam.evaluate.task_report import Forecast
 from aam.evaluate.task_scores import Samples, _compare_forecast
@@ -123,22 +123,93 @@ def test_where_the_time_is_chosen_it_is_that_of_the_last_sample_that_was_learned
             "predicted": time + 1.0,
         }
     )
-    settings = ScoreSettings(
-        dataset="d",
-        task="t@forecast",
-        answer="first",
-        kind="regression",
-        columns=["height"],
-        classes=None,
-        bounds=(None, None),
-        report_by=[],
-        structure=SampleGroups(column="host", stated=True),
-        question="forecast",
-        time="day",
-        forecast="auto",
+    settings = score_settings(
+        task="t@forecast", columns=["height"], question="forecast", time="day", forecast="auto"
     )
     metadata = pd.DataFrame({"day": time.astype(str)}, names)
     samples = Samples(pd.Series(people.astype(str), names), metadata)
     found = _compare_forecast(settings, answer, samples, {})
     assert found.after == "4.5"
     assert found.known.n == 2 * PEOPLE
+
+
+def error_of_line(observed, is_fitted, is_later):
+    """Return the mean error, in later samples, of a line of time through earlier ones."""
+    slope, start = np.polyfit(TIMES[is_fitted], observed[is_fitted], 1)
+    return np.abs(observed - start - slope * TIMES)[is_later].mean()
+
+
+def test_a_line_of_time_is_fitted_to_all_earlier_samples_and_a_trend_to_those_of_a_person():
+    person = np.repeat(np.arange(PEOPLE), 6)
+    observed = 2.0 * TIMES + np.random.default_rng(1).normal(size=len(TIMES))
+    known = scores(forecast(observed, observed).known)
+    is_later = TIMES > 5
+    assert known["time alone"] == pytest.approx(error_of_line(observed, ~is_later, is_later))
+    median = np.median(observed[~is_later])
+    assert known["guessing"] == pytest.approx(np.abs(observed - median)[is_later].mean())
+    trends = [
+        error_of_line(observed, (person == one) & ~is_later, (person == one) & is_later)
+        for one in range(PEOPLE)
+    ]
+    assert known["trend"] == pytest.approx(np.mean(trends))
+
+
+def test_rivals_of_numbers_are_sorted_by_their_error_in_later_samples():
+    rng = np.random.default_rng(1)
+    observed = 2.0 * TIMES + rng.normal(size=len(TIMES))
+    predicted = observed + rng.normal(0, 0.5, len(TIMES))
+    found = forecast(observed, predicted)
+    error = np.abs(observed - predicted)[TIMES > 5].mean()
+    assert found.known.score == pytest.approx(error)
+    assert [one.score for one in found.known.rivals] == sorted(scores(found.known).values())
+    for rival in found.known.rivals:
+        assert rival.difference == pytest.approx(error - rival.score)
+    low, high = found.known.interval
+    assert low < error < high
+    assert (found.column, found.time, found.after) == ("host", "day", "5")
+
+
+def test_p_values_are_corrected_for_all_rivals():
+    rng = np.random.default_rng(2)
+    observed = rng.normal(size=len(TIMES))
+    found = forecast(observed, observed + rng.normal(0, 0.8, len(TIMES)))
+    rivals = sorted(found.known.rivals, key=lambda rival: rival.p)
+    assert len(rivals) == 5
+    corrected = np.maximum.accumulate([(5 - i) * one.p for i, one in enumerate(rivals)])
+    assert [one.holm_p for one in rivals] == pytest.approx(np.minimum(corrected, 1))
+
+
+def test_people_count_alike_in_the_error_of_later_samples():
+    # Somebody has nine later samples that are off by ten, all others two that are off by one.
+    person = np.append(np.repeat(np.arange(PEOPLE), 6), [0] * 7)
+    time = np.append(TIMES, np.arange(10.0, 17.0))
+    observed = np.zeros(len(person))
+    found = forecast(observed, np.where(person == 0, 10.0, 1.0), person, time=time)
+    assert found.known.n == 2 * PEOPLE + 7
+    assert found.known.score == pytest.approx((10 + PEOPLE - 1) / PEOPLE)
+
+
+def test_classes_are_compared_with_rivals_by_their_balanced_accuracy():
+    person = np.repeat(np.arange(PEOPLE), 6)
+    rng = np.random.default_rng(3)
+    truth = np.where(rng.random(len(TIMES)) < 0.3, "ill", "well")
+    predicted = np.where(rng.random(len(TIMES)) < 0.8, truth, "ill")
+    found = forecast(truth, predicted, kind="classification").known
+    is_later = TIMES > 5
+
+    def balanced(said):
+        right = said[is_later] == truth[is_later]
+        return np.mean([right[truth[is_later] == name].mean() for name in ("ill", "well")])
+
+    last = truth[TIMES == 4][person]
+    assert found.score == pytest.approx(balanced(predicted))
+    known = scores(found)
+    assert known["last value"] == pytest.approx(balanced(last))
+    by_name = {one.name: one for one in found.rivals}
+    gained = balanced(predicted) - balanced(last)
+    assert by_name["last value"].difference == pytest.approx(gained)
+    assert by_name["guessing"].difference == pytest.approx(balanced(predicted) - 0.5)
+    assert [one.score for one in found.rivals] == sorted(known.values(), reverse=True)
+    low, high = found.interval
+    assert low < found.score < high
+    assert (found.n, found.people) == (2 * PEOPLE, PEOPLE)

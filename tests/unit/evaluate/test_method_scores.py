@@ -7,7 +7,14 @@ from problems import predictions_of
 from task_reports import GUESSING, method_of, target_of, task_of
 
 from aam.data.predictions import read_predictions, write_predictions
-from aam.evaluate.method_scores import score_folds, score_samples, score_with_calibration
+from aam.evaluate.method_scores import (
+    bin_probabilities,
+    headline_score,
+    report_coverage,
+    score_folds,
+    score_samples,
+    score_with_calibration,
+)
 from aam.evaluate.task_report import MethodReport, SampleScores, SubsetScore, accuracy_table
 
 
@@ -106,16 +113,78 @@ def test_probabilities_that_are_too_sure_get_better_by_the_other_folds():
         assert part.calibrated.ece < part.scores["ece"] - 0.05
 
 
-def test_a_target_is_named_by_its_column_where_a_task_has_several():
-    targets = [
-        target_of(
-            regression([1, 2, 3, 4]),
-            [method_of("regression", regression([1, 2, 3, 4]), "forest")],
-            column,
-        )
-        for column in ("age", "weight")
+def test_an_interval_covers_its_ends_and_what_a_missing_bound_leaves_open():
+    table = pd.DataFrame(
+        {
+            "fold": [0, 0, 1, 1, -1, -1],
+            "observed": ["1", "5", "3", "9", "2", "7"],
+            "lower": [1.0, 2.0, 4.0, 8.0, 2.0, 3.0],
+            "upper": [3.0, 5.0, 6.0, 9.5, 4.0, 6.0],
+        }
+    )
+    found = report_coverage(table)
+    assert found.level == 0.9
+    assert found.coverage == 0.75
+    assert found.by_fold == {0: 1.0, 1: 0.5}
+    assert found.size == pytest.approx((2 + 3 + 2 + 1.5) / 4)
+    assert (found.test.n, found.test.coverage, found.test.size) == (2, 0.5, 2.5)
+    without = report_coverage(table[:4].assign(lower=[np.nan, 2.0, 2.0, 9.5]))
+    assert (without.size, without.test) == (None, None)
+    assert without.by_fold == {0: 1.0, 1: 0.5}
+
+
+def test_the_coverage_of_sets_is_that_of_their_classes():
+    table = pd.DataFrame(
+        {
+            "fold": [0, 0, 1, -1],
+            "observed": ["a", "b|c", "b", "a"],
+            "prediction_set": ["a|b", "b\\|c", "a", "b"],
+        }
+    )
+    found = report_coverage(table)
+    assert (found.coverage, found.by_fold) == (pytest.approx(2 / 3), {0: 1.0, 1: 0.0})
+    assert found.size == pytest.approx((2 + 1 + 1) / 3)
+    assert (found.test.n, found.test.coverage, found.test.size) == (1, 0.0, 1.0)
+
+
+def test_a_headline_score_is_of_the_folds_alone():
+    table = regression([1, 3, 5, 7]).assign(fold=[0, 0, 1, -1])
+    assert headline_score("regression", table) == pytest.approx((2 + 5) / 2)
+    shares = pd.DataFrame({"sample-id": list("abcd"), "fold": [0, 0, 1, -1]})
+    shares = shares.assign(observed=list("xyyx"), predicted=list("xyxy"))
+    shares = shares.assign(**{"probability:x": 0.5, "probability:y": 0.5})
+    assert headline_score("classification", shares) == pytest.approx((1 + 0.5) / 2)
+
+
+def test_a_fold_of_classes_is_scored_by_the_share_that_is_right():
+    folds = score_folds("classification", classification())
+    assert {fold: (one.n, one.score) for fold, one in folds.items()} == {0: (1, 1.0), 1: (2, 0.5)}
+    assert (folds[0].r2, folds[0].pearson) == (None, None)
+
+
+def test_probabilities_are_binned_where_there_are_some():
+    assert bin_probabilities(regression([1, 2])) == ()
+    bins = bin_probabilities(classification())
+    assert [(one.n, one.confidence, one.accuracy) for one in bins] == [
+        *((1, 0.6, 0.0), (1, 0.75, 1.0), (1, 0.9, 1.0))
     ]
-    (alone,) = task_of("regression", "t", targets[0]).by_key()
-    both = task_of("regression", "t", *targets).by_key()
-    assert (alone[0].task, alone[0].column) == ("t", "")
-    assert [key.column for key, _ in both] == ["age", "weight"]
+
+
+def test_numbers_without_a_test_set_have_neither_its_score_nor_a_recalibration():
+    assert score_with_calibration("regression", regression([1, 2]))[1:] == (None, None)
+
+
+def test_calibrated_classes_are_scored_next_to_how_frequent_they_are_in_the_other_folds():
+    rng = np.random.default_rng(0)
+    observed = rng.choice(["x", "y"], 40)
+    shares = rng.uniform(0.2, 0.8, 40)
+    both = np.stack([shares, 1 - shares], axis=1)
+    table = predictions_of(observed, "x", np.arange(40) % 4, both, "xy")
+    scores, test, recalibration = score_with_calibration("classification", table)
+    assert (scores.n, test) == (40, None)
+    assert recalibration.intercepts.keys() == {"x", "y"}
+    # The 30 samples of the other folds, and one more that is half of each class.
+    others = [np.sum(observed[np.arange(40) % 4 != fold] == "x") for fold in range(4)]
+    shares = (np.array(others)[np.arange(40) % 4] + 0.5) / 31
+    entropy = -np.log(np.where(observed == "x", shares, 1 - shares)).mean()
+    assert scores.calibrated.constant_log_loss == pytest.approx(entropy)

@@ -3,10 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from reference_statistics import median_elsewhere
+from scipy import stats
 
-from aam.data.confounding import Observed, list_rivals
+from aam.data.confounding import Levels, Observed, RivalScore, list_rivals
 from aam.evaluate.comparison import compare_with_guessing
-from aam.evaluate.rivals import measure_rivals
+from aam.evaluate.rivals import _judge, measure_rivals, p_within, score_within
+from aam.evaluate.task_report import WithinLevels
 
 CLASSES = ["ill", "well"]
 
@@ -221,3 +224,279 @@ def test_a_town_that_says_the_number_exactly_leaves_nothing_whatever_its_size(sc
             assert (found.exactness, found.within, found.left) == ("exactly", None, "nothing")
         else:
             assert np.isfinite([found.within.shrinkage, found.within.error]).all()
+
+
+def jackknife(statistic, unit):
+    """Return the standard error of a statistic of rows by leaving out one unit at a time."""
+    found = np.array([statistic(unit != one) for one in np.unique(unit)])
+    units = len(found)
+    return np.sqrt((units - 1) / units * ((found - found.mean()) ** 2).sum())
+
+
+def p_of_rest(target, guess, level, fold, unit):
+    """Return the p-value of what least squares on levels and folds leave of both to have in common.
+
+    Units that have nothing left are not counted.
+    """
+    dummies = [codes[:, None] == np.unique(codes) for codes in (level, fold)]
+    design = np.concatenate(dummies, axis=1).astype(float)
+    residual = np.eye(len(level)) - design @ np.linalg.pinv(design)
+    product = (residual @ target * (residual @ guess)).sum(axis=1)
+    sums = np.bincount(unit, weights=product)
+    sums = sums[np.abs(sums) > 1e-9]
+    return stats.t.sf(sums.sum() / np.sqrt(2 * (sums**2).sum()), len(sums) - 1)
+
+
+def draw_classes(seed):
+    """Return a target of three classes of 45 people of two samples, predictions, and levels."""
+    rng = np.random.default_rng(seed)
+    unit = np.repeat(np.arange(45), 2)
+    names = np.array(["a", "b", "c"])
+    observed = names[rng.integers(3, size=90)]
+    # In the last level only one class is in several people.
+    level = np.append(rng.integers(3, size=80), [3] * 10)
+    observed[80:] = ["a"] * 6 + ["b", "b", "c", "c"]
+    predicted = np.where(rng.random(90) < 0.6, observed, names[rng.integers(3, size=90)])
+    share = rng.uniform(0.1, 1, (90, 3)) + (predicted[:, None] == names)
+    share /= share.sum(axis=1, keepdims=True)
+    columns = {f"probability:{name}": share[:, i] for i, name in enumerate(names)}
+    table = {"sample-id": [f"s{i}" for i in range(90)], "fold": unit % 5}
+    predictions = pd.DataFrame(table | {"observed": observed, "predicted": predicted} | columns)
+    target = predictions.set_index("sample-id")["observed"]
+    known = Observed.from_values(
+        target, kind="classification", fold=unit % 5, units=unit.astype(str)
+    )
+    return known, predictions, level, unit
+
+
+def test_classes_within_levels_are_scored_by_recalls_of_levels_that_have_them_in_several_people():
+    observed, predictions, level, unit = draw_classes(0)
+    truth = predictions["observed"].to_numpy(str)
+    is_right = truth == predictions["predicted"].to_numpy(str)
+    cells, weight = [], {}
+    for one in range(3):
+        of_level = [(level == one) & (truth == name) for name in "abc"]
+        kept = [cell for cell in of_level if len(np.unique(unit[cell])) > 1]
+        weight[one] = len(kept) ** 2 / sum(1 / cell.sum() for cell in kept)
+        cells += [(one, len(kept), cell) for cell in kept]
+    total = sum(weight.values())
+
+    def within(is_in):
+        recalls = [
+            weight[one] / total / kept * is_right[cell & is_in].mean() for one, kept, cell in cells
+        ]
+        return sum(recalls)
+
+    guessing = sum(weight[one] / total / kept**2 for one, kept, _ in cells)
+
+    def shrinkage(is_in):
+        of_all = np.mean([is_right[(truth == name) & is_in].mean() for name in "abc"])
+        return (of_all - 1 / 3) / (2 / 3) - (within(is_in) - guessing) / (1 - guessing)
+
+    everywhere = np.ones(90, bool)
+    found = score_within(observed, predictions, level)
+    assert (found.n, found.levels) == (80, 3)
+    assert found.score == pytest.approx(within(everywhere))
+    assert found.guessing == pytest.approx(guessing)
+    assert found.shrinkage == pytest.approx(shrinkage(everywhere))
+    assert found.error == pytest.approx(jackknife(shrinkage, unit))
+    target = (truth[:, None] == np.array(["a", "b", "c"])).astype(float)
+    shares = predictions[["probability:a", "probability:b", "probability:c"]].to_numpy()
+    expected = p_of_rest(target, shares, level, unit % 5, unit)
+    assert found.p == pytest.approx(expected, rel=1e-6)
+    assert p_within(observed, predictions, level) == found.p
+
+
+def test_a_class_of_a_level_is_scored_where_several_people_have_it():
+    """One level has two people of each class, one has one person who is well, one has no other."""
+    diagnosis = np.array(["ill"] * 4 + ["well"] * 4 + ["ill"] * 4 + ["well"] * 2 + ["ill"] * 4)
+    level = np.repeat([0, 1, 2], [8, 6, 4])
+    unit = np.arange(18) // 2
+    is_ill = diagnosis == "ill"
+    observed, predictions = study(is_ill, np.where(is_ill, 0.9, 0.1), unit % 3, unit)
+    found = score_within(observed, predictions, level)
+    assert (found.n, found.levels, found.score, found.guessing) == (8, 1, 1.0, 0.5)
+    assert score_within(observed, predictions, np.where(level == 0, 2, level)) is not None
+    assert score_within(observed, predictions, np.arange(18) // 4) is None
+
+
+def draw_numbers(seed):
+    """Return numbers of 40 people of two samples, predictions, and levels that say a part."""
+    rng = np.random.default_rng(seed)
+    unit = np.repeat(np.arange(40), 2)
+    fold = unit % 4
+    level = np.append(rng.integers(3, size=76), [3, 3, 4, 4])
+    # One level lies in one fold, and cannot be predicted from another.
+    level[(level == 2) & (fold != 1)] = 0
+    value = 10.0 * level + rng.normal(0, 6, 80)
+    predicted = value + 3.0 * level + rng.normal(0, 4, 80)
+    ids = [f"s{i}" for i in range(80)]
+    predictions = pd.DataFrame(
+        {"sample-id": ids, "fold": fold, "observed": value, "predicted": predicted}
+    )
+    target = predictions.set_index("sample-id")["observed"]
+    known = Observed.from_values(target, kind="regression", fold=fold, units=unit.astype(str))
+    return known, predictions, level, unit
+
+
+def test_numbers_within_levels_are_scored_around_the_medians_of_their_level_in_other_folds():
+    observed, predictions, level, unit = draw_numbers(1)
+    fold = predictions["fold"].to_numpy()
+    value, predicted = (predictions[name].to_numpy() for name in ("observed", "predicted"))
+    is_kept = np.array([len(np.unique(fold[level == one])) > 1 for one in level])
+    assert 0 < is_kept.sum() < 80
+    in_fold = np.bincount(fold)[fold]
+    rest = value - predicted
+    errors = {
+        "within": np.abs(rest - median_elsewhere(rest, level, fold)) * is_kept / in_fold,
+        "guessing within": np.abs(value - median_elsewhere(value, level, fold)) * is_kept / in_fold,
+        "all": np.abs(rest) / in_fold,
+        "guessing": np.abs(value - median_elsewhere(value, np.zeros(80), fold)) / in_fold,
+    }
+
+    def shrinkage(is_in):
+        sums = {name: error[is_in].sum() for name, error in errors.items()}
+        within = sums["within"] / sums["guessing within"]
+        return within - sums["all"] / sums["guessing"]
+
+    found = score_within(observed, predictions, level)
+    assert (found.n, found.levels) == (is_kept.sum(), len(np.unique(level[is_kept])))
+    weight = (is_kept / in_fold).sum()
+    assert found.score == pytest.approx(errors["within"].sum() / weight)
+    assert found.guessing == pytest.approx(errors["guessing within"].sum() / weight)
+    assert found.shrinkage == pytest.approx(shrinkage(np.ones(80, bool)))
+    assert found.error == pytest.approx(jackknife(shrinkage, unit))
+    ranks = [stats.rankdata(values)[:, None] for values in (value, predicted)]
+    expected = p_of_rest(*ranks, level, fold, unit)
+    assert found.p == pytest.approx(expected, rel=1e-6)
+    each_their_own = np.arange(80) // 2
+    assert score_within(observed, predictions, each_their_own) is None, "a person is in one fold"
+
+
+def test_predictions_are_evidence_within_levels_where_they_point_the_right_way():
+    number = np.arange(40)
+    is_ill = number % 2 == 0
+    fold = number // 2 % 4
+    level = np.zeros(40, int)
+    rng = np.random.default_rng(0)
+    certainty = np.where(is_ill, 0.8, 0.2) + rng.uniform(-0.1, 0.1, 40)
+    assert p_within(*study(is_ill, certainty, fold), level) < 1e-4
+    assert p_within(*study(is_ill, 1 - certainty, fold), level) > 1 - 1e-4
+
+
+def test_what_is_constant_or_one_persons_or_said_by_the_level_is_no_evidence():
+    number = np.arange(40)
+    is_ill = number % 2 == 0
+    fold = number // 2 % 4
+    level = np.zeros(40, int)
+    certainty = np.where(is_ill, 0.8, 0.2) + np.random.default_rng(0).uniform(-0.1, 0.1, 40)
+    assert p_within(*study(is_ill, np.full(40, 0.5), fold), level) == 1.0
+    assert p_within(*study(is_ill, certainty, fold, unit=number * 0), level) == 1.0
+    assert p_within(*study(is_ill, certainty, fold), number % 2) == 1.0
+
+
+def test_the_error_of_many_people_is_that_of_a_thousand_groups_of_them():
+    number = np.arange(2100)
+    rng = np.random.default_rng(3)
+    is_ill = rng.random(2100) < 0.5
+    certainty = np.clip(np.where(is_ill, 0.6, 0.4) + rng.normal(0, 0.2, 2100), 0.01, 0.99)
+    level = rng.integers(2, size=2100)
+    observed, predictions = study(is_ill, certainty, number % 5)
+    joined, _ = study(is_ill, certainty, number % 5, number % 1000)
+    expected = score_within(joined, predictions, level).error
+    assert score_within(observed, predictions, level).error == pytest.approx(expected)
+
+
+IS_ILL = np.arange(60) % 2 == 0
+HALF = np.where(np.arange(60) < 30, IS_ILL, False)
+RIVALS = [
+    Levels("noise", "technical", np.random.default_rng(0).integers(2, size=60)),
+    Levels("z", "technical", IS_ILL.astype(int)),
+    Levels("half", "circumstance", HALF.astype(int)),
+    Levels("a", "circumstance", IS_ILL.astype(int)),
+]
+"""Two that say who is ill, one that says it of half of the people, and one that says nothing."""
+
+
+def test_the_rival_of_most_accuracy_comes_first_and_names_decide_among_equals():
+    fold = np.arange(60) // 2 % 5
+    observed, predictions = study(IS_ILL, np.where(IS_ILL, 0.9, 0.1), fold)
+    found = measure_rivals(observed, predictions, RIVALS, skill=1.0, seed=0)
+    assert [one.name for one in found] == ["a", "z", "half", "noise"]
+    assert [one.role for one in found] == ["circumstance", "technical", "circumstance", "technical"]
+
+
+def test_the_rival_of_least_error_comes_first():
+    fold = np.arange(60) // 2 % 5
+    value = np.where(IS_ILL, 10.0, 0.0) + np.random.default_rng(1).normal(size=60)
+    ids = [f"s{number}" for number in range(60)]
+    target = pd.Series(value, ids)
+    units = np.arange(60).astype(str)
+    observed = Observed.from_values(target, kind="regression", fold=fold, units=units)
+    columns = {"sample-id": ids, "fold": fold, "observed": value, "predicted": value}
+    found = measure_rivals(observed, pd.DataFrame(columns), RIVALS, skill=1.0, seed=0)
+    assert [one.name for one in found] == ["a", "z", "half", "noise"]
+    assert found[0].score < found[2].score < found[3].score
+    assert found[3].within is None, "what predicts nothing is not looked into"
+
+
+def test_of_few_samples_no_rival_is_measured():
+    number = np.arange(8)
+    observed, predictions = study(number % 2 == 0, number / 8, number // 2)
+    plate = Levels("plate", "technical", number % 2)
+    assert measure_rivals(observed, predictions, [plate], skill=0.5, seed=0) == ()
+
+
+def rival_of(skill=0.5, p=0.01, exactness=None, role="circumstance"):
+    """Return how well a column alone predicts a target; by default half of the way to perfect."""
+    return RivalScore(
+        name="sex", role=role, score=0.75, guessing=0.5, skill=skill, exactness=exactness, p=p
+    )
+
+
+def within_levels(p=0.01, shrinkage=0.3, error=0.1):
+    """Return how well predictions do within levels: by default they lose three tenths of skill."""
+    return WithinLevels(
+        n=40, levels=2, score=0.7, guessing=0.5, shrinkage=shrinkage, error=error, p=p
+    )
+
+
+CERTAIN = {"skill": 0.6, "p": 0.01}
+"""Skill and p-value of predictions that are better than guessing."""
+
+
+@pytest.mark.parametrize(
+    ("rival", "left", "given", "expected"),
+    [
+        # The rival predicts by chance, or no better than guessing.
+        (rival_of(p=0.05), within_levels(), CERTAIN, "all"),
+        (rival_of(p=0.049), within_levels(), CERTAIN, "less"),
+        (rival_of(skill=0.0), within_levels(), CERTAIN, "all"),
+        # Predictions that say nothing have nothing to lose, unless the rival is known to be exact.
+        (rival_of(), within_levels(p=0.5), {"skill": 0.6, "p": 0.05}, "all"),
+        (rival_of(exactness="exactly"), None, {"skill": 0.6, "p": 0.05}, "nothing"),
+        (rival_of(p=0.5, exactness="nearly"), None, CERTAIN, "all"),
+        (rival_of(p=0.5, exactness="nearly", role="technical"), None, CERTAIN, "nothing"),
+        # Nothing is left within levels, where the score is smaller: by more than a tenth of the
+        # skill of 0.6, which is 0.06, and by more than 1.96 standard errors of 0.1.
+        (rival_of(), within_levels(p=0.05), CERTAIN, "nothing"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.05, error=0.0), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.06, error=0.0), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.07, error=0.0), CERTAIN, "nothing"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.19, error=0.1), CERTAIN, "less"),
+        (rival_of(), within_levels(p=0.05, shrinkage=0.2, error=0.1), CERTAIN, "nothing"),
+        (rival_of(), None, CERTAIN, "less"),
+        (rival_of(exactness="nearly"), within_levels(p=0.05, shrinkage=0.0), CERTAIN, "nothing"),
+        # Richness is of the reads themselves.
+        (rival_of(role="richness"), within_levels(p=0.05), CERTAIN, "less"),
+        (rival_of(role="reads"), within_levels(p=0.05), CERTAIN, "nothing"),
+        # Something is left.
+        (rival_of(), within_levels(), CERTAIN, "less"),
+        (rival_of(), within_levels(shrinkage=0.0), CERTAIN, "all"),
+        (rival_of(exactness="nearly"), within_levels(shrinkage=0.0), CERTAIN, "less"),
+        (rival_of(skill=0.6), within_levels(shrinkage=0.0), CERTAIN, "less"),
+        (rival_of(skill=0.59), within_levels(shrinkage=0.0), CERTAIN, "all"),
+    ],
+)
+def test_what_a_rival_leaves_of_a_score(rival, left, given, expected):
+    assert _judge(rival, left, **given) == expected

@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aam.evaluate import score_functions
-from aam.evaluate.scores import CLASSIFICATION, ORDINAL, REGRESSION
+from aam.evaluate.scores import (
+    CLASSIFICATION,
+    ORDINAL,
+    REGRESSION,
+    correct_p_values,
+    is_better,
+)
 from aam.evaluate.task_report import ClassScores, SubsetScore
 
 NUMBERS = st.integers(-50, 50).map(float)
@@ -140,3 +146,74 @@ def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy():
     assert scores["ece"] == pytest.approx((0.1 + 0.1) / 2)
     truth = np.array([name == "a" for name in observed], dtype=float)
     assert scores["brier"] == pytest.approx(np.mean((top - truth) ** 2))
+
+
+def test_samples_are_binned_in_tenths_by_how_sure_they_are():
+    top = np.linspace(0.5, 0.975, 20)
+    observed = np.array(["a", "b"] * 10)
+    order = np.random.default_rng(0).permutation(20)
+    shares = np.stack([top, 1 - top], axis=1)
+    bins = score_functions.reliability(observed[order], shares[order], ["a", "b"])
+    assert [one.n for one in bins] == [2] * 10
+    assert [one.confidence for one in bins] == pytest.approx(top.reshape(10, 2).mean(axis=1))
+    assert [one.accuracy for one in bins] == [0.5] * 10
+    half = score_functions.reliability(["a", "b"], [[0.5, 0.5]] * 2, ["a", "b"])
+    assert [(one.n, one.confidence, one.accuracy) for one in half] == [(2, 0.5, 0.5)]
+
+
+def test_calibrated_probabilities_are_scored_next_to_a_constant():
+    observed = ["a", "a", "b", "c"]
+    calibrated = np.array([[0.5, 0.3, 0.2], [0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [1.0, 0.0, 0.0]])
+    constant = np.array([[0.5, 0.25, 0.25]] * 4)
+    found = score_functions.calibration_scores(observed, calibrated, constant, CLASSES)
+    true = np.array([0.5, 0.8, 0.6, 1e-12])
+    assert found.log_loss == pytest.approx(-np.log(true).mean())
+    assert found.constant_log_loss == pytest.approx(-np.log([0.5, 0.5, 0.25, 0.25]).mean())
+    truth = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    assert found.brier == pytest.approx(((calibrated - truth) ** 2).sum(axis=1).mean())
+    assert found.constant_brier == pytest.approx(((constant - truth) ** 2).sum(axis=1).mean())
+    # The last sample is predicted for sure, and wrong.
+    assert found.ece == pytest.approx((0.5 + 0.2 + 0.4 + 1.0) / 4)
+
+
+def test_probabilities_are_scaled_to_add_up_to_one():
+    scores = score_functions.probability_scores(["a", "b"], [[2.0, 2.0], [1.0, 3.0]], ["a", "b"])
+    assert scores["brier"] == pytest.approx((0.5**2 + 0.25**2) / 2)
+
+
+def test_one_class_predicted_for_all_has_no_correlation():
+    names = ["a", "a", "b"]
+    constant = score_functions.classification_scores(
+        names, ["a"] * 3, probabilities(["a"] * 3), CLASSES, [0, 0, 1]
+    )
+    assert constant["mcc"] == 0.0
+    alone = score_functions.classification_scores(
+        ["a"] * 3, ["a"] * 3, probabilities(["a"] * 3), CLASSES, [0, 0, 1], ordinal=True
+    )
+    assert (alone["mcc"], alone["quadratic_kappa"]) == (0.0, None)
+    right = score_functions.classification_scores(
+        names, names, probabilities(names), CLASSES, [0, 0, 1], ordinal=True
+    )
+    assert (right["mcc"], right["quadratic_kappa"], right["mae_ranks"]) == (1.0, 1.0, 0.0)
+    assert right["accuracy_fold_sd"] == 0.0
+
+
+def test_numbers_that_cannot_vary_have_neither_r2_nor_correlation():
+    scores = score_functions.regression_scores([2.0, 2.0], [1.0, 3.0], [0, 1])
+    assert (scores["r2_pooled"], scores["pearson"], scores["spearman"]) == (None, None, None)
+    assert (scores["mae_fold_mean"], scores["mae_fold_sd"]) == (1.0, 0.0)
+    line = score_functions.regression_scores([1.0, 2.0, 4.0], [2.0, 4.0, 8.0], [0, 0, 1])
+    assert line["pearson"] == pytest.approx(1.0)
+
+
+def test_p_values_are_corrected_by_the_method_of_holm():
+    corrected = correct_p_values([0.01, None, 0.04, 0.03, 0.005])
+    assert corrected == [pytest.approx(0.03), None, 0.06, 0.06, pytest.approx(0.02)]
+    assert correct_p_values([0.5, 0.9, 0.5]) == [1.0, 1.0, 1.0]
+    assert correct_p_values([None]) == [None]
+    assert correct_p_values([0.2]) == [0.2]
+
+
+def test_errors_are_better_where_they_are_lower_and_accuracies_where_they_are_higher():
+    assert [is_better("regression", step) for step in (-1.0, 0.0, 1.0)] == [True, False, False]
+    assert [is_better("ordinal", step) for step in (-1.0, 0.0, 1.0)] == [False, False, True]

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import predictions_of
 
+from aam.data.predictions import CROSS_VALIDATION, write_predictions
+from aam.data.target import Target
 from aam.evaluate.method_scores import report_coverage
 from aam.evaluate.score_functions import calibration_scores
 from aam.learners.conformal import (
@@ -15,7 +17,11 @@ from aam.learners.conformal import (
     calibrated_probabilities,
     cross_intervals,
     finite_sample_quantile,
+    fit_recalibration,
+    load_calibration,
 )
+from aam.learners.recalibration import Recalibration, class_frequencies
+from aam.util.errors import InputError
 
 CLASSES = ["a", "b", "c"]
 RARE = ["no", "yes"]
@@ -185,3 +191,160 @@ def test_without_a_signal_calibrated_probabilities_are_as_good_as_the_constant(s
     assert (mean <= 2 * error + 1e-9).all()
     # Chance makes a slope in a few draws alone.
     assert np.median(np.abs(differences), axis=0) == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_reach_as_far_as_nine_of_ten_errors_by_hand():
+    # 19 errors from 1 to 19: the 18th of them covers nine tenths of the next. Fold -1 is not used.
+    errors = np.arange(1.0, 20.0) * np.where(np.arange(19) % 2, -1, 1)
+    table = predictions_of(np.r_[errors, 1000.0], 0.0, np.r_[np.arange(19) % 3, -1])
+    calibration = Calibration.fit(table)
+    assert (calibration.method, dict(calibration.thresholds)) == ("residual", {"": 18.0})
+    assert not calibration.has_learned_nothing
+    frame = pd.DataFrame({"predicted": [5.0, 30.0, -15.0]})
+    applied = calibration.apply(frame, bounds=(0.0, 40.0))
+    assert applied["lower"].tolist() == [0.0, 12.0, 0.0]
+    assert applied["upper"].tolist() == [23.0, 40.0, 3.0]
+    # Without bounds nothing is cut, and a target that was not calibrated has no ends.
+    assert calibration.apply(frame)["lower"].tolist() == [-13.0, 12.0, -33.0]
+    assert calibration.apply(frame, "other")[["lower", "upper"]].isna().all(axis=None)
+
+
+def test_quantiles_are_moved_out_or_in_by_hand():
+    # The distance to the nearer quantile: 1 to 8 within, of negative sign, and 2 outside of it.
+    observed = np.r_[np.arange(1.0, 9.0), -2.0]
+    table = predictions_of(observed, 10.0, np.arange(9) % 3)
+    table = table.assign(**{"quantile:0.05": 0.0, "quantile:0.95": 20.0})
+    calibration = Calibration.fit(table)
+    assert (calibration.method, dict(calibration.thresholds)) == ("quantile", {"": 2.0})
+    within = Calibration.fit(table.assign(observed=np.r_[np.arange(1.0, 9.0), 3.0]))
+    assert dict(within.thresholds) == {"": -1.0}
+    frame = pd.DataFrame({"predicted": [10.0, 1.0], "quantile:0.05": 0.0})
+    frame["quantile:0.95"] = [20.0, 1.5]
+    assert calibration.apply(frame)[["lower", "upper"]].to_numpy().tolist() == [[-2, 22], [-2, 3.5]]
+    # Ends that pass each other meet in the middle.
+    expected = [[1, 19], [0.75, 0.75]]
+    assert within.apply(frame)[["lower", "upper"]].to_numpy().tolist() == expected
+    # One quantile alone bounds no interval.
+    assert Calibration.fit(table.drop(columns="quantile:0.95")).method == "residual"
+
+
+def test_sets_take_what_is_as_likely_as_the_threshold_and_the_likeliest():
+    recalibration = Recalibration(slope=1.0, intercept_C=np.zeros(2))
+    shares = np.array([[0.25, 0.75], [0.5, 0.5], [0.1, 0.9]])
+    table = predictions_of(["a", "b", "b"], "b", [0, 1, 2], shares, ["a", "b"])
+    for threshold, expected in ((0.8, ["a|b", "a|b", "b"]), (0.05, ["b", "a", "b"])):
+        calibration = Calibration("set", {"": threshold}, recalibration)
+        applied = calibration.apply(table)
+        assert applied["prediction_set"].tolist() == expected
+        assert applied["likeliest"].tolist() == ["b", "a", "b"]
+        assert not calibration.has_learned_nothing
+    nothing = Calibration("set", {"": 0.8}, Recalibration(0.0, np.zeros(2)))
+    assert nothing.has_learned_nothing
+    assert nothing.apply(table)["probability:a"].tolist() == [0.5] * 3
+
+
+def test_the_threshold_of_sets_is_what_the_true_class_lacks_of_one():
+    table = classes(48)
+    calibration = Calibration.fit(table)
+    scored = table[table["fold"] >= 0]
+    shares = scored[[f"probability:{name}" for name in CLASSES]].to_numpy()
+    ids = scored["sample-id"]
+    recalibration = Recalibration.fit(scored["observed"], shares, CLASSES, ids)
+    shares = recalibration.apply(shares)
+    missing = sorted(
+        1 - share[CLASSES.index(name)]
+        for share, name in zip(shares, scored["observed"], strict=True)
+    )
+    # Of 40 samples, ceil(41 * 0.9) = 37.
+    assert len(missing) == 40
+    assert calibration.thresholds[""] == pytest.approx(missing[36])
+
+
+def test_groups_of_a_table_say_which_samples_are_alike():
+    table = pd.concat([rare(60, signal=1.0)] * 4, ignore_index=True)
+    table["sample-id"] = [f"s{number}" for number in range(240)]
+    alone = fit_recalibration(table, RARE).slope
+    grouped = fit_recalibration(table.assign(group=np.tile(np.arange(60), 4)), RARE).slope
+    assert grouped < 0.95 * alone
+
+
+def test_probabilities_and_the_constant_of_a_fold_are_those_of_a_fit_to_the_others():
+    table = classes(90)
+    calibrated_NC, constant_NC = calibrated_probabilities(table, CLASSES)
+    fold = table["fold"].to_numpy()
+    shares = table[[f"probability:{name}" for name in CLASSES]].to_numpy()
+    for number in (-1, 0, 4):
+        others = (fold != number) & (fold >= 0)
+        observed = table["observed"][others]
+        fitted = Recalibration.fit(observed, shares[others], CLASSES, np.flatnonzero(others))
+        np.testing.assert_allclose(
+            calibrated_NC[fold == number], fitted.apply(shares[fold == number])
+        )
+        frequencies = class_frequencies(observed, CLASSES)
+        assert (constant_NC[fold == number] == frequencies).all()
+
+
+AGE = Target(kind="regression", columns=("age",), classes=(), loss="mae")
+BOTH = Target(kind="regression", columns=("age", "bmi"), classes=(), loss="mae")
+SURE = Target(kind="regression", columns=("age",), classes=(), loss="quantile")
+SITE = Target(kind="classification", columns=("site",), classes=("a", "b", "c"), loss="ce")
+
+
+def with_quantiles() -> pd.DataFrame:
+    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+    return residual(60).assign(**{f"quantile:{level}": level for level in levels})
+
+
+def of_two_targets() -> pd.DataFrame:
+    return pd.concat([residual(30).assign(target=name) for name in ("age", "bmi")])
+
+
+@pytest.mark.parametrize(
+    ("table", "target", "options"),
+    [
+        (residual(60), AGE, {}),
+        (of_two_targets(), BOTH, {}),
+        (with_quantiles(), SURE, {}),
+        (residual(60), SURE, {"quantiles": False}),
+        (classes(60), SITE, {}),
+    ],
+)
+def test_a_directory_is_calibrated_by_its_predictions(tmp_path, caplog, table, target, options):
+    write_predictions(tmp_path / CROSS_VALIDATION, table)
+    calibration = load_calibration(tmp_path, target, **options)
+    expected = Calibration.fit(table)
+    assert calibration.method == expected.method
+    assert calibration.thresholds == pytest.approx(expected.thresholds)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("table", "target"),
+    [
+        (residual(60), SURE),
+        (with_quantiles().drop(columns="quantile:0.5"), SURE),
+        (residual(60), SITE),
+        (classes(60).drop(columns="probability:b"), SITE),
+        (residual(60), BOTH),
+        (of_two_targets(), AGE),
+        (of_two_targets().replace("bmi", "weight"), BOTH),
+    ],
+)
+def test_predictions_of_another_task_are_refused(tmp_path, table, target):
+    write_predictions(tmp_path / CROSS_VALIDATION, table)
+    with pytest.raises(InputError, match="those of another task"):
+        load_calibration(tmp_path, target)
+
+
+def test_a_directory_with_few_predictions_or_none_or_another_file(tmp_path, caplog):
+    path = tmp_path / CROSS_VALIDATION
+    assert load_calibration(tmp_path, AGE) is None
+    assert "is missing: intervals are left out" in caplog.text
+    caplog.clear()
+    write_predictions(path, residual(11).assign(fold=[0, 1] * 4 + [-1] * 3))
+    assert load_calibration(tmp_path, AGE).thresholds == {"": math.inf}
+    assert "too few samples in the other folds for intervals of 90 %" in caplog.text
+    for text in ("fold\tobserved\nx\t1\n", "observed\tpredicted\n1\t1\n", ""):
+        path.write_text(text)
+        with pytest.raises(InputError, match="no such table"):
+            load_calibration(tmp_path, AGE)

@@ -9,7 +9,7 @@ from aam.data.predictions import by_baseline
 from aam.learners import mixture as module
 from aam.learners.baselines.problem import Problem
 from aam.learners.baselines.registry import cross_validate
-from aam.learners.super_learner import Learner, learners_by_target, super_learner
+from aam.learners.super_learner import Learner, learners_by_target, mix_to_one, super_learner
 
 ROWS = 60
 
@@ -334,3 +334,144 @@ def test_it_is_the_super_learner_that_is_made_anew_without_each_fold(kind):
         np.testing.assert_allclose(
             predictions[value][is_in_fold], expected[value][is_in_fold], atol=1e-3
         )
+
+
+def learner_of(predicted, fold, observed, nested) -> Learner:
+    """Return a learner; `nested` has sample, block and prediction of each row."""
+    ids, blocks, values = zip(*nested, strict=True)
+    table = pd.DataFrame({"sample-id": ids, "without": blocks, "predicted": values})
+    return Learner(predictions_of(observed, predicted, fold), table)
+
+
+def test_the_chosen_learner_of_a_fold_has_the_least_nested_error_and_of_tests_the_least_of_all():
+    fold = np.array([0, 1, 2, -1])
+    observed = np.array([0.0, 10.0, 20.0, 30.0])
+    # Without block 0 the first errs by 1 and 1 and the second by 2 and 2; without block 1 the first
+    # errs by 3 and 1, the second by 2 and 1; without block 2 both err by as much.
+    first = [("s1", 0, 11.0), ("s2", 0, 19.0), ("s0", 1, 3.0), ("s2", 1, 21.0)]
+    first += [("s0", 2, 1.0), ("s1", 2, 12.0)]
+    second = [("s1", 0, 12.0), ("s2", 0, 18.0), ("s0", 1, -2.0), ("s2", 1, 21.0)]
+    second += [("s0", 2, -2.0), ("s1", 2, 9.0)]
+    learners = {
+        "first": learner_of([1.0, 11.0, 21.0, 31.0], fold, observed, first),
+        "second": learner_of([0.5, 10.5, 20.5, 30.5], fold, observed, second),
+    }
+    units = pd.Series([f"s{row}" for row in range(4)], [f"s{row}" for row in range(4)])
+    mixed = super_learner(learners, units)
+    assert mixed.names == {0: "first", 1: "second", 2: "first"}
+    assert mixed.chosen["predicted"].tolist() == [1.0, 10.5, 21.0, 30.5]
+    assert set(mixed.mixtures) == {0, 1, 2}
+    # Two nested predictions tell nothing apart, so that both count alike.
+    assert mixed.mixtures[0].weights == {"first": 0.5, "second": 0.5}
+    assert mixed.predictions["predicted"][:3].tolist() == [0.75, 10.75, 20.75]
+    expected = module.Mixture.fit(
+        {name: one.predictions["predicted"].to_numpy()[:3, None] for name, one in learners.items()},
+        observed[:3],
+        [],
+        np.arange(3),
+    )
+    assert mixed.mixture == expected
+
+
+def test_the_chosen_learner_of_classes_has_the_best_mean_recall():
+    fold = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    observed = np.array(["x", "y", "x", "y", "x", "x", "x", "y"])
+    # Block 0 is chosen for by the samples of fold 1, of which three are x. The first calls all x;
+    # the second is right of two x and of the y.
+    shares = {"first": [0.9] * 8, "second": [0.9, 0.1, 0.9, 0.1, 0.9, 0.9, 0.1, 0.1]}
+    tables = {}
+    for name, share in shares.items():
+        columns = np.stack([share, 1 - np.array(share)], axis=1)
+        predicted = np.where(columns[:, 0] > 0.5, "x", "y")
+        tables[name] = predictions_of(observed, predicted, fold, columns, "xy")
+    units = pd.Series([f"s{row}" for row in range(8)], [f"s{row}" for row in range(8)])
+    mixed = super_learner(learners_of(tables), units)
+    assert mixed.names == {0: "second", 1: "second"}
+    assert mixed.chosen["predicted"].tolist() == [*"xyxyxxyy"]
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_weights_for_other_tables_and_unnested_ones_are_fitted_to_whole_folds(kind):
+    given = tables(kind)
+    mixed = super_learner(learners_of(given), no_groups())
+    fold = given["good"]["fold"].to_numpy()
+    classes = [] if kind == "regression" else ["x", "y"]
+    value = "predicted" if kind == "regression" else "probability:y"
+    columns = [f"probability:{name}" for name in classes] or ["predicted"]
+
+    def fitted(rows: np.ndarray) -> module.Mixture:
+        values = {name: table.loc[rows, columns].to_numpy() for name, table in given.items()}
+        observed = given["good"]["observed"][rows].to_numpy()
+        return module.Mixture.fit(values, observed, classes, np.flatnonzero(rows))
+
+    assert mixed.mixture.weights == pytest.approx(fitted(fold >= 0).weights, abs=1e-6)
+    every = {name: table[columns].to_numpy() for name, table in given.items()}
+    for number in (-1, 0, 3):
+        rows = fold == number
+        mixture = fitted((fold >= 0) & ~rows)
+        expected = mixture.apply(every)[rows, -1]
+        found = mixed.unnested.loc[rows, value].to_numpy()
+        assert found == pytest.approx(expected, abs=1e-6)
+    is_test = fold == -1
+    for table in (mixed.predictions, mixed.unnested):
+        expected = mixed.mixture.apply(every)[is_test, -1]
+        assert table.loc[is_test, value].to_numpy() == pytest.approx(expected)
+    if classes:
+        share = mixed.predictions["probability:y"]
+        assert mixed.predictions["predicted"].tolist() == np.where(share > 0.5, "y", "x").tolist()
+
+
+def test_a_mixture_can_be_mixed_again_and_a_lone_learner_stays_as_it_is():
+    learners = learners_of(tables("classification"))
+    alone = {"good": learners["good"]}
+    assert mix_to_one(alone, no_groups()) is learners["good"]
+    one = mix_to_one(learners, no_groups())
+    mixed = super_learner(learners, no_groups())
+    pd.testing.assert_frame_equal(one.predictions, mixed.predictions)
+    assert list(one.nested) == [
+        *("sample-id", "without", "probability:x", "probability:y", "predicted")
+    ]
+    for block in range(4):
+        part = one.nested[one.nested["without"] == block].set_index("sample-id")
+        nested = {
+            name: learner.nested[learner.nested["without"] == block].set_index("sample-id")
+            for name, learner in learners.items()
+        }
+        columns = ["probability:x", "probability:y"]
+        values = {name: table.loc[part.index, columns].to_numpy() for name, table in nested.items()}
+        expected = mixed.mixtures[block].apply(values)
+        np.testing.assert_allclose(part[columns].to_numpy(), expected)
+        assert part["predicted"].tolist() == np.array(["x", "y"])[expected.argmax(axis=1)].tolist()
+    assert one.nested["without"].tolist() == sorted(one.nested["without"])
+
+
+def test_what_belongs_to_single_learners_is_left_out_of_a_mixture():
+    given = tables("regression")
+    given["good"] = given["good"].assign(
+        **{"quantile:0.05": 0.0, "unnested": 0.0, "draw:0": 0.0, "note": "kept"}
+    )
+    mixed = super_learner(learners_of(given), no_groups()).predictions
+    assert list(mixed) == ["sample-id", "fold", "observed", "predicted", "note"]
+
+
+def test_learners_are_the_baselines_with_nested_predictions_by_target():
+    rows = [(name, target) for name in ("median", "b", "a") for target in ("bmi", "age")]
+    predictions = pd.DataFrame(rows, columns=["baseline", "target"]).assign(predicted=range(6))
+    nested = predictions[2:].assign(predicted=range(10, 14))
+    found = learners_by_target(predictions, nested)
+    assert {target: list(learners) for target, learners in found.items()} == {
+        "bmi": ["b", "a"],
+        "age": ["b", "a"],
+    }
+    assert found["age"]["a"].predictions.to_dict("list") == {"predicted": [5]}
+    assert found["age"]["a"].nested.to_dict("list") == {"predicted": [13]}
+    assert found["bmi"]["b"].nested.to_dict("list") == {"predicted": [10]}
+
+
+def test_predictions_of_other_folds_are_not_mixed():
+    given = tables("regression")
+    learners = learners_of(given)
+    moved = given["fair"].assign(fold=np.roll(given["fair"]["fold"], 1))
+    learners["fair"] = Learner(moved, learners["fair"].nested)
+    with pytest.raises(AssertionError, match="other folds"):
+        super_learner(learners, no_groups())
