@@ -75,15 +75,24 @@ def test_a_sample_on_branches_of_length_0_alone_has_distances_that_are_numbers(t
     np.testing.assert_allclose(found["unweighted"], expected)
 
 
+THREE_TIPS = "((A:1,B:2):0.5,C:4):0;"
+
+
+def exact_on(tree_file: Path, tree: str, metrics: list[str]) -> BatchDistances:
+    """Return the distances of batches on the tips A, B and C of a tree."""
+    write_newick(tree_file, tree_of(tree))
+    return BatchDistances.from_tree(metrics, tree_file, ["A", "B", "C"], 0.5)
+
+
 @pytest.mark.parametrize("few_rows", [2, 3])
-def test_weighted_unifrac_by_hand_of_few_rows_and_of_many(tree_file, monkeypatch, few_rows):
+def test_weighted_unifrac_and_faith_pd_of_few_rows_and_of_many(tree_file, monkeypatch, few_rows):
     monkeypatch.setattr(in_batch, "FEW_ROWS", few_rows)
-    write_newick(tree_file, tree_of("((A:1,B:2):0.5,C:4):0;"))
     metrics = ["weighted_unnormalized", "weighted_normalized", "faith_pd"]
-    exact = BatchDistances.from_tree(metrics, tree_file, ["A", "B", "C"], 0.5)
+    exact = exact_on(tree_file, THREE_TIPS, metrics)
     found = exact(table_of([[1, 1, 0], [0, 0, 4], [1, 2, 1]]).counts)
     assert list(found) == metrics
-    # Lengths by fractions: 0.5, 1 and 0.5; 4; 0.25, 1, 0.375 and 1.
+    # Lengths times fractions, for A, B, their parent and C: 0.5, 1, 0.5 and 0; 0, 0, 0 and 4;
+    # 0.25, 1, 0.375 and 1.
     upper = [[0, 6, 1.375], [6, 0, 4.625], [1.375, 4.625, 0]]
     lower = [[4, 6, 4.625], [6, 8, 6.625], [4.625, 6.625, 5.25]]
     np.testing.assert_allclose(found["weighted_unnormalized"], upper)
@@ -91,24 +100,24 @@ def test_weighted_unifrac_by_hand_of_few_rows_and_of_many(tree_file, monkeypatch
     assert found["faith_pd"].tolist() == [[3.5], [4.0], [7.5]]
 
 
-def test_a_hundred_and_twenty_nine_rows_are_compared_as_few_ones_are(tree_file):
-    table, tree = random_case(1, 129)
+def test_many_rows_have_the_distances_that_few_rows_have(tree_file):
+    few_rows = in_batch.FEW_ROWS
+    table, tree = random_case(1, few_rows + 1)
     write_newick(tree_file, tree)
     metrics = ["weighted_unnormalized", "weighted_normalized"]
     exact = BatchDistances.from_tree(metrics, tree_file, table.feature_ids, 0.5)
-    many, few = exact(table.counts), exact(table.counts[:128])
+    many, few = exact(table.counts), exact(table.counts[:few_rows])
     for metric in metrics:
-        np.testing.assert_allclose(many[metric][:128, :128], few[metric], atol=1e-12)
+        np.testing.assert_allclose(many[metric][:few_rows, :few_rows], few[metric], atol=1e-12)
 
 
 def test_faith_pd_is_standardized(tree_file):
-    write_newick(tree_file, tree_of("((A:1,B:2):0.5,C:4):0;"))
-    plain = BatchDistances.from_tree(["faith_pd"], tree_file, ["A", "B", "C"], 0.5)
-    scaled = replace(plain, faith_pd_scale=(2.0, 4.0))
+    # The values are 3.5 and 4; the mean is 2, and the standard deviation 4.
+    scaled = replace(exact_on(tree_file, THREE_TIPS, ["faith_pd"]), faith_pd_scale=(2.0, 4.0))
     assert scaled(table_of([[1, 1, 0], [0, 0, 4]]).counts)["faith_pd"].tolist() == [[0.375], [0.5]]
 
 
-def test_metrics_without_a_tree_read_none():
+def test_metrics_that_need_no_tree_read_no_file():
     metrics = ["bray_curtis", "robust_aitchison"]
     exact = BatchDistances.from_tree(metrics, Path("missing.nwk"), ["A", "B"], 0.5)
     found = exact(table_of([[1, 1], [0, 4]]).counts)
@@ -116,7 +125,7 @@ def test_metrics_without_a_tree_read_none():
     np.testing.assert_allclose(found["bray_curtis"], [[0, 4 / 6], [4 / 6, 0]])
 
 
-def test_a_row_on_branches_of_length_0_alone_cannot_be_compared_with_its_like(tree_file):
+def test_two_rows_on_branches_of_length_0_alone_have_no_unweighted_distance(tree_file):
     write_newick(tree_file, tree_of("((flat:0,too:0):0,(b:1,c:1):1);"))
     metrics = ["unweighted", "weighted_normalized", "weighted_unnormalized"]
     exact = BatchDistances.from_tree(metrics, tree_file, ["flat", "too", "b", "c"], 0.5)

@@ -55,7 +55,7 @@ HAND = {
 hand_table = partial(table_of, features="ABCD")
 
 
-def test_distances_without_a_tree_by_hand():
+def test_distances_without_a_tree_are_those_of_reads_and_of_log_ratios():
     counts = table_of([[1, 2, 0, 4], [0, 3, 3, 0]])
     assert compute(Sparse(), counts, None, "bray_curtis")[0, 1] == (1 + 1 + 3 + 4) / 13
     # log-ratios: -log 2, 0, absent, log 2 and absent, 0, 0, absent
@@ -64,7 +64,7 @@ def test_distances_without_a_tree_by_hand():
 
 
 @EACH
-def test_by_hand_with_odd_names_and_many_reads(engine):
+def test_odd_names_and_many_reads_change_no_distance(engine):
     names = ["A b", "B_c", "C'x", "D;(,[é"]
     tree = tree_of(HAND_TREE)
     for tip, name in zip(tree.tips(), names, strict=True):

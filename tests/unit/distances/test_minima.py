@@ -1,4 +1,4 @@
-"""Weighted UniFrac by blocks: which branches are compared in which way, by hand."""
+"""Weighted UniFrac by blocks: which branches are compared in which way."""
 
 import numpy as np
 import pytest
@@ -7,44 +7,53 @@ from unifrac_cases import compute, table_of, tree_of
 
 from aam.distances import minima
 from aam.distances.engines import ScikitBio
-from aam.distances.minima import Abundances
+from aam.distances.minima import VALUE_BITS, Abundances
 
-# Eight samples, of which all have A, two have B and C, and one has D; the root is above no branch.
 TREE = "(A:1,B:2,C:0.5,D:4);"
 COUNTS = [[3, 1, 0, 0], [1, 1, 2, 0], [4, 0, 0, 0], [2, 0, 2, 0], [1, 0, 0, 3]]
 COUNTS += [[1, 0, 0, 0]] * 3
+"""Eight samples, of which all have A, two have B and C each, and one has D."""
+COMMON = np.array([[0.75, 0.5, 0], [0.25, 0.5, 0.25], [1, 0, 0], [0.5, 0, 0.25], [0.25, 0, 0]])
+"""Lengths times fractions of A, B and C in the first five samples."""
+TOTAL = [1.25, 1.0, 1.0, 0.75, 3.25, 1, 1, 1]
+"""Their sums, and those of D, in every sample."""
 
 
 def abundances(metric: str = "weighted_normalized") -> Abundances:
     return Abundances.from_table(table_of(COUNTS, list("ABCD")), tree_of(TREE), metric)
 
 
-def test_a_quarter_of_the_samples_makes_a_branch_common(monkeypatch):
-    # Lengths by fractions; the branch of D, which one sample alone has, counts in the sums.
+def test_branches_of_a_quarter_of_the_samples_are_common():
     found = abundances()
     assert found.describe() == "3 branches of many samples, 0 of few"
-    common = np.array([[0.75, 0.5, 0], [0.25, 0.5, 0.25], [1, 0, 0], [0.5, 0, 0.25], [0.25, 0, 0]])
-    np.testing.assert_allclose(found.common_NK.toarray()[:5] * found.unit, common)
-    total = [1.25, 1.0, 1.0, 0.75, 3.25, 1, 1, 1]
-    np.testing.assert_allclose(found.total_N * found.unit, total)
+    np.testing.assert_allclose(found.common_NK.toarray()[:5] * found.unit, COMMON)
+
+
+def test_branches_of_fewer_samples_are_rare(monkeypatch):
+    # Two of eight samples are a quarter.
     monkeypatch.setattr(minima, "COMMON", 0.26)
     found = abundances()
     assert found.describe() == "1 branches of many samples, 2 of few"
-    np.testing.assert_allclose(found.rare_NE.toarray()[:5] * found.unit, common[:, 1:])
+    np.testing.assert_allclose(found.rare_NE.toarray()[:5] * found.unit, COMMON[:, 1:])
 
 
-def test_values_are_whole_and_the_largest_sum_has_51_bits():
+def test_a_branch_that_one_sample_alone_has_counts_in_its_sum():
+    found = abundances()
+    np.testing.assert_allclose(found.total_N * found.unit, TOTAL)
+
+
+def test_values_are_whole_numbers_that_double_precision_adds_up_exactly():
     found = abundances()
     assert np.array_equal(found.total_N, np.rint(found.total_N))
-    assert 2.0**50 <= found.total_N.max() <= 2.0**51
-    # The largest sum is 3.25, which is below 4.
-    assert found.unit == 2.0**-49
+    assert 2.0 ** (VALUE_BITS - 1) <= found.total_N.max() <= 2.0**VALUE_BITS
+    # The largest sum is 3.25, which is below 2 to the power of 2.
+    assert found.unit == 2.0 ** (2 - VALUE_BITS)
     assert np.array_equal(np.rint(found.common_NK.data), found.common_NK.data)
 
 
 @pytest.mark.parametrize("common", [0.0, 0.25, 0.5, 2.0])
 @pytest.mark.parametrize("columns", [(2048, 128), (3, 2)])
-def test_distances_by_hand_in_any_division(monkeypatch, common, columns):
+def test_distances_do_not_depend_on_which_branches_are_common(monkeypatch, common, columns):
     monkeypatch.setattr(minima, "COMMON", common)
     monkeypatch.setattr(minima, "COLUMNS", columns[0])
     monkeypatch.setattr(minima, "DENSE_COLUMNS", columns[1])
@@ -54,7 +63,7 @@ def test_distances_by_hand_in_any_division(monkeypatch, common, columns):
         [4.0, 3.75, 3.75, 3.5, 3.75, 3.75],
         [0, 0.75, 0.75, 1.0, 0.75, 0.75],
     ]
-    total = np.array([1.25, 1.0, 1.0, 0.75, 3.25, 1, 1])
+    total = np.array(TOTAL)
     plain = abundances("weighted_unnormalized").distances(rows, others)
     np.testing.assert_allclose(plain, upper, atol=1e-14)
     normalized = abundances().distances(rows, others)

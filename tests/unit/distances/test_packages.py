@@ -1,4 +1,4 @@
-"""How the programs of other projects are called, with programs and a package that note it."""
+"""How the programs of other projects are called: stand-ins record it."""
 
 import json
 import os
@@ -16,6 +16,8 @@ from unifrac_cases import compute, needs_package, needs_ssu, table_of, tree_of
 from aam.data.table import FeatureTable, read_biom
 from aam.distances.engines import ScikitBio
 from aam.distances.packages import (
+    BYTES_PER_DISTANCE,
+    BYTES_PER_ENTRY,
     Ssu,
     UnifracPackage,
     feature_labels,
@@ -44,7 +46,7 @@ def case() -> tuple[FeatureTable, TreeNode]:
 
 
 def put_on_path(monkeypatch, folder, name: str, body: str):
-    """Make a program the first of its name on the path; return the file that notes its calls."""
+    """Make a program the first of its name on the path; return the file that records its calls."""
     record = folder / "calls.jsonl"
     path = folder / name
     path.write_text(PROGRAM.format(python=sys.executable, record=record, body=body))
@@ -53,7 +55,8 @@ def put_on_path(monkeypatch, folder, name: str, body: str):
     return record
 
 
-def calls(record) -> list:
+def read_calls(record) -> list:
+    """Return the name, the arguments and the environment of each call."""
     return [json.loads(line) for line in record.read_text().splitlines()]
 
 
@@ -81,7 +84,7 @@ def test_a_table_and_its_tree_are_written_under_plain_labels(tmp_path):
     assert [tip.name for tip in tree.tips()] == ["A", "B", "C", "D"]
 
 
-def test_what_a_killed_job_left_is_removed_and_nothing_else(tmp_path):
+def test_a_folder_that_a_killed_job_left_is_removed_and_no_other(tmp_path):
     (tmp_path / "unifrac-left").mkdir()
     (tmp_path / "unifrac-left" / "stripes.bin").write_text("")
     (tmp_path / "other").mkdir()
@@ -89,18 +92,21 @@ def test_what_a_killed_job_left_is_removed_and_nothing_else(tmp_path):
         assert {path.name for path in tmp_path.iterdir()} == {"other", folder.name}
         assert folder.name.startswith("unifrac-")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_without_a_scratch_folder_that_of_the_system_is_used_and_left_clean():
     with scratch_folder(None) as folder:
         assert folder.is_dir()
     assert not folder.exists()
 
 
 def test_faithpd_is_called_with_files_threads_and_no_gpu(monkeypatch, tmp_path):
-    lines = "#SampleID\\\\tfaith_pd\\\\ns0\\\\t3.5\\\\ns1\\\\t3.75\\\\ns2\\\\t4.25\\\\n"
-    body = f"open(given[given.index('-o') + 1], 'w').write('{lines}')".replace("\\\\", "\\")
+    lines = "#SampleID\tfaith_pd\ns0\t3.5\ns1\t3.75\ns2\t4.25\n"
+    body = f"open(given[given.index('-o') + 1], 'w').write({lines!r})"
     record = put_on_path(monkeypatch, tmp_path, "faithpd", body)
     found = compute(Ssu(threads=3), *case(), "faith_pd")
     assert found.tolist() == [3.5, 3.75, 4.25]
-    ((program, given, environment),) = calls(record)
+    ((program, given, environment),) = read_calls(record)
     assert program == "faithpd"
     assert [Path(word).name for word in given] == [
         *("-i", "table.biom", "-t", "tree.nwk", "-o", "faith.tsv")
@@ -123,35 +129,45 @@ def test_a_program_that_fails_or_writes_nothing_says_why(monkeypatch, tmp_path, 
 
 
 @needs_ssu
-@pytest.mark.parametrize(("memory_bytes", "ranges"), [(255, [(0, 1), (1, 2)]), (256, [(0, 2)])])
+@pytest.mark.parametrize(
+    ("memory_bytes", "ranges"),
+    [
+        # Four samples have two stripes, each with a number of bytes for each sample.
+        (8 * BYTES_PER_DISTANCE - 1, [(0, 1), (1, 2)]),
+        (8 * BYTES_PER_DISTANCE, [(0, 2)]),
+    ],
+)
 def test_ssu_is_called_once_for_the_stripes_that_its_memory_holds(
     monkeypatch, tmp_path, memory_bytes, ranges
 ):
     body = f"os.execv('{shutil.which('ssu')}', ['ssu', *given])"
     record = put_on_path(monkeypatch, tmp_path, "ssu", body)
-    # Four samples: two stripes, each of 32 bytes a sample.
     table, tree = case()
     four = table_of([*table.counts.toarray().tolist(), [1, 1, 1, 1]], list("ABCD"))
     found = compute(Ssu(memory_bytes=memory_bytes), four, tree, "generalized", alpha=0.25)
     expected = compute(ScikitBio(), four, tree, "generalized", alpha=0.25)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    options = [given[6:] for _, given, _ in calls(record)]
+    options = [given[6:] for _, given, _ in read_calls(record)]
     common = ["-m", "generalized_fp64", "--mode", "partial", "-a", "0.25"]
     bounds = [["--start", str(start), "--stop", str(stop)] for start, stop in ranges]
     assert options == [common + one for one in bounds]
 
 
-def test_one_sample_is_at_distance_zero_of_itself_and_no_program_is_called():
+@pytest.mark.parametrize(("engine", "kind"), [(Ssu(), np.float32), (UnifracPackage(), np.float64)])
+def test_the_distance_of_one_sample_to_itself_is_zero_and_no_program_is_called(
+    monkeypatch, engine, kind
+):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "unifrac", None)
     _, tree = case()
     alone = table_of([[1, 2, 0, 0]], list("ABCD"))
-    for engine, kind in ((Ssu(), np.float32), (UnifracPackage(), np.float64)):
-        with engine.compute(alone, tree, "unweighted", {}) as found:
-            assert found.tolist() == [[0.0]]
-            assert found.dtype == kind
+    with engine.compute(alone, tree, "unweighted", {}) as found:
+        assert found.tolist() == [[0.0]]
+        assert found.dtype == kind
 
 
-class Noted:
-    """A package `unifrac` whose functions note what they are given."""
+class RecordingPackage:
+    """A package `unifrac` whose functions record what they are given."""
 
     def __init__(self, ids=("s0", "s1", "s2")):
         self.module = types.ModuleType("unifrac")
@@ -172,27 +188,32 @@ class Noted:
 
 
 @pytest.mark.parametrize("names", [["generalized"], ["generalized", "generalized_fp64"]])
-def test_the_package_computes_in_double_precision_where_it_can_be_told(monkeypatch, names):
-    noted = Noted()
+def test_the_package_computes_in_double_precision_where_it_can_and_on_no_gpu(monkeypatch, names):
+    package = RecordingPackage()
     for name in names:
-        setattr(noted.module, name, noted.matrix(name))
-    noted.module.faith_pd = noted.faith_pd
-    monkeypatch.setitem(sys.modules, "unifrac", noted.module)
+        setattr(package.module, name, package.matrix(name))
+    monkeypatch.setitem(sys.modules, "unifrac", package.module)
     monkeypatch.delenv("UNIFRAC_USE_GPU", raising=False)
     found = compute(UnifracPackage(), *case(), "generalized", alpha=0.25)
     assert found.tolist() == [[0.5] * 3] * 3
-    assert noted.given == [(names[-1], "table.biom", "tree.nwk", {"alpha": 0.25})]
+    assert package.given == [(names[-1], "table.biom", "tree.nwk", {"alpha": 0.25})]
     assert os.environ["UNIFRAC_USE_GPU"] == "N"
+
+
+def test_the_package_computes_faith_pd_of_the_files(monkeypatch):
+    package = RecordingPackage()
+    package.module.faith_pd = package.faith_pd
+    monkeypatch.setitem(sys.modules, "unifrac", package.module)
     assert compute(UnifracPackage(), *case(), "faith_pd").tolist() == [1.0, 2.0, 3.0]
-    assert noted.given[1:] == [("faith_pd", "table.biom", "tree.nwk")]
+    assert package.given == [("faith_pd", "table.biom", "tree.nwk")]
 
 
 @pytest.mark.parametrize("metric", ["unweighted", "faith_pd"])
-def test_another_order_of_samples_is_noticed(monkeypatch, metric):
-    noted = Noted(ids=("s1", "s0", "s2"))
-    noted.module.unweighted_fp64 = noted.matrix("unweighted_fp64")
-    noted.module.faith_pd = noted.faith_pd
-    monkeypatch.setitem(sys.modules, "unifrac", noted.module)
+def test_results_in_another_order_of_samples_are_an_error(monkeypatch, metric):
+    package = RecordingPackage(ids=("s1", "s0", "s2"))
+    package.module.unweighted_fp64 = package.matrix("unweighted_fp64")
+    package.module.faith_pd = package.faith_pd
+    monkeypatch.setitem(sys.modules, "unifrac", package.module)
     with pytest.raises(AssertionError, match="unifrac changed the order"):
         compute(UnifracPackage(), *case(), metric)
 
@@ -204,5 +225,5 @@ def test_the_package_leaves_no_files(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_package_takes_eighteen_bytes_for_each_distance():
-    assert package_memory_bytes(10) == 1800
+def test_the_memory_of_the_package_grows_with_the_square_of_the_samples():
+    assert package_memory_bytes(10) == 100 * BYTES_PER_ENTRY

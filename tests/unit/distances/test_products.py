@@ -8,7 +8,14 @@ from unifrac_cases import compute, random_case, table_of, tree_of
 
 from aam.distances import minima, products
 from aam.distances.engines import ScikitBio
-from aam.distances.products import COMPUTED, Presence, Products, whole_units
+from aam.distances.products import (
+    BYTES_PER_DISTANCE,
+    COMPUTED,
+    LENGTH_BITS,
+    Presence,
+    Products,
+    whole_units,
+)
 
 SEEDS = st.integers(0, 10**6)
 EACH = pytest.mark.parametrize("metric", COMPUTED)
@@ -120,10 +127,10 @@ def test_samples_that_share_nothing_or_only_branches_without_length():
     assert found.tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
 
 
-# Thirty-two samples: all have A, two have B, three have C, one has D.
 STAR = "(A:1,B:2,C:0.5,D:4);"
 COUNTS = [[3, 1, 0, 0], [1, 1, 2, 0], [4, 0, 1, 0], [2, 0, 2, 0], [1, 0, 0, 3]]
 COUNTS += [[1, 0, 0, 0]] * 27
+"""Thirty-two samples, of which all have A, two have B, three have C, and one has D."""
 
 
 def presence() -> Presence:
@@ -131,9 +138,10 @@ def presence() -> Presence:
 
 
 @pytest.mark.parametrize("columns", [2048, 5])
-def test_a_sixteenth_of_the_samples_makes_a_branch_common(monkeypatch, columns):
+def test_branches_of_a_sixteenth_of_the_samples_are_common(monkeypatch, columns):
     monkeypatch.setattr(products, "COLUMNS", columns)
     found = presence()
+    # Sample 5 has the branch of A alone, whose length is 1.
     unit = found.total_N[5]
     assert found.describe() == "3 branches of many samples, 0 of few"
     assert (found.common_length_K / unit).tolist() == [1.0, 2.0, 0.5]
@@ -141,8 +149,15 @@ def test_a_sixteenth_of_the_samples_makes_a_branch_common(monkeypatch, columns):
     # A bit for each branch: A and B; all three; A and C; A.
     bits = np.unpackbits(found.common_bits[:5], axis=1)[:, :3]
     assert bits.tolist() == [[1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 0, 1], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("columns", [2048, 5])
+def test_branches_of_fewer_samples_are_rare(monkeypatch, columns):
+    monkeypatch.setattr(products, "COLUMNS", columns)
+    # Two samples have B, and three have C.
     monkeypatch.setattr(products, "COMMON", 2.5 / 32)
     found = presence()
+    unit = found.total_N[5]
     assert found.describe() == "2 branches of many samples, 1 of few"
     assert (found.rare_length_E / unit).tolist() == [2.0]
     assert found.rare_NE.toarray()[:3].tolist() == [[1], [1], [0]]
@@ -150,34 +165,40 @@ def test_a_sixteenth_of_the_samples_makes_a_branch_common(monkeypatch, columns):
 
 @pytest.mark.parametrize("common", [0.0, 1 / 16, 2.5 / 32, 2.0])
 @pytest.mark.parametrize("columns", [2048, 3])
-def test_unweighted_distances_by_hand_in_any_division(monkeypatch, common, columns):
+def test_unweighted_distances_do_not_depend_on_which_branches_are_common(
+    monkeypatch, common, columns
+):
     monkeypatch.setattr(products, "COMMON", common)
     monkeypatch.setattr(products, "COLUMNS", columns)
     found = presence().distances(np.array([1, 4]), np.array([0, 2, 3, 5, 6]))
-    # Lengths that one of two samples has, by lengths that any has.
+    # Lengths that one of two samples has alone, divided by lengths that any of them has.
     first = [0.5 / 3.5, 2 / 3.5, 2 / 3.5, 2.5 / 3.5, 2.5 / 3.5]
     second = [6 / 7, 4.5 / 5.5, 4.5 / 5.5, 4 / 5, 4 / 5]
     np.testing.assert_allclose(found, [first, second], atol=1e-15)
 
 
-def test_lengths_in_whole_units_have_51_bits():
-    units = whole_units(np.array([1.0, 2.0, 4.0]))
-    assert units.tolist() == [2.0**48, 2.0**49, 2.0**50]
-    assert whole_units(np.array([3.0])).tolist() == [3 * 2.0**49]
+def test_lengths_are_whole_numbers_that_double_precision_adds_up_exactly():
+    # The sum of three lengths is 7, and that of one is 3: they reach the highest of the bits.
+    unit = 2.0 ** (LENGTH_BITS - 3)
+    assert whole_units(np.array([1.0, 2.0, 4.0])).tolist() == [unit, 2 * unit, 4 * unit]
+    assert whole_units(np.array([3.0])).tolist() == [3 * 2 * unit]
 
 
-def test_steps_hold_as_many_stripes_as_the_memory_does(monkeypatch):
+@pytest.mark.parametrize("memory_bytes", [72, None])
+def test_steps_hold_as_many_stripes_as_the_memory_does(monkeypatch, memory_bytes):
     divided = []
     divide = products.divide_stripes
 
-    def noting(*given):
+    def record_and_divide(*given):
         divided.append(given)
         return divide(*given)
 
-    monkeypatch.setattr(products, "divide_stripes", noting)
-    case = random_case(2, 9)
-    distances(case, memory_bytes=72)
-    distances(case)
-    # Four bytes for each of nine samples.
-    assert divided == [(0, 4, 36, 72), (0, 4, 36, 3 * 2**29)]
+    monkeypatch.setattr(products, "divide_stripes", record_and_divide)
+    options = {} if memory_bytes is None else {"memory_bytes": memory_bytes}
+    distances(random_case(2, 9), **options)
+    # Nine samples have four stripes, each of four bytes for a sample.
+    assert divided == [(0, 4, 9 * BYTES_PER_DISTANCE, memory_bytes or Products.memory_bytes)]
+
+
+def test_one_sample_has_the_distance_zero():
     assert distances(random_case(2, 1)).tolist() == [[0.0]]

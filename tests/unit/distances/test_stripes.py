@@ -1,4 +1,4 @@
-"""Stripes of a distance matrix, on five and six samples by hand, and the files that hold them."""
+"""Stripes of a distance matrix, of five and six samples, and the files that hold them."""
 
 import json
 import struct
@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from refusals import refused
 
 from aam.distances import store, stripes
 from aam.distances.stripes import (
@@ -23,7 +24,6 @@ from aam.distances.stripes import (
     read_partial,
     write_part,
 )
-from aam.util.errors import InputError
 
 
 def distance(first: int, second: int) -> float:
@@ -50,11 +50,13 @@ def test_a_stripe_has_the_distances_to_samples_behind_and_before():
     # Stripe 1: two samples further, and two samples back.
     assert behind.tolist() == [[2.0], [13.0], [24.0], [3.0], [14.0]]
     assert before.tolist() == [[3.0], [14.0], [2.0], [13.0], [24.0]]
-    both = stripes_of(5, 0, 2)
-    behind, before = both.sides(slice(1, 3))
+    assert behind.dtype == np.float32
+
+
+def test_rows_of_stripes_have_a_column_for_each_stripe():
+    behind, before = stripes_of(5, 0, 2).sides(slice(1, 3))
     assert behind.tolist() == [[12.0, 13.0], [23.0, 24.0]]
     assert before.tolist() == [[1.0, 14.0], [12.0, 2.0]]
-    assert behind.dtype == np.float32
 
 
 @pytest.mark.parametrize("samples", [2, 3, 5, 6])
@@ -65,6 +67,11 @@ def test_stripes_are_the_whole_matrix_together(samples):
     assert matrix.shape == (samples, samples)
     assert matrix[0:samples].tolist() == matrix_of(samples).tolist()
     assert matrix[samples - 1 : samples].tolist() == matrix_of(samples)[-1:].tolist()
+
+
+@pytest.mark.parametrize("samples", [2, 3, 5, 6])
+def test_stripes_of_several_parts_are_joined(samples):
+    stop = count_stripes(samples)
     parts = [stripes_of(samples, stripe, stripe + 1) for stripe in range(stop)]
     joined = Joined(parts)
     assert (joined.start, joined.stop, joined.samples) == (0, stop, samples)
@@ -95,20 +102,35 @@ def test_half_of_the_samples_are_stripes(samples, number):
     assert count_stripes(samples) == number
 
 
-def test_ranges_are_divided_evenly_and_within_the_memory():
+def test_ranges_are_divided_evenly():
     assert divide_range(2, 9, 3) == [(2, 4), (4, 6), (6, 9)]
     assert divide_range(0, 4, 1) == [(0, 4)]
-    # Two stripes of 10 bytes fit into 29.
-    assert divide_stripes(0, 5, 10, 29) == [(0, 1), (1, 3), (3, 5)]
-    assert divide_stripes(0, 4, 10, 20) == [(0, 2), (2, 4)]
-    assert divide_stripes(1, 4, 10, 9) == [(1, 2), (2, 3), (3, 4)]
-    assert divide_stripes(1, 4, 10, 30) == [(1, 4)]
 
 
-def test_jobs_share_all_stripes_and_may_not_be_more():
+@pytest.mark.parametrize(
+    ("start", "stop", "memory_bytes", "ranges"),
+    [
+        # A stripe takes ten bytes.
+        (0, 5, 29, [(0, 1), (1, 3), (3, 5)]),
+        (0, 4, 20, [(0, 2), (2, 4)]),
+        (1, 4, 30, [(1, 4)]),
+        pytest.param(1, 4, 9, [(1, 2), (2, 3), (3, 4)], id="at least one at a time"),
+    ],
+)
+def test_stripes_are_divided_into_as_few_ranges_as_fit_into_memory(
+    start, stop, memory_bytes, ranges
+):
+    assert divide_stripes(start, stop, 10, memory_bytes) == ranges
+
+
+def test_jobs_share_all_stripes():
+    # Fifteen samples have seven stripes.
     assert [job_stripes(part, 3, 15) for part in range(3)] == [(0, 2), (2, 4), (4, 7)]
     assert job_stripes(6, 7, 15) == (6, 7)
-    with pytest.raises(InputError, match=r"got 8 for 15 samples; expected at most half.*, 7\."):
+
+
+def test_more_jobs_than_stripes_are_refused():
+    with refused("got 8 for 15 samples; expected at most half", r", 7\."):
         job_stripes(0, 8, 15)
 
 
@@ -128,7 +150,7 @@ def partial_file(path, start=1, stop=3, names=("a", "b", "c", "d", "e", "f")) ->
     return content
 
 
-def test_what_ssu_writes_is_read(tmp_path):
+def test_stripes_are_read_from_a_file_of_ssu(tmp_path):
     path = tmp_path / "stripes.bin"
     partial_file(path)
     found = read_partial(path, list("abcdef"))
@@ -137,44 +159,67 @@ def test_what_ssu_writes_is_read(tmp_path):
     assert found.sides(slice(0, 6))[0].tolist() == expected.sides(slice(0, 6))[0].tolist()
 
 
-def test_a_damaged_file_of_ssu_is_refused_with_its_reason(tmp_path):
+def test_a_file_of_ssu_for_other_samples_is_an_error(tmp_path):
     path = tmp_path / "stripes.bin"
-    content = partial_file(path)
+    partial_file(path)
     with pytest.raises(RuntimeError, match=r"stripes\.bin: ssu left.*: it holds other samples"):
         read_partial(path, list("abcdeg"))
-    for changed, reason in (
-        (b"\0" + content[1:], "it does not begin as one"),
-        (content[:-1] + b"\0", "it does not end as one"),
-        (content[:-1], "it is too short"),
-        (content[:40], "it is too short"),
-    ):
-        path.write_bytes(changed)
-        with pytest.raises(RuntimeError, match=reason):
-            read_partial(path, list("abcdef"))
-    path.unlink()
-    with pytest.raises(RuntimeError, match="No such file"):
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda content: b"\0" + content[1:], "it does not begin as one"),
+        (lambda content: content[:-1] + b"\0", "it does not end as one"),
+        (lambda content: content[:-1], "it is too short"),
+        # The file ends within the names of the samples.
+        (lambda content: content[:40], "it is too short"),
+    ],
+)
+def test_a_damaged_file_of_ssu_is_an_error_with_its_reason(tmp_path, damage, reason):
+    path = tmp_path / "stripes.bin"
+    path.write_bytes(damage(partial_file(path)))
+    with pytest.raises(RuntimeError, match=reason):
         read_partial(path, list("abcdef"))
 
 
-def test_a_part_is_a_file_of_both_sides(tmp_path, monkeypatch):
+def test_a_file_that_ssu_has_not_written_is_an_error(tmp_path):
+    with pytest.raises(RuntimeError, match="No such file"):
+        read_partial(tmp_path / "stripes.bin", list("abcdef"))
+
+
+@pytest.fixture
+def five_samples(tmp_path, monkeypatch):
+    """Return the file of all stripes of five samples, in row groups of two."""
     for module in (store, stripes):
         monkeypatch.setattr(module, "ROW_GROUP", 2)
     path = tmp_path / "part.parquet"
+    write_part(path, stripes_of(5, 0, 2), {"aam.inputs": "i", "aam.engine": "ssu"})
+    return path
+
+
+def test_a_part_is_a_file_with_both_sides_of_every_sample(five_samples):
     made = stripes_of(5, 0, 2)
-    write_part(path, made, {"aam.inputs": "i", "aam.engine": "ssu"})
-    table = pq.read_table(path)
+    table = pq.read_table(five_samples)
     assert table.column_names == ["behind", "before"]
     for name, side in zip(table.column_names, made.sides(slice(0, 5)), strict=True):
         assert table.column(name).to_pylist() == side.tolist()
         field = table.schema.field(name)
         assert not field.nullable
         assert field.type == pa.list_(pa.field("element", pa.float32(), nullable=False), 2)
-    metadata = pq.read_metadata(path)
+    assert json.loads(store.read_provenance(five_samples)["aam.stripes"]) == [0, 2, 5]
+
+
+def test_a_part_is_written_without_compression_in_groups_of_rows(five_samples):
+    metadata = pq.read_metadata(five_samples)
     assert [metadata.row_group(group).num_rows for group in range(3)] == [2, 2, 1]
     assert {metadata.row_group(0).column(side).compression for side in (0, 1)} == {"UNCOMPRESSED"}
     assert not any("DICTIONARY" in name for name in metadata.row_group(0).column(0).encodings)
-    assert json.loads(store.read_provenance(path)["aam.stripes"]) == [0, 2, 5]
-    with open_parts([path]) as [part]:
+
+
+def test_any_rows_are_read_from_a_part(five_samples):
+    made = stripes_of(5, 0, 2)
+    with open_parts([five_samples]) as [part]:
         assert (part.start, part.stop, part.samples, part.engine) == (0, 2, 5, "ssu")
         for rows in (slice(0, 5), slice(1, 2), slice(1, 4), slice(2, 4), slice(4, 5), slice(3, 9)):
             for own, other in zip(part.sides(rows), made.sides(rows), strict=True):
@@ -183,20 +228,26 @@ def test_a_part_is_a_file_of_both_sides(tmp_path, monkeypatch):
 
 
 def part_file(folder, start, stop, samples=8, inputs="i", engine="ssu"):
+    """Write some of the stripes of a matrix; return the file."""
     path = folder / f"{start}-{stop}-{samples}-{inputs}-{engine}.parquet"
     provenance = {"aam.inputs": inputs, "aam.engine": engine}
     write_part(path, stripes_of(samples, start, stop), provenance)
     return path
 
 
-def test_parts_have_to_be_those_of_one_matrix_in_order(tmp_path):
-    def check(*parts):
-        with open_parts([part_file(tmp_path, *part) for part in parts]) as opened:
-            check_whole(opened, 8, "i")
+def check_parts(folder, parts) -> None:
+    with open_parts([part_file(folder, *part) for part in parts]) as opened:
+        check_whole(opened, 8, "i")
 
-    check((0, 1), (1, 3), (3, 4))
-    check((0, 4))
-    for parts, message in [
+
+@pytest.mark.parametrize("parts", [[(0, 1), (1, 3), (3, 4)], [(0, 4)]])
+def test_parts_of_all_stripes_in_order_are_a_matrix(tmp_path, parts):
+    check_parts(tmp_path, parts)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
         ([(0, 1), (2, 4)], "got stripes 2 to 4 of 8 samples; expected stripes from 1 of 8"),
         ([(1, 4)], "got stripes 1 to 4 of 8 samples; expected stripes from 0 of 8 samples"),
         ([(0, 2), (0, 2)], "got stripes 0 to 2 of 8 samples; expected stripes from 2"),
@@ -205,23 +256,39 @@ def test_parts_have_to_be_those_of_one_matrix_in_order(tmp_path):
         ([(0, 2), (2, 4, 8, "j")], "got stripes of another table or tree"),
         ([(0, 2), (2, 4, 8, "i", "products")], "got stripes by products; expected those by ssu"),
         ([(0, 2), (2, 3)], "got stripes up to 3 in the last file; expected stripes up to 4"),
-    ]:
-        with pytest.raises(InputError, match=message):
-            check(*parts)
+    ],
+)
+def test_parts_of_another_matrix_or_order_are_refused(tmp_path, parts, message):
+    with refused(message):
+        check_parts(tmp_path, parts)
 
 
-def test_steps_are_kept_in_files_where_there_are_several(tmp_path, caplog):
-    computed = []
+@pytest.fixture
+def compute_six():
+    """Return a function that computes stripes of six samples and records which."""
 
     def compute(start, stop):
-        computed.append((start, stop))
+        compute.ranges.append((start, stop))
         return stripes_of(6, start, stop)
 
-    with compute_in_steps([(0, 3)], compute, tmp_path) as whole:
+    compute.ranges = []
+    return compute
+
+
+def test_a_single_step_is_kept_in_memory(tmp_path, compute_six):
+    with compute_in_steps([(0, 3)], compute_six, tmp_path) as whole:
         assert isinstance(whole, Stripes)
+        assert compute_six.ranges == [(0, 3)]
         assert list(tmp_path.iterdir()) == []
-    with caplog.at_level("INFO"), compute_in_steps([(0, 1), (1, 3)], compute, tmp_path) as whole:
+        assert StripeMatrix(whole)[0:6].tolist() == matrix_of(6).tolist()
+
+
+def test_several_steps_are_kept_in_files_and_logged(tmp_path, caplog, compute_six):
+    with (
+        caplog.at_level("INFO"),
+        compute_in_steps([(0, 1), (1, 3)], compute_six, tmp_path) as whole,
+    ):
         assert StripeMatrix(whole)[0:6].tolist() == matrix_of(6).tolist()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
-    assert computed == [(0, 3), (0, 1), (1, 3)]
+    assert compute_six.ranges == [(0, 1), (1, 3)]
     assert [record.message for record in caplog.records] == ["1 of 2 steps", "2 of 2 steps"]

@@ -127,7 +127,7 @@ def test_steps_stay_within_the_memory(samples, start, memory):
     assert 32 * samples * longest <= memory
 
 
-def test_a_value_of_every_sample_is_written_and_read(tmp_path):
+def test_a_value_for_each_sample_is_written_with_its_provenance_and_read(tmp_path):
     path = tmp_path / "f.parquet"
     store.write_faith_pd(path, ["x", "01"], np.array([1.5, 0.1]), {"b": "1", "a": "2"})
     sample_ids, values = store.read_faith_pd(path)
@@ -140,20 +140,28 @@ def test_a_value_of_every_sample_is_written_and_read(tmp_path):
         ("faith_pd", pa.float64(), False),
     ]
     assert metadata.row_group(0).column(1).compression == "ZSTD"
-    for wrong in (np.array([1.5]), np.array([1.5, np.inf])):
-        with pytest.raises(AssertionError):
-            store.write_faith_pd(tmp_path / "g.parquet", ["x", "01"], wrong, {})
-    assert [one.name for one in tmp_path.iterdir()] == ["f.parquet"]
+
+
+@pytest.mark.parametrize("wrong", [[1.5], [1.5, np.inf]])
+def test_values_that_are_missing_or_infinite_are_not_written(tmp_path, wrong):
+    with pytest.raises(AssertionError):
+        store.write_faith_pd(tmp_path / "f.parquet", ["x", "01"], np.array(wrong), {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_rows_are_read_a_group_at_a_time(tmp_path):
     matrix, path = distances(300), tmp_path / "d.parquet"
     store.write_distances(path, ids(300), matrix, {})
     groups = list(store.distance_rows(path))
-    assert [len(names) for names, _ in groups] == [256, 44]
-    assert groups[1][0] == ids(300)[256:]
-    assert np.array_equal(groups[1][1], matrix[256:])
+    assert [len(names) for names, _ in groups] == [store.ROW_GROUP, 300 - store.ROW_GROUP]
+    assert groups[1][0] == ids(300)[store.ROW_GROUP :]
+    assert np.array_equal(groups[1][1], matrix[store.ROW_GROUP :])
     assert store.read_ids(path) == ids(300)
+
+
+def test_distances_are_split_into_bytes_before_they_are_compressed(tmp_path):
+    path = tmp_path / "d.parquet"
+    store.write_distances(path, ids(300), distances(300), {})
     column = pq.read_metadata(path).row_group(0).column(1)
     assert "BYTE_STREAM_SPLIT" in column.encodings
     assert not any("DICTIONARY" in name for name in column.encodings)
@@ -162,13 +170,20 @@ def test_rows_are_read_a_group_at_a_time(tmp_path):
     assert not kind.type.value_field.nullable
 
 
-def test_a_matrix_of_other_samples_is_not_written(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "matrix"),
+    [
+        pytest.param(3, distances(4), id="fewer names"),
+        pytest.param(3, distances(4)[:3], id="fewer rows"),
+        pytest.param(4, distances(3), id="more names"),
+    ],
+)
+def test_a_matrix_of_other_samples_is_not_written(tmp_path, names, matrix):
     with pytest.raises(AssertionError):
-        store.write_distances(tmp_path / "d.parquet", ids(3), distances(4), {})
-    with pytest.raises(AssertionError):
-        store.write_distances(tmp_path / "d.parquet", ids(3), distances(4)[:3], {})
-    with pytest.raises(AssertionError):
-        store.write_distances(tmp_path / "d.parquet", ids(4), distances(3), {})
+        store.write_distances(tmp_path / "d.parquet", ids(names), matrix, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_of_another_program_has_no_provenance(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "bare.parquet")
     assert store.read_provenance(tmp_path / "bare.parquet") == {}

@@ -1,4 +1,4 @@
-"""How each form of a kept method predicts, on arrays of a few numbers by hand.
+"""How each form of a kept method predicts, from arrays of a few numbers.
 
 Whole baselines are compared with refits in `test_fitted_arrays.py`.
 """
@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from aam.learners.baselines import arrays as module
 from aam.learners.baselines.arrays import (
+    HALF_EDGE,
     ComparedSamples,
     FittedMethod,
     log_ratios,
@@ -33,6 +34,9 @@ TREES = {
     "thresholds": np.array([3.0, 0.5, 0, 0, 0, 1.0, 0, 0]),
 }
 LEAVES = [[4, 6], [2, 7], [3, 7]]
+"""Node in which each sample of `READS` ends, of either tree."""
+NUMBERS = {"unit": 1.0, "bounds": [None, None]}
+"""Facts of every method that predicts numbers."""
 
 
 def samples() -> ComparedSamples:
@@ -59,99 +63,125 @@ def features(reads: list[int], pairs: str) -> np.ndarray:
 
 @pytest.fixture(params=[1024, 2])
 def rows_at_once(request, monkeypatch):
-    """Make rows together, or some at a time."""
+    """Predict all rows together, or some at a time."""
     monkeypatch.setattr(module, "ROWS_AT_ONCE", request.param)
     monkeypatch.setattr(module, "NODES_AT_ONCE", 4 if request.param == 2 else 1_000_000)
 
 
-def test_a_constant_is_the_same_for_every_row_in_its_unit_and_bounds():
+def test_a_constant_is_the_same_for_every_row():
     shares = {"values": np.array([0.25, 0.75])}
     assert predict({"form": "constant"}, shares).tolist() == [[0.25, 0.75]] * 3
-    number = {"values": np.array([3.0])}
-    facts = {"form": "constant", "unit": 4.0, "bounds": [None, None]}
-    assert predict(facts, number).tolist() == [[12.0]] * 3
-    assert predict(facts | {"bounds": [None, 10.0]}, number).tolist() == [[10.0]] * 3
-    assert predict(facts | {"bounds": [13.0, None]}, number).tolist() == [[13.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"), [([None, None], 12.0), ([None, 10.0], 10.0), ([13.0, None], 13.0)]
+)
+def test_numbers_have_their_unit_and_do_not_pass_their_bounds(bounds, expected):
+    facts = {"form": "constant", "unit": 4.0, "bounds": bounds}
+    assert predict(facts, {"values": np.array([3.0])}).tolist() == [[expected]] * 3
 
 
 def test_rows_go_left_where_reads_are_at_most_the_threshold():
-    reads = np.array(READS, np.float32)[:, TREES["columns"]]
-    assert module._leaves(TREES, reads).tolist() == LEAVES
-    # A tree of a single leaf leaves every row where it is.
+    # A sample has as many reads of the column 0 as the threshold, one has fewer and one has more.
+    tree = {
+        "columns": np.array([0]),
+        "roots": np.array([0]),
+        "left": np.array([1, -1, -1]),
+        "right": np.array([2, -1, -1]),
+        "features": np.array([0, 0, 0]),
+        "thresholds": np.array([2.0, 0, 0]),
+        "values": np.array([[-1.0], [10.0], [20.0]]),
+    }
+    assert predict({"form": "mean of trees"}, tree).tolist() == [[10.0], [20.0], [10.0]]
+
+
+def test_a_tree_of_a_single_leaf_says_the_same_of_every_row():
     root = {name: np.array([-1]) for name in ("left", "right")}
-    root |= {name: np.zeros(1, int) for name in ("roots", "features", "thresholds")}
-    assert module._leaves(root, reads).tolist() == [[0]] * 3
+    root |= {name: np.zeros(1, int) for name in ("columns", "roots", "features", "thresholds")}
+    root["values"] = np.array([[7.0]])
+    assert predict({"form": "mean of trees"}, root).tolist() == [[7.0]] * 3
 
 
 @pytest.mark.usefixtures("rows_at_once")
 def test_the_mean_of_trees_weighs_trees_alike():
-    values = np.arange(8.0)[:, None] * [1.0, 10.0]
-    arrays = TREES | {"values": values}
+    arrays = TREES | {"values": np.arange(8.0)[:, None] * [1.0, 10.0]}
+    # The value of a node is its number: 4 and 6, 2 and 7, 3 and 7.
     expected = [[5.0, 50.0], [4.5, 45.0], [5.0, 50.0]]
     assert predict({"form": "mean of trees"}, arrays).tolist() == expected
 
 
-@pytest.mark.usefixtures("rows_at_once")
-def test_the_median_of_leaves_is_the_label_at_which_half_of_the_weight_is_reached():
-    weights = np.zeros((8, 3))
-    weights[4] = [0.5, 0.5, 0]
-    weights[6] = [0, 0, 1]
-    weights[3] = [0, 1 / 3, 2 / 3]
-    weights[7] = [0.2, 0.2, 0.6]
-    weights[2] = [0.9, 0.1, 0]
+def label_arrays(weights: np.ndarray) -> dict:
+    """Return the arrays of the labels 10, 20 and 30, whose weights every node has."""
     sparse = csr_array(weights)
-    arrays = TREES | {
+    return TREES | {
         "labels": np.array([10.0, 20.0, 30.0]),
         "label_offsets": sparse.indptr,
         "label_numbers": sparse.indices,
         "label_weights": sparse.data,
     }
-    # Sums of weights by row: 0.5, 1, 2; 1.1, 1.4, 2; 0.2, 0.733, 2. Half of a row is 1.
-    facts = {"form": "median of leaves", "middle": 0, "unit": 1.0, "bounds": [None, None]}
-    assert predict(facts, arrays).tolist() == [[20.0], [10.0], [30.0]]
-    nothing = csr_array(weights * np.isin(np.arange(8), [2, 3])[:, None])
-    arrays |= {
-        "label_offsets": nothing.indptr,
-        "label_numbers": nothing.indices,
-        "label_weights": nothing.data,
-    }
-    # The leaves of the first row have no label: it gets the median of training.
-    assert predict(facts | {"middle": 2}, arrays).tolist() == [[30.0], [10.0], [30.0]]
 
 
-def test_half_of_the_weight_may_be_missed_by_rounding():
-    arrays = TREES | {
-        "labels": np.array([10.0, 20.0]),
-        "label_offsets": np.arange(9) * 2,
-        "label_numbers": np.tile([0, 1], 8),
-        "label_weights": np.tile([0.5 - 1e-12, 0.5 + 1e-12], 8),
-    }
-    facts = {"form": "median of leaves", "middle": 0, "unit": 1.0, "bounds": [None, None]}
-    assert predict(facts, arrays).tolist() == [[10.0]] * 3
-    arrays["label_weights"] = np.tile([0.5 - 1e-6, 0.5 + 1e-6], 8)
-    assert predict(facts, arrays).tolist() == [[20.0]] * 3
+MEDIANS = {"form": "median of leaves", "middle": 0} | NUMBERS
+LABEL_WEIGHTS = np.zeros((8, 3))
+LABEL_WEIGHTS[2] = [0.9, 0.1, 0]
+LABEL_WEIGHTS[3] = [0, 1 / 3, 2 / 3]
+LABEL_WEIGHTS[4] = [0.5, 0.5, 0]
+LABEL_WEIGHTS[6] = [0, 0, 1]
+LABEL_WEIGHTS[7] = [0.2, 0.2, 0.6]
+
+
+@pytest.mark.usefixtures("rows_at_once")
+def test_the_median_of_leaves_is_the_label_at_which_half_of_the_weight_is_reached():
+    # Sums of the weights of labels: 0.5, 1, 2; 1.1, 1.4, 2; 0.2, 0.733, 2. Half of them is 1.
+    found = predict(MEDIANS, label_arrays(LABEL_WEIGHTS))
+    assert found.tolist() == [[20.0], [10.0], [30.0]]
+
+
+@pytest.mark.usefixtures("rows_at_once")
+def test_a_row_whose_leaves_have_no_label_gets_the_median_of_training():
+    # The first row ends in the nodes 4 and 6.
+    weights = LABEL_WEIGHTS * np.isin(np.arange(8), [2, 3])[:, None]
+    found = predict(MEDIANS | {"middle": 2}, label_arrays(weights))
+    assert found.tolist() == [[30.0], [10.0], [30.0]]
+
+
+@pytest.mark.parametrize(("missing", "median"), [(1e-3 * HALF_EDGE, 10.0), (1e3 * HALF_EDGE, 20.0)])
+def test_half_of_the_weight_may_be_missed_by_rounding_alone(missing, median):
+    weights = np.tile([0.5 - missing, 0.5 + missing, 0.0], (8, 1))
+    assert predict(MEDIANS, label_arrays(weights)).tolist() == [[median]] * 3
+
+
+BOOSTED = TREES | {"values": np.arange(8.0)[:, None]}
+"""Boosted trees, in which the value of a node is its number."""
 
 
 @pytest.mark.usefixtures("rows_at_once")
 def test_boosted_trees_are_added_to_their_start():
-    arrays = TREES | {"values": np.arange(8.0)[:, None], "start": np.array([100.0])}
-    facts = {"form": "sum of trees", "unit": 1.0, "bounds": [None, None]}
-    assert predict(facts, arrays).tolist() == [[110.0], [109.0], [110.0]]
-    # Of two classes the sum is the logit of the second one, here the first column of three.
-    of_two = arrays | {"start": np.array([-10.0]), "codes": np.array([2, 0])}
-    shares = predict({"form": "sum of trees", "classes": 3}, of_two)
-    high = 1 / (1 + np.exp(1.0))
-    expected = [[0.5, 0, 0.5], [high, 0, 1 - high], [0.5, 0, 0.5]]
+    arrays = BOOSTED | {"start": np.array([100.0])}
+    found = predict({"form": "sum of trees"} | NUMBERS, arrays)
+    assert found.tolist() == [[110.0], [109.0], [110.0]]
+
+
+@pytest.mark.usefixtures("rows_at_once")
+def test_boosted_trees_of_two_classes_sum_to_the_logit_of_the_second_one():
+    # The second class is the first of three columns; the sums are 0, -1 and 0.
+    arrays = BOOSTED | {"start": np.array([-10.0]), "codes": np.array([2, 0])}
+    shares = predict({"form": "sum of trees", "classes": 3}, arrays)
+    second = 1 / (1 + np.exp(1.0))
+    expected = [[0.5, 0, 0.5], [second, 0, 1 - second], [0.5, 0, 0.5]]
     np.testing.assert_allclose(shares, expected)
-    # With a start for each class, the trees of a round stand side by side.
-    of_three = arrays | {"start": np.array([2.0, 1.0]), "codes": np.array([0, 1])}
-    shares = predict({"form": "sum of trees", "classes": 2}, of_three)
+
+
+@pytest.mark.usefixtures("rows_at_once")
+def test_boosted_trees_of_a_round_belong_to_one_class_each():
+    arrays = BOOSTED | {"start": np.array([2.0, 1.0]), "codes": np.array([0, 1])}
+    shares = predict({"form": "sum of trees", "classes": 2}, arrays)
     raw = np.array(LEAVES) + [2.0, 1.0]
     np.testing.assert_allclose(shares, np.exp(raw) / np.exp(raw).sum(axis=1, keepdims=True))
 
 
 @pytest.mark.usefixtures("rows_at_once")
-def test_a_linear_method_scales_log_ratios():
+def test_a_linear_method_weighs_standardized_log_ratios():
     arrays = {
         "columns": np.array([2, 0]),
         "mean": np.array([0.5, -0.5]),
@@ -219,41 +249,70 @@ def test_a_kernel_of_features_compares_with_training_samples(pairs, kernel, proj
     assert method.predict(samples())[:, 0].tolist() == pytest.approx(expected)
 
 
+CLADE_WEIGHTS = {
+    "form": "kernel",
+    "pairs": "clades",
+    "kernel": "linear",
+    "scale": 3.0,
+    "added": 0.5,
+}
+WEIGHTS = {
+    "columns": np.array([0, 1]),
+    "weights": np.array([[2.0, -1.0], [0.5, 1.0]]),
+    "center": np.array([0.25, -0.5]),
+    "intercept": np.array([0.5, -0.5]),
+    "is_missing": np.array([False, False]),
+    "codes": np.array([1, 0]),
+}
+
+
+def decision_values() -> np.ndarray:
+    """Return what the weights say of the reads of each sample."""
+    centred = np.array([features(reads, "clades") for reads in READS]) - WEIGHTS["center"]
+    return centred @ WEIGHTS["weights"] + WEIGHTS["intercept"]
+
+
 @pytest.mark.usefixtures("rows_at_once")
-def test_weights_of_features_need_no_sample():
-    arrays = {
-        "columns": np.array([0, 1]),
-        "weights": np.array([[2.0, -1.0], [0.5, 1.0]]),
-        "center": np.array([0.25, -0.5]),
-        "intercept": np.array([0.5, -0.5]),
-        "is_missing": np.array([False, False]),
-        "codes": np.array([1, 0]),
-    }
-    facts = {"form": "kernel", "pairs": "clades", "kernel": "linear", "scale": 3.0, "added": 0.5}
-    assert not FittedMethod(facts, arrays).needs_samples
-    centred = np.array([features(reads, "clades") for reads in READS]) - arrays["center"]
-    value = centred @ arrays["weights"] + arrays["intercept"]
-    assert predict(facts, arrays) == pytest.approx(value)
-    # Decision values become probabilities at a temperature, and a missing class has none.
-    exponential = np.exp((value - value.max(axis=1, keepdims=True)) / 4)
+def test_a_linear_kernel_is_a_weight_for_each_feature_and_needs_no_sample():
+    assert not FittedMethod(CLADE_WEIGHTS, WEIGHTS).needs_samples
+    assert predict(CLADE_WEIGHTS, WEIGHTS) == pytest.approx(decision_values())
+
+
+def test_decision_values_are_divided_by_a_temperature():
+    exponential = np.exp(decision_values() / 4)
     expected = exponential / exponential.sum(axis=1, keepdims=True)
-    shares = predict(facts | {"temperature": 4.0, "classes": 2}, arrays)
+    shares = predict(CLADE_WEIGHTS | {"temperature": 4.0, "classes": 2}, WEIGHTS)
+    # The codes turn the order of both classes round.
     np.testing.assert_allclose(shares, expected[:, ::-1])
-    missing = arrays | {"is_missing": np.array([True, False])}
-    shares = predict(facts | {"temperature": 4.0, "classes": 3}, missing)
+
+
+def test_a_class_that_training_lacked_is_never_predicted():
+    missing = WEIGHTS | {"is_missing": np.array([True, False])}
+    shares = predict(CLADE_WEIGHTS | {"temperature": 4.0, "classes": 3}, missing)
     assert shares.tolist() == [[1.0, 0.0, 0.0]] * 3
 
 
-def test_neighbours_count_by_the_inverse_of_their_distance_and_copies_alone():
+@pytest.mark.parametrize(
+    ("neighbours", "expected"),
+    [
+        (1, [10.0, None, None]),
+        # Weights 1 and 1/2; two copies, which count alone; 4 and 4.
+        (2, [(10 + 10) / 1.5, 25.0, (80 + 160) / 8]),
+        # Weights 1, 1/2 and 1/4; two copies; 2, 4 and 4.
+        (3, [(10 + 10 + 10) / 1.75, 25.0, (20 + 80 + 160) / 10]),
+    ],
+)
+def test_neighbours_count_by_the_inverse_of_their_distance_and_copies_alone(neighbours, expected):
     arrays = {"rows": np.array([0, 1, 2]), "targets": np.array([[10.0], [20.0], [40.0]])}
-    facts = {"form": "neighbours", "neighbours": 2, "unit": 1.0, "bounds": [None, None]}
-    # Weights 1 and 1/2; two copies; 4 and 4.
-    assert predict(facts, arrays)[:, 0].tolist() == pytest.approx([40 / 3, 25.0, 30.0])
-    assert predict(facts | {"neighbours": 1}, arrays)[0, 0] == 10.0
-    three = predict(facts | {"neighbours": 3}, arrays)[:, 0].tolist()
-    assert three == pytest.approx([(10 + 10 + 10) / 1.75, 25.0, (20 + 80 + 160) / 10])
-    classes = {"rows": np.array([2, 1]), "targets": np.array([[1.0, 0.0], [0.0, 1.0]])}
-    shares = predict({"form": "neighbours", "neighbours": 2, "classes": 2}, classes)
+    found = predict({"form": "neighbours", "neighbours": neighbours} | NUMBERS, arrays)
+    for value, wanted in zip(found[:, 0], expected, strict=True):
+        # With one neighbour, either of two that are as near may be taken.
+        assert wanted is None or value == pytest.approx(wanted)
+
+
+def test_neighbours_share_the_probability_of_classes_by_the_inverse_of_their_distance():
+    arrays = {"rows": np.array([2, 1]), "targets": np.array([[1.0, 0.0], [0.0, 1.0]])}
+    shares = predict({"form": "neighbours", "neighbours": 2, "classes": 2}, arrays)
     np.testing.assert_allclose(shares, [[1 / 3, 2 / 3], [1.0, 0.0], [0.5, 0.5]])
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import predictions_of
+from refusals import refused
 
 from aam.data.predictions import CROSS_VALIDATION, write_predictions
 from aam.data.target import Target
@@ -21,7 +22,6 @@ from aam.learners.conformal import (
     load_calibration,
 )
 from aam.learners.recalibration import Recalibration, class_frequencies
-from aam.util.errors import InputError
 
 CLASSES = ["a", "b", "c"]
 RARE = ["no", "yes"]
@@ -193,54 +193,88 @@ def test_without_a_signal_calibrated_probabilities_are_as_good_as_the_constant(s
     assert np.median(np.abs(differences), axis=0) == pytest.approx(0, abs=1e-9)
 
 
-def test_intervals_reach_as_far_as_nine_of_ten_errors_by_hand():
-    # 19 errors from 1 to 19: the 18th of them covers nine tenths of the next. Fold -1 is not used.
+NEWCOMERS = pd.DataFrame({"predicted": [5.0, 30.0, -15.0]})
+
+
+def fit_to_nineteen_errors() -> Calibration:
+    """Return intervals that reach as far as 18 of the errors 1 to 19 do.
+
+    The next error is as likely to be in any of the twenty gaps between them: eighteen gaps are nine
+    tenths. Fold -1, whose error is far larger, is not used.
+    """
     errors = np.arange(1.0, 20.0) * np.where(np.arange(19) % 2, -1, 1)
-    table = predictions_of(np.r_[errors, 1000.0], 0.0, np.r_[np.arange(19) % 3, -1])
-    calibration = Calibration.fit(table)
+    return Calibration.fit(predictions_of(np.r_[errors, 1000.0], 0.0, np.r_[np.arange(19) % 3, -1]))
+
+
+def test_intervals_reach_as_far_as_nine_of_ten_errors():
+    calibration = fit_to_nineteen_errors()
     assert (calibration.method, dict(calibration.thresholds)) == ("residual", {"": 18.0})
     assert not calibration.has_learned_nothing
-    frame = pd.DataFrame({"predicted": [5.0, 30.0, -15.0]})
-    applied = calibration.apply(frame, bounds=(0.0, 40.0))
+    applied = calibration.apply(NEWCOMERS)
+    assert applied["lower"].tolist() == [-13.0, 12.0, -33.0]
+    assert applied["upper"].tolist() == [23.0, 48.0, 3.0]
+
+
+def test_intervals_end_at_the_bounds_of_the_target():
+    applied = fit_to_nineteen_errors().apply(NEWCOMERS, bounds=(0.0, 40.0))
     assert applied["lower"].tolist() == [0.0, 12.0, 0.0]
     assert applied["upper"].tolist() == [23.0, 40.0, 3.0]
-    # Without bounds nothing is cut, and a target that was not calibrated has no ends.
-    assert calibration.apply(frame)["lower"].tolist() == [-13.0, 12.0, -33.0]
-    assert calibration.apply(frame, "other")[["lower", "upper"]].isna().all(axis=None)
 
 
-def test_quantiles_are_moved_out_or_in_by_hand():
-    # The distance to the nearer quantile: 1 to 8 within, of negative sign, and 2 outside of it.
-    observed = np.r_[np.arange(1.0, 9.0), -2.0]
-    table = predictions_of(observed, 10.0, np.arange(9) % 3)
-    table = table.assign(**{"quantile:0.05": 0.0, "quantile:0.95": 20.0})
-    calibration = Calibration.fit(table)
-    assert (calibration.method, dict(calibration.thresholds)) == ("quantile", {"": 2.0})
-    within = Calibration.fit(table.assign(observed=np.r_[np.arange(1.0, 9.0), 3.0]))
-    assert dict(within.thresholds) == {"": -1.0}
+def test_a_target_that_was_not_calibrated_has_no_interval():
+    applied = fit_to_nineteen_errors().apply(NEWCOMERS, "other")
+    assert applied[["lower", "upper"]].isna().all(axis=None)
+
+
+def between_quantiles(last: float) -> pd.DataFrame:
+    """Return samples between the quantiles 0 and 20, by 1 to 8, and one more."""
+    table = predictions_of(np.r_[np.arange(1.0, 9.0), last], 10.0, np.arange(9) % 3)
+    return table.assign(**{"quantile:0.05": 0.0, "quantile:0.95": 20.0})
+
+
+@pytest.mark.parametrize(
+    ("last", "threshold", "intervals"),
+    [
+        # A sample lies outside by 2: nine of ten are covered if both ends move out as far.
+        (-2.0, 2.0, [[-2, 22], [-2, 3.5]]),
+        # All lie inside by at least 1. Ends that pass each other meet in the middle.
+        (3.0, -1.0, [[1, 19], [0.75, 0.75]]),
+    ],
+)
+def test_quantiles_are_moved_until_they_cover_nine_of_ten(last, threshold, intervals):
+    calibration = Calibration.fit(between_quantiles(last))
+    assert (calibration.method, dict(calibration.thresholds)) == ("quantile", {"": threshold})
     frame = pd.DataFrame({"predicted": [10.0, 1.0], "quantile:0.05": 0.0})
     frame["quantile:0.95"] = [20.0, 1.5]
-    assert calibration.apply(frame)[["lower", "upper"]].to_numpy().tolist() == [[-2, 22], [-2, 3.5]]
-    # Ends that pass each other meet in the middle.
-    expected = [[1, 19], [0.75, 0.75]]
-    assert within.apply(frame)[["lower", "upper"]].to_numpy().tolist() == expected
-    # One quantile alone bounds no interval.
-    assert Calibration.fit(table.drop(columns="quantile:0.95")).method == "residual"
+    assert calibration.apply(frame)[["lower", "upper"]].to_numpy().tolist() == intervals
 
 
-def test_sets_take_what_is_as_likely_as_the_threshold_and_the_likeliest():
-    recalibration = Recalibration(slope=1.0, intercept_C=np.zeros(2))
+def test_one_quantile_alone_bounds_no_interval():
+    table = between_quantiles(-2.0).drop(columns="quantile:0.95")
+    assert Calibration.fit(table).method == "residual"
+
+
+def three_samples() -> pd.DataFrame:
     shares = np.array([[0.25, 0.75], [0.5, 0.5], [0.1, 0.9]])
-    table = predictions_of(["a", "b", "b"], "b", [0, 1, 2], shares, ["a", "b"])
-    for threshold, expected in ((0.8, ["a|b", "a|b", "b"]), (0.05, ["b", "a", "b"])):
-        calibration = Calibration("set", {"": threshold}, recalibration)
-        applied = calibration.apply(table)
-        assert applied["prediction_set"].tolist() == expected
-        assert applied["likeliest"].tolist() == ["b", "a", "b"]
-        assert not calibration.has_learned_nothing
+    return predictions_of(["a", "b", "b"], "b", [0, 1, 2], shares, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("threshold", "expected"), [(0.8, ["a|b", "a|b", "b"]), (0.05, ["b", "a", "b"])]
+)
+def test_sets_take_what_is_likely_enough_and_the_likeliest(threshold, expected):
+    recalibration = Recalibration(slope=1.0, intercept_C=np.zeros(2))
+    calibration = Calibration("set", {"": threshold}, recalibration)
+    applied = calibration.apply(three_samples())
+    assert applied["prediction_set"].tolist() == expected
+    assert applied["likeliest"].tolist() == ["b", "a", "b"]
+    assert not calibration.has_learned_nothing
+
+
+def test_with_a_slope_of_zero_every_sample_gets_the_same_probabilities():
     nothing = Calibration("set", {"": 0.8}, Recalibration(0.0, np.zeros(2)))
     assert nothing.has_learned_nothing
-    assert nothing.apply(table)["probability:a"].tolist() == [0.5] * 3
+    assert nothing.apply(three_samples())["probability:a"].tolist() == [0.5] * 3
 
 
 def test_the_threshold_of_sets_is_what_the_true_class_lacks_of_one():
@@ -255,12 +289,12 @@ def test_the_threshold_of_sets_is_what_the_true_class_lacks_of_one():
         1 - share[CLASSES.index(name)]
         for share, name in zip(shares, scored["observed"], strict=True)
     )
-    # Of 40 samples, ceil(41 * 0.9) = 37.
+    # Of 40 samples, ceil(41 * 0.9) = 37 have to be covered.
     assert len(missing) == 40
     assert calibration.thresholds[""] == pytest.approx(missing[36])
 
 
-def test_groups_of_a_table_say_which_samples_are_alike():
+def test_samples_of_a_group_count_less_than_samples_of_their_own():
     table = pd.concat([rare(60, signal=1.0)] * 4, ignore_index=True)
     table["sample-id"] = [f"s{number}" for number in range(240)]
     alone = fit_recalibration(table, RARE).slope
@@ -273,6 +307,7 @@ def test_probabilities_and_the_constant_of_a_fold_are_those_of_a_fit_to_the_othe
     calibrated_NC, constant_NC = calibrated_probabilities(table, CLASSES)
     fold = table["fold"].to_numpy()
     shares = table[[f"probability:{name}" for name in CLASSES]].to_numpy()
+    # Fold -1 is not learned from either.
     for number in (-1, 0, 4):
         others = (fold != number) & (fold >= 0)
         observed = table["observed"][others]
@@ -295,18 +330,18 @@ def with_quantiles() -> pd.DataFrame:
     return residual(60).assign(**{f"quantile:{level}": level for level in levels})
 
 
-def of_two_targets() -> pd.DataFrame:
+def two_targets() -> pd.DataFrame:
     return pd.concat([residual(30).assign(target=name) for name in ("age", "bmi")])
 
 
 @pytest.mark.parametrize(
     ("table", "target", "options"),
     [
-        (residual(60), AGE, {}),
-        (of_two_targets(), BOTH, {}),
-        (with_quantiles(), SURE, {}),
-        (residual(60), SURE, {"quantiles": False}),
-        (classes(60), SITE, {}),
+        pytest.param(residual(60), AGE, {}, id="a number"),
+        pytest.param(two_targets(), BOTH, {}, id="two numbers"),
+        pytest.param(with_quantiles(), SURE, {}, id="quantiles"),
+        pytest.param(residual(60), SURE, {"quantiles": False}, id="quantiles are not asked for"),
+        pytest.param(classes(60), SITE, {}, id="classes"),
     ],
 )
 def test_a_directory_is_calibrated_by_its_predictions(tmp_path, caplog, table, target, options):
@@ -321,30 +356,42 @@ def test_a_directory_is_calibrated_by_its_predictions(tmp_path, caplog, table, t
 @pytest.mark.parametrize(
     ("table", "target"),
     [
-        (residual(60), SURE),
-        (with_quantiles().drop(columns="quantile:0.5"), SURE),
-        (residual(60), SITE),
-        (classes(60).drop(columns="probability:b"), SITE),
-        (residual(60), BOTH),
-        (of_two_targets(), AGE),
-        (of_two_targets().replace("bmi", "weight"), BOTH),
+        pytest.param(residual(60), SURE, id="no quantiles"),
+        pytest.param(with_quantiles().drop(columns="quantile:0.5"), SURE, id="no median"),
+        pytest.param(residual(60), SITE, id="a number for classes"),
+        pytest.param(classes(60).drop(columns="probability:b"), SITE, id="a class is missing"),
+        pytest.param(residual(60), BOTH, id="one target of two"),
+        pytest.param(two_targets(), AGE, id="two targets for one"),
+        pytest.param(two_targets().replace("bmi", "weight"), BOTH, id="another target"),
     ],
 )
 def test_predictions_of_another_task_are_refused(tmp_path, table, target):
     write_predictions(tmp_path / CROSS_VALIDATION, table)
-    with pytest.raises(InputError, match="those of another task"):
+    with refused("those of another task"):
         load_calibration(tmp_path, target)
 
 
-def test_a_directory_with_few_predictions_or_none_or_another_file(tmp_path, caplog):
-    path = tmp_path / CROSS_VALIDATION
+def test_intervals_are_left_out_where_predictions_are_missing(tmp_path, caplog):
     assert load_calibration(tmp_path, AGE) is None
     assert "is missing: intervals are left out" in caplog.text
-    caplog.clear()
-    write_predictions(path, residual(11).assign(fold=[0, 1] * 4 + [-1] * 3))
+
+
+def test_intervals_from_eight_samples_are_infinite(tmp_path, caplog):
+    table = residual(11).assign(fold=[0, 1] * 4 + [-1] * 3)
+    write_predictions(tmp_path / CROSS_VALIDATION, table)
     assert load_calibration(tmp_path, AGE).thresholds == {"": math.inf}
     assert "too few samples in the other folds for intervals of 90 %" in caplog.text
-    for text in ("fold\tobserved\nx\t1\n", "observed\tpredicted\n1\t1\n", ""):
-        path.write_text(text)
-        with pytest.raises(InputError, match="no such table"):
-            load_calibration(tmp_path, AGE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("fold\tobserved\nx\t1\n", id="a fold is no number"),
+        pytest.param("observed\tpredicted\n1\t1\n", id="no folds"),
+        pytest.param("", id="empty"),
+    ],
+)
+def test_a_file_that_is_no_table_of_predictions_is_refused(tmp_path, text):
+    (tmp_path / CROSS_VALIDATION).write_text(text)
+    with refused("no such table"):
+        load_calibration(tmp_path, AGE)

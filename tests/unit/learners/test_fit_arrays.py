@@ -1,6 +1,6 @@
-"""What is taken out of fitted baselines, on few samples by hand.
+"""Which arrays are kept of fitted baselines.
 
-`test_fitted_arrays.py` compares what it predicts with refits.
+`test_fitted_arrays.py` compares what they predict with refits.
 """
 
 import dataclasses
@@ -10,10 +10,10 @@ import pytest
 from problems import problem_of
 from scipy.sparse import csr_array
 
-from aam.learners.baselines import fit_arrays as module
+from aam.learners.baselines import kernel_ridge
 from aam.learners.baselines.arrays import ComparedSamples
-from aam.learners.baselines.fit_arrays import FITS, fit_methods
-from aam.learners.baselines.problem import Problem
+from aam.learners.baselines.fit_arrays import fit_methods
+from aam.learners.baselines.problem import PSEUDOCOUNT, Problem
 from aam.learners.baselines.registry import predict_others
 
 METHODS = ["extra_trees", "kernel_clr", "gradient_boosting", "elastic_net", "knn_unifrac"]
@@ -33,10 +33,14 @@ def study(kind: str = "regression", **more) -> Problem:
     return problem_of(target, counts, distances, fold, classes, **{"asked": METHODS, **more})
 
 
-def test_a_constant_is_the_median_or_the_shares_of_the_classes():
+def test_the_constant_of_numbers_is_their_median():
+    # Targets are 0, 0.5, 1 and so on up to 11.5.
     numbers = fit_methods(study(asked=["median"], bounds=(0.0, None)))["median"]
     assert numbers.arrays["values"].tolist() == [5.75]
     assert numbers.facts == {"form": "constant", "unit": 1.0, "bounds": [0.0, None]}
+
+
+def test_the_constant_of_classes_is_the_share_of_each():
     classes = fit_methods(study("classification", asked=["majority"]))["majority"]
     assert classes.arrays["values"].tolist() == [0.75, 0.25, 0.0]
     assert classes.facts == {"form": "constant", "classes": 3}
@@ -62,9 +66,17 @@ def test_where_all_labels_are_alike_a_constant_stands_for_methods_that_refuse_th
     assert forms.pop("extra_trees") in ("mean of trees", "median of leaves")
     assert forms.pop("kernel_clr") == "kernel"
     assert set(forms.values()) == {"constant"}
-    assert list(fit_methods(study(kind))) == METHODS
-    assert "constant" not in {one.facts["form"] for one in fit_methods(study(kind)).values()}
-    assert fit_methods(dataclasses.replace(task, asked=None)) == {}
+
+
+@pytest.mark.parametrize("kind", ["regression", "classification"])
+def test_where_labels_differ_no_method_is_a_constant(kind):
+    methods = fit_methods(study(kind))
+    assert list(methods) == METHODS
+    assert "constant" not in {method.facts["form"] for method in methods.values()}
+
+
+def test_without_a_name_of_a_baseline_none_is_fitted():
+    assert fit_methods(study(asked=None)) == {}
 
 
 def test_neighbours_have_the_targets_of_training_in_the_order_of_the_classes():
@@ -78,22 +90,6 @@ def test_neighbours_have_the_targets_of_training_in_the_order_of_the_classes():
     assert method.facts["neighbours"] in (1, 3, 5)
 
 
-def test_nodes_of_trees_are_counted_one_tree_behind_the_other():
-    first = (
-        np.array([1, -1, -1]),
-        np.array([2, -1, -1]),
-        np.array([4, 0, 0]),
-        np.array([0.5, 0, 0]),
-    )
-    leaf = (np.array([-1]), np.array([-1]), np.array([0]), np.array([0.0]))
-    joined = module._join_trees([first, leaf, first])
-    assert joined["roots"].tolist() == [0, 3, 4]
-    assert joined["left"].tolist() == [1, -1, -1, -1, 5, -1, -1]
-    assert joined["right"].tolist() == [2, -1, -1, -1, 6, -1, -1]
-    assert joined["features"].tolist() == [4, 0, 0, 0, 4, 0, 0]
-    assert joined["thresholds"].tolist() == [0.5, 0, 0, 0, 0.5, 0, 0]
-
-
 def test_leaves_of_medians_give_each_tree_a_weight_of_one():
     task = study(asked=["random_forest_median"])
     arrays = fit_methods(task)["random_forest_median"].arrays
@@ -104,40 +100,44 @@ def test_leaves_of_medians_give_each_tree_a_weight_of_one():
         assert weight == pytest.approx(1.0 if arrays["left"][node] < 0 else 0.0)
 
 
-def test_a_linear_kernel_of_features_is_kept_as_weights_and_a_gaussian_one_as_samples(monkeypatch):
-    found = {}
-    for number, form in ((0, "linear"), (1, "gaussian")):
-        task = study(asked=["kernel_clr", "kernel_clades"])
-        choose = module.kernel_ridge.KernelRidge._choose
+def allow_one_kernel(monkeypatch, kernel: str) -> None:
+    """Make every fit take the linear or the Gaussian kernel, whichever would be better."""
+    choose = kernel_ridge.KernelRidge._choose
+    number = ["linear", "gaussian"].index(kernel)
 
-        def only(self, train, number=number, choose=choose):
-            return dataclasses.replace(choose(self, train), kernel=number)
+    def choose_it(self, train):
+        return dataclasses.replace(choose(self, train), kernel=number)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(module.kernel_ridge.KernelRidge, "_choose", only)
-            found[form] = fit_methods(task)
-    for name in ("kernel_clr", "kernel_clades"):
-        linear, gaussian = found["linear"][name], found["gaussian"][name]
-        assert (linear.facts["kernel"], gaussian.facts["kernel"]) == ("linear", "gaussian")
-        assert linear.arrays["weights"].shape == (3, 1)
-        assert not linear.needs_samples
-        assert gaussian.arrays["rows"].tolist() == list(range(SAMPLES))
-        assert gaussian.arrays["duals"].shape == (SAMPLES, 1)
-        assert gaussian.needs_reads
-        assert linear.facts["added"] == 0.5
+    monkeypatch.setattr(kernel_ridge.KernelRidge, "_choose", choose_it)
+
+
+def test_a_linear_kernel_of_features_is_kept_as_weights(monkeypatch):
+    allow_one_kernel(monkeypatch, "linear")
+    for method in fit_methods(study(asked=["kernel_clr", "kernel_clades"])).values():
+        assert method.facts["kernel"] == "linear"
+        assert method.arrays["weights"].shape == (3, 1)
+        assert not method.needs_samples
+        assert method.facts["added"] == PSEUDOCOUNT
+
+
+def test_a_gaussian_kernel_of_features_is_kept_as_samples(monkeypatch):
+    allow_one_kernel(monkeypatch, "gaussian")
+    for method in fit_methods(study(asked=["kernel_clr", "kernel_clades"])).values():
+        assert method.facts["kernel"] == "gaussian"
+        assert method.arrays["rows"].tolist() == list(range(SAMPLES))
+        assert method.arrays["duals"].shape == (SAMPLES, 1)
+        assert method.needs_reads
+
+
+def test_a_kernel_of_distances_needs_distances():
     assert fit_methods(study(asked=["kernel_unifrac"]))["kernel_unifrac"].needs_distances
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_kernels_of_projected_features_predict_what_refits_do(monkeypatch, number):
-    """The features of landmarks are projected on two of three axes, and samples are kept."""
-    monkeypatch.setattr(module.kernel_ridge, "MOST_AXES", 2)
-    choose = module.kernel_ridge.KernelRidge._choose
-
-    def only(self, train):
-        return dataclasses.replace(choose(self, train), kernel=number)
-
-    monkeypatch.setattr(module.kernel_ridge.KernelRidge, "_choose", only)
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+def test_kernels_of_projected_features_predict_what_refits_do(monkeypatch, kernel):
+    # The features of landmarks are projected on two of three axes, and samples are kept.
+    monkeypatch.setattr(kernel_ridge, "MOST_AXES", 2)
+    allow_one_kernel(monkeypatch, kernel)
     fold = np.where(np.arange(SAMPLES) >= 18, -1, np.arange(SAMPLES) % 3)
     task = study(asked=["kernel_clr", "kernel_clades"], landmarks=np.arange(0, 18, 2))
     task = dataclasses.replace(task, fold=fold)
@@ -154,10 +154,12 @@ def test_kernels_of_projected_features_predict_what_refits_do(monkeypatch, numbe
         assert method.arrays["rows"].tolist() == list(range(0, 18, 2))
         assert method.needs_reads
         found = method.predict(samples)[:, 0]
+        # Projected features have 32 bits.
         assert found.tolist() == pytest.approx(expected[name].tolist(), abs=1e-4)
 
 
-def test_features_that_kernels_leave_out_are_those_that_fewer_than_one_percent_have():
+def test_kernels_leave_out_features_of_fewer_than_one_percent_of_the_samples():
+    # Of 200 samples one, two, three and all have a feature.
     counts = (np.arange(200)[:, None] < [1, 2, 3, 200]).astype(int)
     target = np.arange(200.0)
     distances = np.zeros((200, 200))
@@ -167,8 +169,14 @@ def test_features_that_kernels_leave_out_are_those_that_fewer_than_one_percent_h
         assert method.arrays["columns"].tolist() == [1, 2, 3]
 
 
-def test_each_baseline_is_fitted_by_what_is_named_like_it():
-    assert FITS["random_forest"](study().encode()).facts["form"] == "mean of trees"
-    assert FITS["random_forest_median"](study().encode()).facts["form"] == "median of leaves"
-    assert FITS["extra_trees"](study().encode()).facts["form"] == "median of leaves"
-    assert FITS["extra_trees"](study("classification").encode()).facts["form"] == "mean of trees"
+@pytest.mark.parametrize(
+    ("name", "kind", "form"),
+    [
+        ("random_forest", "regression", "mean of trees"),
+        ("random_forest_median", "regression", "median of leaves"),
+        ("extra_trees", "regression", "median of leaves"),
+        ("extra_trees", "classification", "mean of trees"),
+    ],
+)
+def test_trees_of_numbers_are_kept_for_medians_but_those_of_the_plain_forest(name, kind, form):
+    assert fit_methods(study(kind, asked=[name]))[name].facts["form"] == form

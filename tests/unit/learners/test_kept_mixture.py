@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from problems import learners_of, predictions_of
+from refusals import refused
 from scipy.sparse import csr_array
 
 from aam.config.settings.tasks import SuperLearnerSettings
@@ -23,7 +24,6 @@ from aam.learners.kept_mixture import (
 )
 from aam.learners.mixture import Mixture
 from aam.learners.super_learner import super_learner
-from aam.util.errors import InputError
 from aam.version import __version__
 
 ROWS = 20
@@ -58,7 +58,7 @@ def learners(seed: int, names: str):
     return learners_of({name: predictions_of(observed, guesses[name], fold) for name in names})
 
 
-def test_the_methods_of_every_target_are_mixed_and_a_lone_one_is_taken_as_it_is():
+def test_the_methods_of_every_target_are_mixed_and_a_lone_method_stays_as_it_is():
     by_target = {"age": learners(0, "ab"), "bmi": learners(1, "c")}
     mixtures, predictions = mix_targets(by_target, UNITS)
     mixed = super_learner(by_target["age"], UNITS)
@@ -68,17 +68,28 @@ def test_the_methods_of_every_target_are_mixed_and_a_lone_one_is_taken_as_it_is(
     assert predictions["predicted"][:ROWS].tolist() == mixed.predictions["predicted"].tolist()
     alone = by_target["bmi"]["c"].predictions
     assert predictions["predicted"][ROWS:].tolist() == alone["predicted"].tolist()
+
+
+def test_predictions_of_a_single_target_do_not_name_it():
     _, single = mix_targets({"": learners(1, "c")}, UNITS)
     assert "target" not in single
 
 
+def mixture_of_classes(task: SuperLearnerSettings, model: str | None) -> dict:
+    """Return what is written of a mixture of two methods for the classes x and y."""
+    return mixture_settings(
+        {"": Mixture({"a": 0.25, "b": 0.75}, {"a": 2.0, "b": 1.0})},
+        predictions_of(["x"], ["x"], [0], np.array([[0.75, 0.25]]), ["x", "y"]),
+        task,
+        model=model,
+        facts={"samples": 3},
+        provenance={"aam.inputs": "i"},
+    )
+
+
 def test_settings_say_what_is_mixed_and_where_it_comes_from():
-    mixtures = {"": Mixture({"a": 0.25, "b": 0.75}, {"a": 2.0, "b": 1.0})}
-    table = predictions_of(["x"], ["x"], [0], np.array([[0.75, 0.25]]), ["x", "y"])
-    common = {"facts": {"samples": 3}, "provenance": {"aam.inputs": "i"}}
-    found = mixture_settings(mixtures, table, settings(), model=None, **common)
-    assert found == {
-        "format": 3,
+    assert mixture_of_classes(settings(), model=None) == {
+        "format": module.FORMAT,
         "model": None,
         "classes": ["x", "y"],
         "kind": "regression",
@@ -89,17 +100,19 @@ def test_settings_say_what_is_mixed_and_where_it_comes_from():
         "facts": {"tree": "made here", "samples": 3},
         "provenance": {"aam.version": __version__, "aam.inputs": "i"},
     }
-    # An order that the user gave stays.
-    ordered = settings(kind="ordinal", classes=["y", "x"])
-    assert mixture_settings(mixtures, table, ordered, model="net", **common)["classes"] == [
-        "y",
-        "x",
-    ]
 
 
-def test_facts_count_what_is_labelled():
-    counts = csr_array(np.array([[1, 2], [0, 3]]))
-    view = FeatureTable(["s1", "s2"], ["A", "B"], counts, TableFacts(has_sequences=False))
+def test_classes_stay_in_the_order_that_the_user_gave():
+    found = mixture_of_classes(settings(kind="ordinal", classes=["y", "x"]), model="net")
+    assert (found["classes"], found["model"]) == (["y", "x"], "net")
+
+
+COUNTS = csr_array(np.array([[1, 2], [0, 3]]))
+
+
+def test_facts_count_labelled_samples_and_their_groups():
+    view = FeatureTable(["s1", "s2"], ["A", "B"], COUNTS, TableFacts(has_sequences=False))
+    # Sample s4 is set aside, and with it the group h; s2 has no group.
     assert study_facts(FOLDS, view, {}) == {
         "samples": 4,
         "groups": 2,
@@ -107,7 +120,10 @@ def test_facts_count_what_is_labelled():
         "noun": "ASV",
         "region": "",
     }
-    with_sequences = FeatureTable(["s1", "s2"], ["A", "B"], counts)
+
+
+def test_facts_of_features_that_are_sequences_name_their_region():
+    with_sequences = FeatureTable(["s1", "s2"], ["A", "B"], COUNTS)
     texts = {"A": "ACGT" * 40, "B": "GGCC" * 40}
     assert study_facts(FOLDS, with_sequences, texts)["region"]
 
@@ -144,7 +160,7 @@ def write(folder, **changes):
     return directory
 
 
-def test_a_directory_has_the_study_the_methods_and_a_manifest(tmp_path):
+def test_a_directory_has_the_study_its_predictions_and_the_methods(tmp_path):
     directory = write(tmp_path)
     names = {path.name for path in directory.iterdir()}
     files = {"folds.tsv", "tree.nwk", "sequences.fasta", "view0.biom", "view1.biom"}
@@ -153,19 +169,28 @@ def test_a_directory_has_the_study_the_methods_and_a_manifest(tmp_path):
     assert not {"model", "clades.tsv", "clade_features.tsv", "fingerprints.safetensors"} & names
     assert (directory / "tree.nwk").read_text() == "(A,B);"
     assert (directory / "sequences.fasta").read_text().startswith(">A")
-    # Views have the labelled samples in the order of the folds, and the same features.
+    predictions = read_predictions(directory / CROSS_VALIDATION)
+    assert predictions["predicted"].tolist() == ["1.5", "2.5"]
+    assert read_clades(directory) is None
+
+
+def test_views_have_the_labelled_samples_in_the_order_of_the_folds_and_the_same_features(tmp_path):
+    directory = write(tmp_path)
     for number, reads in enumerate(([5, 4, 3, 1], [6, 5, 4, 2])):
         view = read_biom(directory / f"view{number}.biom")
         assert (view.sample_ids, view.feature_ids) == (["s1", "s2", "s3", "s5"], ["A", "B"])
         expected = np.zeros((4, 2))
         expected[:, number] = reads
         assert view.counts.toarray().tolist() == expected.tolist()
-    predictions = read_predictions(directory / CROSS_VALIDATION)
-    assert predictions["predicted"].tolist() == ["1.5", "2.5"]
-    # All files but the methods and the settings are there when methods are fitted.
-    settings_read = read_super_learner(directory)
-    assert settings_read == {"format": 3, "model": None, "methods": {"a": {"files": 6}}}
-    assert read_clades(directory) is None
+
+
+def test_methods_are_fitted_when_the_files_of_the_study_are_there(tmp_path):
+    # Folds, tree, sequences, two views and predictions are six files.
+    assert read_super_learner(write(tmp_path)) == {
+        "format": module.FORMAT,
+        "model": None,
+        "methods": {"a": {"files": 6}},
+    }
 
 
 def test_a_directory_may_have_no_tree_but_models_clades_and_fingerprints(tmp_path):
@@ -203,11 +228,15 @@ def test_clades_are_kept_with_their_features_or_not_at_all(tmp_path):
     assert read_clades(write(tmp_path, clades="clades.tsv")) is None
 
 
-def test_a_directory_of_another_format_or_with_other_files_is_refused(tmp_path):
+def test_a_directory_with_a_file_that_was_changed_is_refused(tmp_path):
     directory = write(tmp_path)
     (directory / "folds.tsv").write_text("sample-id\tfold\n")
-    with pytest.raises(InputError, match=r"folds\.tsv.*copy the directory again"):
+    with refused(r"folds\.tsv", "copy the directory again"):
         read_super_learner(directory)
+
+
+def test_a_directory_of_another_version_is_refused(tmp_path):
+    directory = write(tmp_path)
     (directory / "super_learner.json").write_text('{"format": 2}')
-    with pytest.raises(InputError, match="got format 2, of another version.*expected format 3"):
+    with refused("got format 2, of another version", "expected format 3"):
         read_super_learner(directory)

@@ -1,4 +1,4 @@
-"""Weights of a mixture, against its equations in plain loops and small numbers by hand.
+"""Weights of a mixture, compared with its equations in plain loops.
 
 What a super learner makes of them is in `test_super_learner.py`.
 """
@@ -8,14 +8,23 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from aam.learners import mixture as module
-from aam.learners.mixture import Mixture
+from aam.learners.mixture import (
+    LEAST_LOG_PRIOR,
+    LEAST_PROBABILITY,
+    SIMILARITY,
+    SIMILARITY_FREEDOM,
+    SMOOTH,
+    TEMPERATURE_PULL,
+    Mixture,
+)
+from aam.learners.temperature import TEMPERATURES
 
 
 def standard_errors_in_loops(difference_NM, weight_N, unit):
     """Return the standard errors of weighted means over groups: variances of groups, moderated."""
     units = sorted(set(unit))
     alone = len(unit) - len(units)
-    prior_freedom = 8 * alone / (8 + alone)
+    prior_freedom = SIMILARITY_FREEDOM * alone / (SIMILARITY_FREEDOM + alone)
     freedom = prior_freedom + len(units) - 1
     weight_of = {name: sum(weight_N[unit == name]) for name in units}
     squares = sum(weight**2 for weight in weight_N)
@@ -24,7 +33,7 @@ def standard_errors_in_loops(difference_NM, weight_N, unit):
     for difference_N in difference_NM.T:
         mean = sum(weight_N * difference_N)
         away = weight_N * (difference_N - mean)
-        usual = sum(away**2) * (1 + 0.01 * (size - 1))
+        usual = sum(away**2) * (1 + SIMILARITY * (size - 1))
         by_group = sum(sum(away[unit == name]) ** 2 for name in units)
         variance = (prior_freedom * usual + len(units) * by_group) / (freedom - 2)
         result.append(np.sqrt(variance))
@@ -51,7 +60,7 @@ def weights_by_search(loss, loss_NM, weight_N, unit):
     pull = sorted(error_M)[(len(error_M) - 1) // 2]
     prior_M = np.ones(len(mean_M))
     behind_M = weight_N @ difference_NM / error_M
-    prior_M[others] = np.maximum(np.exp(-(behind_M**2) / 2), np.exp(-15.0))
+    prior_M[others] = np.exp(np.maximum(-(behind_M**2) / 2, LEAST_LOG_PRIOR))
     prior_M /= prior_M.sum()
 
     def penalized(logit_M):
@@ -78,7 +87,7 @@ def test_weights_of_numbers_are_those_of_least_penalized_absolute_error(methods)
     spread = 0.4 + 0.1 * np.arange(methods)
     error_NM = spread * rng.normal(size=(45, methods)) + 0.2 * rng.normal(size=(45, 1))
     values = {f"m{method}": (observed - error_NM[:, method])[:, None] for method in range(methods)}
-    smooth = 0.01 * np.abs(error_NM).mean(axis=0).min()
+    smooth = SMOOTH * np.abs(error_NM).mean(axis=0).min()
 
     def loss(weight_M):
         return np.sqrt((error_NM @ weight_M) ** 2 + smooth**2).mean()
@@ -113,9 +122,9 @@ def test_weights_of_classes_are_those_of_least_penalized_balanced_log_loss(metho
     weight_N = np.where(code == 0, 0.5 / (code == 0).sum(), 0.5 / (code == 1).sum())
 
     def loss(weight_M):
-        return weight_N @ -np.log(np.maximum(probability_NM @ weight_M, 1e-3))
+        return weight_N @ -np.log(np.maximum(probability_NM @ weight_M, LEAST_PROBABILITY))
 
-    loss_NM = -np.log(np.maximum(probability_NM, 1e-3))
+    loss_NM = -np.log(np.maximum(probability_NM, LEAST_PROBABILITY))
     expected = weights_by_search(loss, loss_NM, weight_N, unit)
     assert list(mixture.weights.values()) == pytest.approx(expected, abs=1e-5)
     assert sorted(expected)[-2] > 0.05, "the search would be at a corner"
@@ -127,69 +136,75 @@ def test_temperatures_are_pulled_towards_one_the_less_the_more_groups_there_are(
     score = 3 * (2.0 * code - 1 + 1.5 * rng.normal(size=60))
     share = 1 / (1 + np.exp(-score))
     values = {"sure": np.stack([1 - share, share], axis=1)}
-    grid = np.geomspace(0.2, 10, 20_001)
+    grid = np.geomspace(*TEMPERATURES, 40_001)
     true = np.where(code == 1, score, -score)
     log_loss = np.log1p(np.exp(-true / grid[:, None])).mean(axis=1)
     for groups in (6, 60):
         unit = np.arange(60) % groups
         mixture = Mixture.fit(values, np.array(["a", "b"])[code], ["a", "b"], unit)
-        expected = grid[np.argmin(log_loss + 2 / groups * np.log(grid) ** 2)]
+        expected = grid[np.argmin(log_loss + TEMPERATURE_PULL / groups * np.log(grid) ** 2)]
         assert mixture.temperatures["sure"] == pytest.approx(expected, rel=1e-3)
 
 
-def test_the_standard_error_of_two_groups_of_two_by_hand():
+@pytest.mark.parametrize(
+    ("unit", "variance"),
+    [
+        # Away from the mean: -3, -1, 1 and 3 quarters, with squares of 20 / 16; sums of groups: -1
+        # and 1. The prior has 8 * 2 / (8 + 2) = 1.6 degrees of freedom: 20 / 16, times 1.01 for
+        # groups of two, is expected, and 2 * (1 + 1) found.
+        pytest.param("aabb", (1.6 * 1.2625 + 4) / (1.6 + 1 - 2), id="two groups of two"),
+        # Without a prior, 4 * 20 / 16 is found, over 3 - 2 degrees of freedom.
+        pytest.param("abcd", 5.0, id="four samples of their own"),
+    ],
+)
+def test_the_variance_over_groups_is_moderated_by_that_of_single_samples(unit, variance):
     difference_NM = np.array([[1.0], [3.0], [5.0], [7.0]])
-    groups = np.array(["a", "a", "b", "b"])
-    # Away from the mean: -3, -1, 1, 3 quarters. Groups: -1 and 1. A prior of 8 * 2 / (8 + 2) = 1.6
-    # degrees of freedom; 20 / 16 * (1 + 0.01) is expected, and 2 * (1 + 1) found.
-    expected = np.sqrt((1.6 * 1.2625 + 4) / (1.6 + 1 - 2))
-    found = module._standard_errors(difference_NM, weight_N=np.full(4, 0.25), unit=groups)
-    assert found.tolist() == pytest.approx([expected])
-    # Four samples that are alone: 4 * 20 / 16 over one degree of freedom.
-    alone = module._standard_errors(difference_NM, weight_N=np.full(4, 0.25), unit=np.arange(4))
-    assert alone.tolist() == pytest.approx([np.sqrt(5.0)])
+    weight_N = np.full(4, 0.25)
+    for standard_errors in (module._standard_errors, standard_errors_in_loops):
+        found = standard_errors(difference_NM, weight_N=weight_N, unit=np.array(list(unit)))
+        assert found.tolist() == pytest.approx([np.sqrt(variance)])
 
 
 @pytest.mark.parametrize(
     ("groups", "is_known"),
     [([0] * 50, False), ([0, 1, 1], False), ([0, 1, 2], False), ([0, 1, 1, 1], True)],
 )
-def test_too_few_groups_know_no_standard_error_and_leave_equal_weights(groups, is_known):
+def test_too_few_groups_to_tell_methods_apart_leave_equal_weights(groups, is_known):
     rng = np.random.default_rng(0)
-    unit = np.array(groups)
-    difference_NM = rng.normal(size=(len(unit), 2))
-    weight_N = np.full(len(unit), 1 / len(unit))
-    found = module._standard_errors(difference_NM, weight_N=weight_N, unit=unit)
-    assert found.shape == (2,)
-    assert np.isfinite(found).all() == is_known
-    observed = rng.normal(size=len(unit))
-    near = observed + 0.1 * rng.random(len(unit))
-    values = {"good": near[:, None], "bad": np.full((len(unit), 1), 9.0)}
-    weights = Mixture.fit(values, observed, [], unit).weights
+    observed = rng.normal(size=len(groups))
+    near = observed + 0.1 * rng.random(len(groups))
+    values = {"good": near[:, None], "bad": np.full((len(groups), 1), 9.0)}
+    weights = Mixture.fit(values, observed, [], np.array(groups)).weights
     assert (weights == {"good": 0.5, "bad": 0.5}) == (not is_known)
+    assert weights["good"] >= 0.5
 
 
-def test_the_loss_of_errors_is_rounded_off_at_a_hundredth_of_the_best_method():
+def test_absolute_errors_are_rounded_off_near_zero_on_the_scale_of_the_best_method():
     error_NM = np.array([[3.0, 1.0], [-4.0, 2.0]])
     loss = module._AbsoluteErrors(error_NM, np.array([0.25, 0.75]))
-    # Mean absolute errors 3.75 and 1.75.
-    square = 0.0175**2
+    # The mean absolute errors are 3.75 and 1.75.
+    square = (SMOOTH * 1.75) ** 2
     np.testing.assert_allclose(loss.of_methods(), np.sqrt(error_NM**2 + square), rtol=1e-12)
-    value, slope_M = loss(np.array([0.5, 0.5]))
+    value, _ = loss(np.array([0.5, 0.5]))
     assert value == pytest.approx(0.25 * np.sqrt(4 + square) + 0.75 * np.sqrt(1 + square))
-    away = np.array([0.3, 0.7])
-    numeric = approx_fprime(away, lambda weight_M: loss(weight_M)[0], 1e-7)
-    assert loss(away)[1].tolist() == pytest.approx(numeric.tolist(), abs=1e-5)
-    assert slope_M.shape == (2,)
 
 
-def test_log_losses_stop_at_a_thousandth():
-    loss = module._LogLosses(np.array([[0.5, 0.25], [1e-9, 1e-5]]), np.array([0.4, 0.6]))
-    expected = -np.log([[0.5, 0.25], [1e-3, 1e-3]])
-    np.testing.assert_allclose(loss.of_methods(), expected)
+def test_the_slope_of_absolute_errors_is_that_of_differences():
+    error_NM = np.array([[3.0, 1.0], [-4.0, 2.0]])
+    loss = module._AbsoluteErrors(error_NM, np.array([0.25, 0.75]))
+    weight_M = np.array([0.3, 0.7])
+    numeric = approx_fprime(weight_M, lambda weight_M: loss(weight_M)[0], 1e-7)
+    assert loss(weight_M)[1].tolist() == pytest.approx(numeric.tolist(), abs=1e-5)
+
+
+def test_probabilities_count_as_the_least_one_at_least_where_their_logarithm_is_taken():
+    least = LEAST_PROBABILITY
+    probability_NM = np.array([[0.5, 0.25], [1e-6 * least, 0.01 * least]])
+    loss = module._LogLosses(probability_NM, np.array([0.4, 0.6]))
+    np.testing.assert_allclose(loss.of_methods(), -np.log([[0.5, 0.25], [least, least]]))
     value, slope_M = loss(np.array([0.2, 0.8]))
-    assert value == pytest.approx(-0.4 * np.log(0.3) - 0.6 * np.log(1e-3))
-    # Below the floor nothing changes with the weights.
+    assert value == pytest.approx(-0.4 * np.log(0.3) - 0.6 * np.log(least))
+    # Below the least one nothing changes with the weights.
     assert slope_M.tolist() == pytest.approx([-0.4 * 0.5 / 0.3, -0.4 * 0.25 / 0.3])
 
 
@@ -218,6 +233,10 @@ def test_a_mixture_is_the_weighted_mean_of_what_methods_predict():
     # The square roots of 0.8 and 0.2 are as 2 to 1.
     shares = {"b": np.array([[0.5, 0.5]]), "a": np.array([[0.8, 0.2]])}
     assert mixture.apply(shares) == pytest.approx(np.array([[1 / 6 + 3 / 8, 1 / 12 + 3 / 8]]))
+
+
+def test_a_mixture_is_written_with_weights_and_temperatures():
+    mixture = Mixture({"a": 0.25, "b": 0.75}, {"a": 2.0, "b": 1.0})
     assert mixture.plain() == {
         "weights": {"a": 0.25, "b": 0.75},
         "temperatures": {"a": 2.0, "b": 1.0},
@@ -229,5 +248,8 @@ def test_without_samples_methods_count_alike():
     mixture = Mixture.fit(values, np.array([]), ["x", "y"], np.array([]))
     assert mixture.weights == dict.fromkeys("abcd", 0.25)
     assert mixture.temperatures == dict.fromkeys("abcd", 1.0)
+
+
+def test_a_lone_method_has_all_of_the_weight():
     alone = {"a": np.ones((3, 1))}
     assert Mixture.fit(alone, np.arange(3.0), [], np.arange(3)).weights == {"a": 1.0}

@@ -1,4 +1,4 @@
-"""Splits of a nested cross-validation and the tables of its predictions, on six samples by hand."""
+"""Splits of a nested cross-validation and the tables of its predictions, on six samples."""
 
 import dataclasses
 
@@ -66,23 +66,33 @@ def test_a_fold_is_predicted_from_all_other_folds():
     assert rows_of([split_of_fold(task, -1)]) == [([0, 1, 2, 3, 5], [4])]
 
 
-def test_tables_have_every_method_and_nested_ones_those_that_are_mixed():
-    task = task_of(FOUR_FOLDS)
-    nested = NestedCrossValidation(task)
-    by_method = {
+def predictions_of_splits(nested: NestedCrossValidation) -> dict[str, list[pd.DataFrame]]:
+    """Return predictions that name the split by hundreds, the row by ones, the method by quarters.
+
+    So a number of a table says where it comes from.
+    """
+    return {
         name: [
             pd.DataFrame({"predicted": 100.0 * number + rows + shift}, index=rows)
             for number, (_, rows) in enumerate(nested.splits)
         ]
         for name, shift in (("b", 0.25), ("a", 0.5), ("median", 0.75))
     }
-    found = nested.tables(by_method, unmixed=["median"])
+
+
+def test_a_sample_is_predicted_by_the_split_without_its_fold():
+    nested = NestedCrossValidation(task_of(FOUR_FOLDS))
+    predictions = nested.tables(predictions_of_splits(nested), unmixed=["median"]).predictions
     expected = {"row": [0, 1, 2, 3, 4, 5], "fold": [0, 1, 2, 3, -1, 0], "baseline": ["b"] * 6}
     expected["observed"] = [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
     expected["predicted"] = [100.25, 201.25, 302.25, 403.25, 4.25, 105.25]
-    predictions = found.predictions
     pd.testing.assert_frame_equal(predictions[:6], pd.DataFrame(expected))
     assert predictions["baseline"].tolist() == ["b"] * 6 + ["a"] * 6 + ["median"] * 6
+
+
+def test_nested_predictions_are_those_of_splits_without_two_blocks():
+    nested = NestedCrossValidation(task_of(FOUR_FOLDS))
+    found = nested.tables(predictions_of_splits(nested), unmixed=["median"])
     # Without block 0: fold 1 by the fit without 0 and 1, fold 2 by that without 0 and 2, and so on.
     first = found.nested[:3]
     assert list(first) == ["row", "without", "baseline", "predicted"]
@@ -96,6 +106,11 @@ def test_tables_have_every_method_and_nested_ones_those_that_are_mixed():
     assert of_block_one["predicted"].tolist() == [500.25, 802.25, 903.25, 505.25]
     assert found.nested["baseline"].tolist() == ["b"] * 15 + ["a"] * 15
     assert found.nested.index.tolist() == list(range(30))
+
+
+def test_without_a_method_to_mix_nested_tables_are_empty():
+    nested = NestedCrossValidation(task_of(FOUR_FOLDS))
+    by_method = predictions_of_splits(nested)
     alone = nested.tables(by_method, unmixed=list(by_method)).nested
     assert list(alone) == ["row", "without", "baseline", "predicted"]
     assert alone.empty
@@ -111,9 +126,12 @@ def test_a_study_with_landmarks_rests_its_weights_on_a_ring_of_fits_and_on_landm
         fit.name: {block: rows.tolist() for block, rows in fit.predicted.items()} for fit in fits
     }
     assert predicted["0+1"] == {0: [1, 6], 1: [0, 5]}
-    # Of block 3 no sample is a landmark: all of it is predicted.
+    # No sample of fold 3 is a landmark: all of them, 3 and 8, are predicted.
     assert predicted["2+3"] == {2: [3, 8], 3: [2]}
-    # As many landmarks as samples are all of them, and the fits are those of any study.
+
+
+def test_where_all_samples_are_landmarks_the_fits_are_those_of_any_study():
+    task = task_of(np.arange(10) % 5)
     every = dataclasses.replace(task, landmarks=np.arange(10))
     assert [fit.name for fit in NestedCrossValidation(every).inner] == [
         fit.name for fit in NestedCrossValidation(dataclasses.replace(task, landmarks=None)).inner

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from aam.learners import recalibration as module
-from aam.learners.recalibration import Recalibration, class_frequencies
+from aam.learners.recalibration import FLOOR, LEAST_EVIDENCE, Recalibration, class_frequencies
 
 CLASSES = ["a", "b", "c"]
 
@@ -76,29 +76,27 @@ def test_missing_classes_and_probabilities_of_zero_give_finite_ones(rows):
     assert again.apply(shares) == pytest.approx(calibrated, abs=1e-5)
 
 
-def inputs_in_loops(shares: np.ndarray) -> np.ndarray:
-    """Return logarithms of probabilities of which a thousandth is spread over the classes."""
-    classes = shares.shape[1]
-    return np.array([[np.log(0.999 * share + 0.001 / classes) for share in row] for row in shares])
-
-
 def log_loss_of(parameter_P: np.ndarray, inputs: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean log loss of a slope and the intercepts that follow it."""
     score_NC = parameter_P[0] * inputs + parameter_P[1:]
     score_NC = score_NC - score_NC.max(axis=1, keepdims=True)
     log_share_NC = score_NC - np.log(np.exp(score_NC).sum(axis=1, keepdims=True))
     return float(-(labels * log_share_NC).sum(axis=1).mean())
 
 
-def fit_in_loops(
+def fit_without_derivatives(
     observed: np.ndarray, shares: np.ndarray, group: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Return slope and intercepts, found without derivatives of the loss."""
+    """Return slope and intercepts, found by a search that knows no slope of the loss.
+
+    One sample, spread evenly over the classes, is added to the labels and to their frequencies.
+    """
     samples, classes = shares.shape
     count = [sum(observed == name) for name in CLASSES[:classes]]
     frequency_C = (np.array(count) + 1 / classes) / (samples + 1)
     is_class = np.array([[name == one for one in CLASSES[:classes]] for name in observed])
     labels = (samples * is_class + 1 / classes) / (samples + 1)
-    inputs = inputs_in_loops(shares)
+    inputs = np.log((1 - FLOOR) * shares + FLOOR / classes)
 
     def least(slope: float | None) -> tuple[np.ndarray, float]:
         def loss(free: np.ndarray) -> float:
@@ -118,9 +116,9 @@ def fit_in_loops(
     sums = [score_N[group == name].sum() for name in set(group)]
     inflation = len(sums) / (len(sums) - 1) * sum(np.square(sums)) / sum(score_N**2)
     evidence = gain / max(1.0, inflation)
-    if evidence <= 4:
+    if evidence <= LEAST_EVIDENCE:
         return 0.0, np.log(frequency_C)
-    shrunken, _ = least(best[0] * (1 - 4 / evidence))
+    shrunken, _ = least(best[0] * (1 - LEAST_EVIDENCE / evidence))
     return shrunken[0], shrunken[1:] - shrunken[1:].mean()
 
 
@@ -137,17 +135,21 @@ def test_slope_and_intercepts_are_those_of_a_search_without_derivatives(classes,
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     observed = np.array(CLASSES)[code]
     fitted = Recalibration.fit(observed, shares, CLASSES[:classes], group)
-    slope, intercept_C = fit_in_loops(observed, shares, group)
+    slope, intercept_C = fit_without_derivatives(observed, shares, group)
     assert fitted.slope == pytest.approx(slope, rel=1e-4)
     assert fitted.intercept_C == pytest.approx(intercept_C, abs=1e-4)
     assert (slope > 0.1) == (signal > 0)
 
 
-def test_slope_and_intercepts_are_laid_over_the_logarithms():
+def test_a_slope_is_a_power_and_an_intercept_a_factor_of_probabilities():
     fitted = Recalibration(slope=2.0, intercept_C=np.log([3.0, 1.0]))
     # A thousandth of each row is spread over the classes: 0.2 becomes 0.2003.
     expected = 3 * 0.2003**2 / (3 * 0.2003**2 + 0.7997**2)
     assert fitted.apply([[0.2, 0.8]])[0] == pytest.approx([expected, 1 - expected])
+
+
+def test_a_recalibration_is_written_with_its_intercepts_by_class():
+    fitted = Recalibration(slope=2.0, intercept_C=np.log([3.0, 1.0]))
     assert fitted.plain(["x", "y"]) == {
         "slope": 2.0,
         "intercepts": {"x": pytest.approx(np.log(3)), "y": 0.0},

@@ -143,34 +143,6 @@ def test_a_learner_without_nested_probabilities_leaves_equal_weights():
     np.testing.assert_allclose(mixed["probability:y"][is_kept], mean)
 
 
-def test_weights_are_those_of_least_penalized_error(monkeypatch):
-    """Against a search over a grid, with the standard error from a loop over groups of two."""
-    monkeypatch.setattr(module, "SMOOTH", 1e-6)
-    values, observed, classes, group = methods_of("regression", [0.5, 0.4], 15, seed=0)
-    good, fair = (np.abs(observed - value[:, 0]) for value in values.values())
-    least = good.mean()
-    difference = (fair - good) / least
-    away = difference - difference.mean()
-    sums = [away[group == unit].sum() / len(away) for unit in np.unique(group)]
-    usual = np.square(away).sum() / len(away) ** 2 * (1 + module.SIMILARITY)
-    prior_freedom = 1 / (1 / module.SIMILARITY_FREEDOM + 1 / (len(away) - len(sums)))
-    moderated = prior_freedom * usual + len(sums) * np.square(sums).sum()
-    error = np.sqrt(moderated / (prior_freedom + len(sums) - 3))
-    likelihood = np.exp(-((difference.mean() / error) ** 2) / 2)
-    prior = np.array([1, likelihood]) / (1 + likelihood)
-
-    def penalized(weight: float) -> float:
-        weights = np.array([weight, 1 - weight])
-        mixed = weight * values["m0"][:, 0] + (1 - weight) * values["m1"][:, 0]
-        return np.abs(observed - mixed).mean() / least + error * weights @ np.log(weights / prior)
-
-    grid = np.linspace(0.001, 0.999, 999)
-    expected = grid[np.argmin([penalized(weight) for weight in grid])]
-    weights = module.Mixture.fit(values, observed, classes, group).weights
-    assert weights["m0"] == pytest.approx(expected, abs=0.01)
-    assert 0.5 < expected < 0.99
-
-
 @pytest.mark.parametrize("kind", ["regression", "classification"])
 def test_twenty_groups_suffice_for_a_method_that_is_clearly_ahead_of_seven(kind):
     skills = [0.8, *[0.1] * 7]
@@ -343,34 +315,42 @@ def learner_of(predicted, fold, observed, nested) -> Learner:
     return Learner(predictions_of(observed, predicted, fold), table)
 
 
-def test_the_chosen_learner_of_a_fold_has_the_least_nested_error_and_of_tests_the_least_of_all():
+def units_of_their_own(samples: int) -> pd.Series:
+    names = [f"s{row}" for row in range(samples)]
+    return pd.Series(names, names)
+
+
+def two_learners() -> dict[str, Learner]:
+    """Return learners of three folds and a sample that is set aside.
+
+    Without block 0 the first errs by 1 and 1 and the second by 2 and 2; without block 1 the first
+    errs by 3 and 1, the second by 2 and 1; without block 2 both err by as much. On their own folds
+    the second errs less.
+    """
     fold = np.array([0, 1, 2, -1])
     observed = np.array([0.0, 10.0, 20.0, 30.0])
-    # Without block 0 the first errs by 1 and 1 and the second by 2 and 2; without block 1 the first
-    # errs by 3 and 1, the second by 2 and 1; without block 2 both err by as much.
     first = [("s1", 0, 11.0), ("s2", 0, 19.0), ("s0", 1, 3.0), ("s2", 1, 21.0)]
     first += [("s0", 2, 1.0), ("s1", 2, 12.0)]
     second = [("s1", 0, 12.0), ("s2", 0, 18.0), ("s0", 1, -2.0), ("s2", 1, 21.0)]
     second += [("s0", 2, -2.0), ("s1", 2, 9.0)]
-    learners = {
+    return {
         "first": learner_of([1.0, 11.0, 21.0, 31.0], fold, observed, first),
         "second": learner_of([0.5, 10.5, 20.5, 30.5], fold, observed, second),
     }
-    units = pd.Series([f"s{row}" for row in range(4)], [f"s{row}" for row in range(4)])
-    mixed = super_learner(learners, units)
+
+
+def test_the_chosen_learner_of_a_fold_has_the_least_nested_error():
+    mixed = super_learner(two_learners(), units_of_their_own(4))
     assert mixed.names == {0: "first", 1: "second", 2: "first"}
+    # The sample that is set aside is predicted by the one that errs least on all folds.
     assert mixed.chosen["predicted"].tolist() == [1.0, 10.5, 21.0, 30.5]
+
+
+def test_learners_that_two_samples_cannot_tell_apart_count_alike():
+    mixed = super_learner(two_learners(), units_of_their_own(4))
     assert set(mixed.mixtures) == {0, 1, 2}
-    # Two nested predictions tell nothing apart, so that both count alike.
     assert mixed.mixtures[0].weights == {"first": 0.5, "second": 0.5}
     assert mixed.predictions["predicted"][:3].tolist() == [0.75, 10.75, 20.75]
-    expected = module.Mixture.fit(
-        {name: one.predictions["predicted"].to_numpy()[:3, None] for name, one in learners.items()},
-        observed[:3],
-        [],
-        np.arange(3),
-    )
-    assert mixed.mixture == expected
 
 
 def test_the_chosen_learner_of_classes_has_the_best_mean_recall():
@@ -384,8 +364,7 @@ def test_the_chosen_learner_of_classes_has_the_best_mean_recall():
         columns = np.stack([share, 1 - np.array(share)], axis=1)
         predicted = np.where(columns[:, 0] > 0.5, "x", "y")
         tables[name] = predictions_of(observed, predicted, fold, columns, "xy")
-    units = pd.Series([f"s{row}" for row in range(8)], [f"s{row}" for row in range(8)])
-    mixed = super_learner(learners_of(tables), units)
+    mixed = super_learner(learners_of(tables), units_of_their_own(8))
     assert mixed.names == {0: "second", 1: "second"}
     assert mixed.chosen["predicted"].tolist() == [*"xyxyxxyy"]
 
@@ -421,10 +400,13 @@ def test_weights_for_other_tables_and_unnested_ones_are_fitted_to_whole_folds(ki
         assert mixed.predictions["predicted"].tolist() == np.where(share > 0.5, "y", "x").tolist()
 
 
-def test_a_mixture_can_be_mixed_again_and_a_lone_learner_stays_as_it_is():
+def test_a_lone_learner_is_not_mixed():
     learners = learners_of(tables("classification"))
-    alone = {"good": learners["good"]}
-    assert mix_to_one(alone, no_groups()) is learners["good"]
+    assert mix_to_one({"good": learners["good"]}, no_groups()) is learners["good"]
+
+
+def test_a_mixture_is_a_learner_that_can_be_mixed_again():
+    learners = learners_of(tables("classification"))
     one = mix_to_one(learners, no_groups())
     mixed = super_learner(learners, no_groups())
     pd.testing.assert_frame_equal(one.predictions, mixed.predictions)
