@@ -1,3 +1,3 @@
 """The version of the package, below everything that names it."""
 
-__version__ = "0.9.0"
+__version__ = "1.0.0"

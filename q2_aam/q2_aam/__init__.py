@@ -1,3 +1,3 @@
 """QIIME 2 plugin of AAM, which calls the command `aam` of another environment."""
 
-__version__ = "0.9.0"
+__version__ = "1.0.0"
