@@ -1,6 +1,6 @@
 """Where networks begin to pay: half-synthetic labels of real reads, from few to thousands.
 
-    python -m benchmarks.label_curve study ../shared/data FOLDER [--of guts --samples 500 2000]
+    python -m benchmarks.label_curve study ../shared/data FOLDER [--mixed] [--samples 500 2000]
     (cd FOLDER && aam run config.yaml)
     python -m benchmarks.leaderboard networks FOLDER/results FOLDER/networks.tsv
     python -m benchmarks.label_curve figure FIGURE FOLDER/networks.tsv ...
@@ -17,21 +17,15 @@ The first command writes the samples and labels of each, half of which, by varia
 Of each label some samples have a value: the first so many in a random order, so that fewer are part
 of more. Guessing is off by 0.80 then, and what knows the signal by 0.56.
 
-Samples are of the corpus:
-
-- guts: human guts;
-- mixtures: a fifth to four fifths of the reads of one human gut, the others of a second one. The
-  guts are divided into families of `FAMILY`, a mixture is of one family, and families lie in one
-  fold each;
-- studies: all samples; each study lies in one fold, so that the samples which are predicted are of
-  studies, and for the most part of ASVs, that were never seen.
+Samples are human guts of the corpus, or with `--mixed` mixtures: a fifth to four fifths of the
+reads of one gut, the others of a second one. The guts are divided into families of `FAMILY`, a
+mixture is of one family, and each family lies in one fold.
 
 Shape suffixes: N samples, F features, B nodes of the tree.
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -81,17 +75,8 @@ TICKS = (500, 2000, 10_000)
 """Labelled samples that the axis of the figure names."""
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Reads of samples, and what keeps some of them together."""
-
-    table: FeatureTable
-    group_N: Sequence[str] | None
-    """Values of the column `group`, each of which lies in one fold; None: samples are alone."""
-
-
 def write_study(
-    data: Path, folder: Path, kind: str, sizes: Sequence[int], signals: Sequence[str]
+    data: Path, folder: Path, sizes: Sequence[int], signals: Sequence[str], *, is_mixed: bool
 ) -> None:
     """Write the study, its labels and the configuration of all tasks.
 
@@ -101,16 +86,18 @@ def write_study(
         Folder of the studies, with the corpus.
     folder
         Folder to write.
-    kind
-        A key of `SAMPLES`.
     sizes
         Numbers of labelled samples; all, where there are fewer samples.
     signals
         What labels are of, such as `tips`.
+    is_mixed
+        Whether samples are mixtures of guts, as many as the largest size.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    samples = SAMPLES[kind](data, max(sizes))
-    table = samples.table
+    table = read_guts(data)
+    groups = {}
+    if is_mixed:
+        table, groups["group"] = mix_guts(table, max(sizes))
     path = data / "corpus/tree.nwk"
     write_biom(folder / "table.biom", table, {})
     write_newick(folder / "tree.nwk", cut_tree(load_tree(path), table.feature_ids, path))
@@ -130,7 +117,6 @@ def write_study(
             has_label_N = np.isin(np.arange(len(order)), order[:size])
             labels[f"{name}_{size}"] = np.where(has_label_N, label_N.round(6), np.nan)
     names = [f"{name}_{size}" for name in signal_by_name if name in signals for size in sizes]
-    groups = {} if samples.group_N is None else {"group": samples.group_N}
     labels[names].assign(**groups).to_csv(folder / "metadata.tsv", sep="\t")
     folds = {"k": 3} | ({"groups": "group"} if groups else {})
     task = {"dataset": "gut", "kind": "regression", "folds": folds, "importance": False}
@@ -146,35 +132,28 @@ def write_study(
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
 
 
-def read_guts(data: Path, size: int) -> Samples:
-    """Return the human guts of the corpus, with the features that they have.
-
-    Parameters
-    ----------
-    data
-        Folder of the studies.
-    size
-        Labelled samples; more samples stay without a label.
-    """
-    table, metadata = read_corpus(data)
-    is_gut_N = (metadata["environment"] == "human-gut").to_numpy()
-    return Samples(without_empty(table.select_samples(np.flatnonzero(is_gut_N)))[0], None)
+def read_guts(data: Path) -> FeatureTable:
+    """Return the human guts of the corpus, with the features that they have."""
+    table = load_table(data / "corpus/table.biom")
+    metadata = pd.read_csv(data / "corpus/metadata.tsv", sep="\t", dtype=str, index_col=0)
+    is_gut_N = (metadata.loc[table.sample_ids, "environment"] == "human-gut").to_numpy()
+    return without_empty(table.select_samples(np.flatnonzero(is_gut_N)))[0]
 
 
-def mix_guts(data: Path, size: int) -> Samples:
-    """Return mixtures of two human guts of one family.
+def mix_guts(guts: FeatureTable, size: int) -> tuple[FeatureTable, list[str]]:
+    """Return mixtures of two human guts of one family, and the family of each.
 
     Each read is kept by chance, so that about half of the mixtures have fewer reads than `DEPTH`:
     rarefaction leaves these out.
 
     Parameters
     ----------
-    data
-        Folder of the studies.
+    guts
+        Samples to mix.
     size
         Mixtures.
     """
-    guts = rarefy(read_guts(data, size).table, DEPTH, 0, "label_curve")
+    guts = rarefy(guts, DEPTH, 0, "label_curve")
     rng = generator("label_curve", "mixtures")
     families = rng.permutation(len(guts.sample_ids) // FAMILY * FAMILY).reshape(-1, FAMILY)
     family_N = np.arange(size) % len(families)
@@ -188,36 +167,7 @@ def mix_guts(data: Path, size: int) -> Samples:
     counts.eliminate_zeros()
     names = [f"mixture{number}" for number in range(size)]
     mixed = without_empty(FeatureTable(names, guts.feature_ids, counts, guts.facts))[0]
-    return Samples(mixed, [f"family{family}" for family in family_N])
-
-
-def read_studies(data: Path, size: int) -> Samples:
-    """Return all samples of the corpus, and the study of each.
-
-    Parameters
-    ----------
-    data
-        Folder of the studies.
-    size
-        Labelled samples; more samples stay without a label.
-    """
-    table, metadata = read_corpus(data)
-    return Samples(table, metadata["study"].tolist())
-
-
-SAMPLES: Mapping[str, Callable[[Path, int], Samples]] = {
-    "guts": read_guts,
-    "mixtures": mix_guts,
-    "studies": read_studies,
-}
-"""What makes the samples of each kind."""
-
-
-def read_corpus(data: Path) -> tuple[FeatureTable, pd.DataFrame]:
-    """Return the table of the corpus, and the metadata of its samples."""
-    table = load_table(data / "corpus/table.biom")
-    metadata = pd.read_csv(data / "corpus/metadata.tsv", sep="\t", dtype=str, index_col=0)
-    return table, metadata.loc[table.sample_ids]
+    return mixed, [f"family{family}" for family in family_N]
 
 
 def plant_motif(
@@ -318,7 +268,7 @@ def main() -> None:
     study = commands.add_parser("study", help="write samples, labels and a configuration")
     study.add_argument("data", type=Path)
     study.add_argument("folder", type=Path)
-    study.add_argument("--of", choices=[*SAMPLES], default="guts", help="what samples are")
+    study.add_argument("--mixed", action="store_true", help="mixtures of guts, not guts")
     study.add_argument("--samples", type=int, nargs="+", default=[*SIZES])
     study.add_argument("--signals", choices=[*PLANTED, MOTIF], nargs="+", default=[*PLANTED, MOTIF])
     figure = commands.add_parser("figure", help="draw the losses by labels")
@@ -326,7 +276,7 @@ def main() -> None:
     figure.add_argument("tables", type=Path, nargs="+")
     given = parser.parse_args()
     if given.command == "study":
-        write_study(given.data, given.folder, given.of, given.samples, given.signals)
+        write_study(given.data, given.folder, given.samples, given.signals, is_mixed=given.mixed)
     else:
         draw_figure(given.tables, given.figure)
 
