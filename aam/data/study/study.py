@@ -285,13 +285,15 @@ def study_sentences(
         which = f"{len(kept)} samples"
     yield f"{len(columns)} metadata columns, in {which}:"
     yield from (f"  {one}" for one in columns)
-    together = propose_grouping(columns)
+    # A column `Patient` of patients and controls may be what is predicted.
+    others = [one for one in columns if one.name not in targets]
+    together = propose_grouping(others)
     if together is not None:
         yield (
             f"Samples of one `{together.name}` should stay together (`groups`): there are "
             f"{len(together.counts)}; scores would be too good otherwise."
         )
-        yield from other_units(columns, together)
+        yield from other_units(others, together)
     technical = [one.name for one in technical_columns(columns) if one.kind == "classes"]
     if technical:
         yield (

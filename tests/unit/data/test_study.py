@@ -228,6 +228,18 @@ def test_a_study_is_described():
     assert "Sequences of 90 nucleotides: 16S, V4 (E. coli 534 to 623, behind 515F)." in text
 
 
+def test_what_is_predicted_keeps_no_samples_together():
+    """A column `patient` may say who is one, and who is healthy."""
+    study = Study(
+        table=table([2000] * SAMPLES),
+        left_out=pd.DataFrame(columns=["what", "id", "why"]),
+        sequences={},
+        metadata=METADATA,
+    )
+    text = "\n".join(study_sentences(study, METADATA, depth=1000, targets=["patient"]))
+    assert "Samples of one `patient`" not in text
+
+
 @pytest.mark.parametrize("seed", [12, 36, 37, 38])
 def test_sequences_of_the_simulation_are_of_no_gene(seed):
     """With the first three seeds 3 to 15 % begin, turned, as V4 does: they share their ends."""
