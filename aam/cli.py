@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         init.add_argument(f"--{name}", type=Path, help=f"{name} of the features: .qza or text")
     init.add_argument(
         "--columns",
-        help="metadata columns to predict, with commas between them; default: two that suit",
+        help="metadata columns to predict, with commas between them; default: the two likeliest",
     )
     init.add_argument(
         "--groups",

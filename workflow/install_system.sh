@@ -14,5 +14,5 @@ command -v fasttree >/dev/null || command -v FastTree >/dev/null || missing+=(fa
 if ! bash "$(dirname "$0")/apt_install.sh" "${missing[@]}"; then
     echo "WARNING: not installed: ${missing[*]}. Install them as root (apt-get install ${missing[*]})" \
         "or with conda (unifrac, mafft, fasttree). Without them scikit-bio computes UniFrac, more" \
-        "slowly, and a tree has to be given." >&2
+        "slowly, and a study needs a tree or a reference one (tree: v4, or greengenes)." >&2
 fi

@@ -6,7 +6,7 @@ from aam.util.notes import Note
 
 LONG_BRANCH = 0.6
 """Length, in substitutions per site, from which on a branch of a 16S tree is an outlier if only few
-tips lie behind it: the limit by which the corpus of `config/corpus.yaml` was cleaned."""
+tips lie behind it: the limit by which the corpus of the reference tree was cleaned."""
 LARGEST_OUTLIER = 0.01
 """Largest fraction of the tips that lie behind an outlier branch; one tip always may."""
 DROP = "rarefaction: {long_branches: drop}"

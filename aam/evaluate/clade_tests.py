@@ -15,8 +15,9 @@ measure of Lundborg, Kim, Shah & Samworth 2024, doi:10.1214/24-AOS2447; the gene
 samples of few persons count as few.
 
 Tests begin at the root and go on below what has passed, so that a few dozen ask thousands of
-features. The finest clades that pass are named. Then all is tested once more with what the named
-ones say taken out of both factors, since what is related to them would pass, too.
+features. The finest clades that pass are named. Then all clades are tested again,
+with what the other named ones say taken out of both factors, since what is related to a named clade
+would pass, too; so until the names stay the same, in `PASSES` passes at most.
 
 Shape suffixes: N samples, T training samples, F features, B nodes of the tree in preorder, R axes,
 K samples that stand in, C columns of the label, V nodes below and above a clade, U units.

@@ -173,7 +173,7 @@ plugin.visualizers.register_function(
     description=(
         "Makes the page of `first-answer`, and in addition pretrains a network on the table, "
         "fine-tunes it to each column on the same folds, and says whether it adds to the other "
-        "methods. This takes minutes to hours; it has helped from about 1000 labelled samples on."
+        "methods. This takes minutes to hours; below 1000 labelled samples it adds little."
     ),
     citations=[citations["aam"], citations["vanderlaan2007super"]],
     examples={"body_site": _examples.report_of_body_sites},
