@@ -38,6 +38,8 @@ NAMES = (
     *("clade", REPRESENTATIVE),
 )
 """Columns of names, in any file of results."""
+CLADE_OF_TARGET = "clade:"
+"""Beginning of a column of the features of clades: what follows is the target."""
 CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
 """Columns of classes, in a file of results that has probabilities of classes."""
 CROSS_VALIDATION = "cross_validation.tsv"
@@ -211,7 +213,7 @@ def read_results(path: Path) -> pd.DataFrame:
     """
     # The header is read first, because the types of the columns depend on which there are.
     header = pd.read_csv(path, sep="\t", nrows=0)
-    text = [*NAMES]
+    text = [*NAMES, *(name for name in header if str(name).startswith(CLADE_OF_TARGET))]
     if any(str(name).startswith(PROBABILITY) for name in header):
         text += CLASSES
     if REPRESENTATIVE in header:

@@ -33,7 +33,7 @@ _NUMBERED_MONTHS = tuple(
 """Dates with the day or the month in front."""
 _COMPACT = re.compile(r"(19|20)[0-9]{6}")
 """A date in eight digits."""
-_NUMBERED = re.compile(rf"([^\W\d_][^\d]*?)(?:[ _]+|-)?({NUMBER})")
+_NUMBERED = re.compile(rf"([^\W\d_][^\d]*?)([ _]+|-)?({NUMBER})")
 """A word with a number behind it: V2, Week 12, day_3."""
 
 
@@ -146,13 +146,19 @@ def _days(values: pd.Series, written: str) -> pd.Series:
 
 
 def _numbers_behind_a_word(values: pd.Series) -> pd.Series:
-    """Return the numbers of values such as Week 12, where all that have one share the word."""
+    """Return the numbers of values such as Week 12, where all that have one share the word.
+
+    A dash is part of the word where all have one, as in Week-1 and Week-2; where only some have, as
+    in D-7 and D0, it is a minus.
+    """
     read = pd.Series(index=values.index, dtype="float64")
     matches = {value: _NUMBERED.fullmatch(value.strip()) for value in values}
     numbered = {value: match for value, match in matches.items() if match is not None}
     if len({match[1].casefold() for match in numbered.values()}) != 1:
         return read
+    is_minus = not all(match[2] == "-" for match in numbered.values())
     for value, match in numbered.items():
-        read[value] = float(match[2])
+        sign = -1 if is_minus and match[2] == "-" else 1
+        read[value] = sign * float(match[3])
     read[values.str.strip().str.casefold() == "baseline"] = 0.0
     return read

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, vstack
 
-from aam.data.predictions import TARGET
+from aam.data.predictions import CLADE_OF_TARGET, TARGET
 from aam.evaluate.clade_tests import STAND_INS, Clades, squared_distances
 
 DIGITS = 6
@@ -76,9 +76,10 @@ def find_clades(
     named = []
     for _, row in table.iterrows():
         target = row[TARGET] if TARGET in table else ""
-        clade_of = features[f"clade:{target}" if target else "clade"]
+        clade_of = features[f"{CLADE_OF_TARGET}{target}" if target else "clade"]
         members = clade_of.index[clade_of == row["clade"]]
         numbers = pd.Index(feature_ids).get_indexer(members)
+        assert len(numbers) and (numbers >= 0).all(), "a named clade has features of the table"
         taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
         named.append(AskedClade(target, row["clade"], taxon, numbers))
     return named

@@ -289,5 +289,5 @@ def read_clades(directory: Path) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """
     if not (directory / CLADES).is_file():
         return None
-    features = pd.read_csv(directory / CLADE_FEATURES, sep="\t", dtype=str)
-    return read_results(directory / CLADES), features.set_index("feature-id")
+    features = read_results(directory / CLADE_FEATURES).set_index("feature-id")
+    return read_results(directory / CLADES), features

@@ -115,15 +115,16 @@ def metadata_of(path: Path, sample_ids: Sequence[str]) -> pd.DataFrame:
     return given.reindex([*sample_ids])
 
 
-def metadata_cells(path: Path, names: Sequence[str]) -> pd.DataFrame:
+def metadata_cells(path: Path, *axes: Sequence[str]) -> pd.DataFrame:
     """Return the cells of metadata by sample ID, of which nothing is checked.
 
     Parameters
     ----------
     path
         The user's file.
-    names
-        IDs of a table, samples or not, which tell a column of IDs whatever its name.
+    *axes
+        IDs of both axes of a table, one of which are those of its samples: they tell a column of
+        IDs whatever its name.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def metadata_cells(path: Path, names: Sequence[str]) -> pd.DataFrame:
         The file cannot be read as text in columns.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None, takes_workbooks=True))
-    _find_ids(path, sheet, frozenset(names))
+    _find_ids(path, sheet, *map(frozenset, axes))
     width = len(sheet.header)
     cells = [row[1:width] for row in sheet.rows]
     return pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=sheet.header[1:])
@@ -454,7 +455,7 @@ def _take_types_out_of_rows(sheet: _Sheet) -> None:
             return
 
 
-def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
+def _find_ids(path: Path, sheet: _Sheet, *axes: frozenset[str]) -> None:
     """Move the column of the IDs to the front where that is another one than the first.
 
     Parameters
@@ -463,14 +464,16 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         The user's file.
     sheet
         Its cells.
-    sample_ids
-        IDs of the table's samples; empty: the names of the columns decide alone.
+    *axes
+        IDs of the table's samples, or of both its axes where it is not known which has the samples;
+        empty: the names of the columns decide alone.
 
     Raises
     ------
     InputError
         The first line is one of a sample.
     """
+    sample_ids = frozenset[str]().union(*axes)
     if not sheet.header or any(len(row) > len(sheet.header) for row in sheet.rows):
         return
     if sheet.header[0] in sample_ids and not _names_ids(sheet.header[0]):
@@ -490,7 +493,8 @@ def _find_ids(path: Path, sheet: _Sheet, sample_ids: frozenset[str]) -> None:
         position = named[0] if named else 0
     if position and len({*values[position]}) == len(sheet.rows):
         # Numbers are IDs of the table by chance, too: ages of people whose samples are numbered.
-        is_chance = shared[position] < MOST_IDS * len(sample_ids) or any(
+        axis = max(axes, key=lambda axis: len(axis.intersection(values[position])))
+        is_chance = len(axis.intersection(values[position])) < MOST_IDS * len(axis) or any(
             likely_pairs(sample_ids, values[0])
         )
         if not (_names_ids(sheet.header[0]) and (shared[0] or is_chance)):

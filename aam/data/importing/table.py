@@ -147,8 +147,9 @@ def read_table_file(
     written = _read_written(path)
     layout = written.layout
     known = _Known(sequences, written.sequences)
-    names = [*layout.sample_ids, *layout.feature_ids]
-    cells = None if metadata is None else metadata_cells(metadata, names)
+    cells = None
+    if metadata is not None:
+        cells = metadata_cells(metadata, layout.sample_ids, layout.feature_ids)
     samples = [] if cells is None else [*cells.index]
     oriented = orient(path, layout, known.count, samples or None, is_lineage)
     _tell_how_text_was_read(path, written, oriented)

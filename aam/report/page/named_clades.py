@@ -6,7 +6,7 @@ import pandas as pd
 
 from aam.data.lineages import read_rank
 from aam.data.nouns import OF_ASVS, Nouns, split_lineage
-from aam.data.predictions import TARGET
+from aam.data.predictions import CLADE_OF_TARGET, TARGET
 from aam.report.labels import (
     choose_decimals,
     format_p_value,
@@ -246,7 +246,7 @@ def mark_named(
         Tables of `aam.stages.clades`: the clades, and which feature is in which.
     """
     names = {row["clade"]: short_name(row) for _, row in _of_target(answer, clades).iterrows()}
-    column = f"clade:{answer.key.column}" if TARGET in clades else "clade"
+    column = f"{CLADE_OF_TARGET}{answer.key.column}" if TARGET in clades else "clade"
     name_of = features.set_index("feature-id")[column].map(names)
     marked = importance.copy()
     marked.insert(1, "named clade", importance["feature-id"].map(name_of).fillna(""))
