@@ -244,8 +244,8 @@ def _init(given: argparse.Namespace) -> None:
             facts=study.facts,
             dataset=dataset,
         )
-    write_text(output, proposed)
     config = load(yaml.safe_load(proposed))
+    write_text(output, proposed)
     times = list(expected_time(study, slices.describe(config, dataset)))
     if depth is not None:
         print(
@@ -524,6 +524,10 @@ def _new_output(given: argparse.Namespace) -> Path:
     output: Path = given.output
     if output.exists():
         raise InputError(f"{output} exists; choose another --output")
+    folder = next(parent for parent in output.absolute().parents if parent.exists())
+    if not os.access(folder, os.W_OK):
+        actual = f"a file in {folder}, where you may not write"
+        raise problem("--output", actual, "a folder that is yours", "choose another --output")
     return output
 
 

@@ -280,7 +280,10 @@ class SampleFeatures(TransformerMixin, BaseEstimator):
             tip_names = dict(enumerate(names, start=1))
         elif _is_reference(self.source):
             texts = self._texts(names)
-            tips, row_F = _place(str(self.source), tuple(texts.items()))
+            tips, row_Q = _place(str(self.source), tuple(texts.items()))
+            # Several columns may have one name.
+            row_of_text = dict(zip(texts, row_Q.tolist(), strict=True))
+            row_F = np.array([row_of_text[name] for name in names], np.int64)
         else:
             path = Path(self.source).expanduser()
             known, tips = _read_tree(path, path.stat().st_mtime_ns if path.exists() else 0)

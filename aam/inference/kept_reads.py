@@ -17,10 +17,10 @@ from scipy.sparse import csr_array, vstack
 from scipy.spatial.distance import cdist
 
 from aam.config.baselines import compared_metric
-from aam.data.importing.sequences import load_sequences
 from aam.data.lineages import match_lineages, read_ranks, spell_lineages
 from aam.data.nouns import PLURALS
 from aam.data.rarefaction import rarefy
+from aam.data.sequences import read_fasta
 from aam.data.table import FeatureTable, TableFacts, read_biom
 from aam.data.trees import branches_of, read_tree
 from aam.distances.in_batch import BatchDistances
@@ -76,7 +76,7 @@ class KeptReads:
         views = [read_biom(directory / f"view{number}.biom") for number in numbers]
         features = views[0].feature_ids
         if views[0].facts.has_sequences:
-            texts = load_sequences(directory / SEQUENCES)
+            texts = read_fasta(directory / SEQUENCES)
         else:
             lineages = read_ranks(directory / "view0.biom")
             texts = spell_lineages(features, lineages, views[0].facts.noun)

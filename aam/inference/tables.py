@@ -29,7 +29,11 @@ def name_table(table: str | Path | FeatureTable) -> str:
     return "the table" if isinstance(table, FeatureTable) else str(table)
 
 
-def read_table(table: str | Path | FeatureTable, sequences: str | Path | None) -> ReadCounts:
+def read_table(
+    table: str | Path | FeatureTable,
+    sequences: str | Path | None,
+    trained_on: TableFacts | None = None,
+) -> ReadCounts:
     """Return a table as `import_counts` reads it.
 
     Parameters
@@ -38,6 +42,9 @@ def read_table(table: str | Path | FeatureTable, sequences: str | Path | None) -
         Read counts: BIOM, text in columns or .qza, or a table in memory.
     sequences
         FASTA or .qza, where the feature IDs are not the sequences.
+    trained_on
+        What the table of training held: where it held amounts, so does this one, whatever its
+        numbers look like.
 
     Returns
     -------
@@ -51,7 +58,12 @@ def read_table(table: str | Path | FeatureTable, sequences: str | Path | None) -
         A file cannot be read, or only some features have a sequence.
     """
     given = table if isinstance(table, FeatureTable) else Path(table)
-    counts = import_counts(given, None if sequences is None else Path(sequences))
+    takes_amounts = trained_on is not None and not trained_on.is_counted
+    counts = import_counts(
+        given,
+        None if sequences is None else Path(sequences),
+        values="amounts" if takes_amounts else None,
+    )
     left_out = counts.left_out
     is_empty = left_out["why"].isin([NO_READS, NO_AMOUNTS])
     without_reads = left_out.loc[(left_out["what"] == "sample") & is_empty]

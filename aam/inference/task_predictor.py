@@ -4,7 +4,7 @@ The module imports PyTorch only where a directory holds networks.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -226,7 +226,7 @@ class TaskPredictor:
         """
         if isinstance(metadata, str | Path) and not Path(metadata).is_file():
             raise problem(metadata, "no such file", "metadata in a file", "correct the path")
-        given = read_table(table, sequences)
+        given = read_table(table, sequences, self.facts)
         where = name_table(table)
         facts = self.facts
         counts = like_training(given.table, facts, where)
@@ -237,7 +237,7 @@ class TaskPredictor:
             result = self._predict_by_baselines(counts, texts, where, reference)
         else:
             result = self._predict_by_networks(
-                counts, texts, _read_text(metadata), where, threads=threads, asvs=asvs
+                counts, texts, _read_text(metadata, given.table.sample_ids), where, threads=threads, asvs=asvs
             )
         if self.calibration is not None and self.calibration.has_learned_nothing:
             warn_of_nothing_learned(where)
@@ -282,7 +282,7 @@ class TaskPredictor:
                 "the folder that it was shared from",
                 "explain by that, where the samples are",
             )
-        given = read_table(table, sequences)
+        given = read_table(table, sequences, self.facts)
         where = name_table(table)
         counts = like_training(given.table, self.facts, where)
         matched = self._match(counts, texts_for(given, self.facts), where, reference)
@@ -474,12 +474,17 @@ def _without_confidence(predictions: pd.DataFrame, target: Target) -> pd.DataFra
     return result.drop(columns=bounds) if is_few.all() else result
 
 
-def _read_text(metadata: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return metadata as text by sample ID, missing values as None."""
+def _read_text(
+    metadata: str | Path | pd.DataFrame | None, sample_ids: Sequence[str]
+) -> pd.DataFrame | None:
+    """Return metadata as text by sample ID, missing values as None.
+
+    The IDs of the table's samples tell which column of a file has them.
+    """
     if metadata is None:
         return None
     if not isinstance(metadata, pd.DataFrame):
-        return load_metadata(Path(metadata))
+        return load_metadata(Path(metadata), sample_ids)
     text = metadata.astype(object).map(str, na_action="ignore")
     text = text.where(text.notna(), None).set_axis(metadata.index.map(str))
     duplicates = text.index[text.index.duplicated()]

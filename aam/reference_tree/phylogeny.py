@@ -21,8 +21,8 @@ from aam.config.references import (
     TREE,
     gene_references,
 )
-from aam.data.importing.sequences import feature_sequences, load_sequences
-from aam.data.importing.table import load_table, without_empty
+from aam.data.importing.sequences import feature_sequences, load_sequences, read_sequence_file
+from aam.data.importing.table import read_table_file, without_empty
 from aam.data.lineages import LEVELS, read_rank
 from aam.data.nouns import split_lineage
 from aam.data.rarefaction import rarefy
@@ -210,7 +210,7 @@ class ReferencePhylogeny:
             samples = len(counts.sample_ids)
             engine = choose_engine("auto", samples=samples, metric=metric, threads=threads)[0]
         else:
-            counts = _rarefied(_read_table(table), depth, seed)
+            counts = _rarefied(_read_table(table, sequences)[0], depth, seed)
             tree = None
             samples = len(counts.sample_ids)
             engine = Sparse()
@@ -352,9 +352,9 @@ class ReferencePhylogeny:
         self, table: Table, sequences: Sequences | None, depth: int | None, seed: int
     ) -> tuple[FeatureTable, Placement | GenePlacement]:
         """Return a table without what is empty, rarefied if there is a depth, and its placement."""
-        whole = _read_table(table)
+        whole, column = _read_table(table, sequences)
         where = Path("the table") if isinstance(table, FeatureTable) else Path(table)
-        texts = table_sequences(whole, where, sequences)
+        texts = table_sequences(whole, where, sequences, column)
         counts = _rarefied(whole, depth, seed)
         kept_texts = {name: texts[name] for name in counts.feature_ids}
         reads_Q = np.asarray(counts.counts.sum(axis=0)).ravel()
@@ -378,10 +378,17 @@ def _down_to(rank: str, taxon: str) -> str:
     return "; ".join(kept)
 
 
-def _read_table(table: Table) -> FeatureTable:
-    """Return a table without samples and features that have no reads."""
-    loaded = table if isinstance(table, FeatureTable) else load_table(Path(table))
-    return without_empty(loaded)[0]
+def _read_table(
+    table: Table, sequences: Sequences | None
+) -> tuple[FeatureTable, Mapping[str, str]]:
+    """Return a table without what has no reads, and the sequences of a column of its file."""
+    if isinstance(table, FeatureTable):
+        return without_empty(table)[0], {}
+    # Which axis holds the features is told by a file of their sequences, too.
+    is_file = isinstance(sequences, str | Path)
+    given = read_sequence_file(Path(sequences)) if is_file else None
+    file = read_table_file(Path(table), sequences=given)
+    return without_empty(file.table)[0], file.sequences
 
 
 def _rarefied(table: FeatureTable, depth: int | None, seed: int) -> FeatureTable:
@@ -390,7 +397,10 @@ def _rarefied(table: FeatureTable, depth: int | None, seed: int) -> FeatureTable
 
 
 def table_sequences(
-    table: FeatureTable, where: Path, sequences: Sequences | None
+    table: FeatureTable,
+    where: Path,
+    sequences: Sequences | None,
+    column: Mapping[str, str] = {},
 ) -> dict[str, str]:
     """Return the sequence of every feature of a table.
 
@@ -402,6 +412,8 @@ def table_sequences(
         Its file, for messages.
     sequences
         As for `ReferencePhylogeny.distances`.
+    column
+        Sequence by feature ID from a column of the table, which are taken where there is no file.
 
     Raises
     ------
@@ -409,7 +421,8 @@ def table_sequences(
         A file cannot be read, or features have no sequence.
     """
     if not isinstance(sequences, Mapping):
-        return feature_sequences(table, where, None if sequences is None else Path(sequences))
+        path = None if sequences is None else Path(sequences)
+        return feature_sequences(table, where, path, column)
     missing = [name for name in table.feature_ids if name not in sequences]
     if missing:
         raise problem(

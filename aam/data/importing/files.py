@@ -318,7 +318,10 @@ def read_typed_content(
         raise problem(path, "a folder", expected, suggest_file(path, path))
     if not path.is_file():
         raise problem(path, "a device or a pipe", expected, "save it as a file first")
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise problem(path, error.strerror or str(error), expected, suggest_file(path, path)) from error
     if not content.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if content.startswith(_GZIP):

@@ -174,7 +174,9 @@ def _without_annotation(name: str) -> str:
     return re.split("[;|]", name, maxsplit=1)[0]
 
 
-def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) -> dict[str, str]:
+def feature_sequences(
+    table: FeatureTable, table_path: Path, path: Path | None, column: Mapping[str, str] = {}
+) -> dict[str, str]:
     """Return the sequence of every feature of a table.
 
     Parameters
@@ -186,6 +188,8 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     path
         File of the sequences. A feature that it lacks, or every feature where it is None, has to
         have its sequence as its ID.
+    column
+        Sequence by feature ID from a column of the table, which are taken where there is no file.
 
     Returns
     -------
@@ -197,7 +201,8 @@ def feature_sequences(table: FeatureTable, table_path: Path, path: Path | None) 
     InputError
         A feature has no sequence.
     """
-    return match_sequences(table, table_path, None if path is None else read_sequence_file(path))
+    given = None if path is None else read_sequence_file(path)
+    return match_sequences(table, table_path, given, column)
 
 
 def match_sequences(

@@ -42,6 +42,8 @@ WITHOUT_NETWORKS = (
     "models: {}"
 )
 """Models of a configuration for a table that networks cannot be trained on."""
+_UNPRINTABLE = re.compile(yaml.reader.Reader.NON_PRINTABLE.pattern)
+"""Characters that YAML has only as escapes, such as what is left of a quote of Windows-1252."""
 _NAMES_OF_TABLES = frozenset(
     "table tables feature features otu otus asv asvs sequence seqs seqtab nochim count counts "
     "abundance abundances biom data dataset input inputs raw new all final merged filtered "
@@ -444,12 +446,13 @@ def _is_text(name: str) -> bool:
     """Return whether YAML reads a name without quotes as the text that it is."""
     try:
         return bool(yaml.safe_load(name) == name)
-    except ValueError:
-        # It looks like a date that the calendar lacks, such as 2020-02-30.
+    except (ValueError, yaml.YAMLError):
+        # It looks like a date that the calendar lacks, such as 2020-02-30, or cannot be printed.
         return False
 
 
 def _quoted(value: str | bool | list[str]) -> str:
     """Return a text, or a list of them, as YAML reads it back."""
     # Escapes of JSON would be read as halves of characters beyond 16 bits.
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
