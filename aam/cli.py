@@ -1,6 +1,7 @@
 """The command `aam`: describe a study, run it, and apply what was learned to other tables."""
 
 import argparse
+import os
 import re
 import shlex
 import sys

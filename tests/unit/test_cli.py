@@ -451,3 +451,32 @@ def test_a_depth_that_is_asked_for_is_that_of_the_configuration(
     main(["init", *files, "--columns", "age", "--depth", "7", "--output", str(output)])
     assert load(yaml.safe_load(output.read_text())).rarefaction.depth == 7
     assert "at least 7 reads, the chosen depth" in capsys.readouterr().out
+
+
+def test_a_character_that_yaml_cannot_print_is_escaped(files: list[str], tmp_path: Path) -> None:
+    metadata = Path(files[1])
+    text = metadata.read_text(encoding="utf-8").replace("north", "Crohn\x92s").replace("city", "ill\x7f")
+    metadata.write_text(text, encoding="utf-8")
+    output = tmp_path / "mine.yaml"
+    main(["init", *files, "--output", str(output)])
+    (task,) = [
+        task
+        for task in load(yaml.safe_load(output.read_text(encoding="utf-8"))).tasks.values()
+        if task.kind == "classification"
+    ]
+    assert task.column == "ill\x7f"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_what_may_not_be_read_or_written_is_one_message(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    with pytest.raises(SystemExit):
+        main(["init", *files, "--output", str(closed / "mine.yaml")])
+    assert "you may not write" in capsys.readouterr().err
+    Path(files[0]).chmod(0)
+    with pytest.raises(SystemExit):
+        main(["init", *files, "--output", str(tmp_path / "mine.yaml")])
+    assert "allow yourself to read it" in capsys.readouterr().err

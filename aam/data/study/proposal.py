@@ -220,7 +220,8 @@ def propose_configuration(
             ["tasks:" if tasks else "# No column suits a task.", *tasks[:active], *commented]
         ),
     ]
-    return "\n\n".join(parts) + "\n"
+    # Text in quotes has escapes; what is left of such characters stands in comments.
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", "\n\n".join(parts) + "\n")
 
 
 def _rarefaction(depth: int | None, about_depth: Sequence[str]) -> Iterator[str]:

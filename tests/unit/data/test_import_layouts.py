@@ -478,3 +478,25 @@ def test_a_table_in_memory_is_treated_like_one_of_a_file(fasta):
     found = import_counts(table, fasta)
     assert (found.table.sample_ids, found.table.feature_ids) == (["a"], ["ASV2"])
     assert io.StringIO(found.left_out.to_csv(index=False)).read().count("no reads") == 2
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param(",sample_id,age\n0,S1,31\n1,S2,45\n2,S3,50\n3,S4,39\n4,S5,27\n", id="pandas"),
+        pytest.param(
+            "Run,Sample Name,age\nSRR1,S1,31\nSRR2,S2,45\nSRR3,S3,50\nSRR4,S4,39\nSRR5,S5,27\n",
+            id="archive",
+        ),
+    ],
+)
+@pytest.mark.parametrize("are_rows", [False, True])
+def test_a_second_column_of_ids_tells_the_samples_among_many_features(tmp_path, metadata, are_rows):
+    frame = pd.concat([FRAME.rename(index=lambda name: f"{name}{part}") for part in "abc"])
+    table = tmp_path / "table.tsv"
+    table.write_text(to_text(frame.T if are_rows else frame, corner=""))
+    path = tmp_path / "metadata.csv"
+    path.write_text(metadata)
+    found = import_counts(table, metadata=path).table
+    assert found.sample_ids == SAMPLES
+    assert sorted(found.feature_ids) == sorted(frame.index)

@@ -134,3 +134,13 @@ def test_names_of_results_are_text_whatever_they_look_like(tmp_path):
     assert clades.iloc[0].tolist() == ["12", "01", "1"]
     path.write_text("feature-id\tdirection\n01\t0.5\n")
     assert read_results(path)["direction"].tolist() == [0.5]
+
+
+def test_clades_of_several_targets_stay_text(tmp_path):
+    path = tmp_path / "features.tsv"
+    path.write_text("feature-id\tclade:age\tclade:site\nNA\tNA\t4479944\n07\t\t4479944\n")
+    features = read_results(path)
+    assert features["feature-id"].tolist() == ["NA", "07"]
+    assert features["clade:site"].tolist() == ["4479944"] * 2
+    assert features["clade:age"].tolist()[0] == "NA"
+    assert features["clade:age"].isna().tolist() == [False, True]

@@ -25,6 +25,9 @@ from aam.data.times import read_as_dates, read_cut, read_times
         (["V1", "v2", "V10"], [1, 2, 10]),
         (["Week 0", "Week -2", "week 12.5"], [0, -2, 12.5]),
         (["Baseline", "Month 6", "Month 12"], [0, 6, 12]),
+        # A dash that all have is part of the word; else it is a minus.
+        (["D-7", "D0", "D7"], [-7, 0, 7]),
+        (["Week-1", "Week-2", "baseline"], [1, 2, 0]),
         (["day 3", "week 2"], [None, None]),
         (["pre", "post", "baseline"], [None, None, None]),
         ([None, None], [None, None]),

@@ -197,3 +197,11 @@ def test_biotapy_finds_both_embeddings(of_v4, pretrained, study):
     expected = aam.encoder(pretrained["model"]).embed(study.files["table.biom"], threads=1)
     found = pd.DataFrame(encoder_of(data), table.sample_ids)
     np.testing.assert_allclose(found.loc[expected.index], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_columns_of_one_sequence_have_one_place(of_v4):
+    names = [*of_v4.columns[:5], of_v4.columns[0], *of_v4.columns[5:]]
+    reads = np.insert(of_v4.to_numpy(np.float64), 5, 0, axis=1)
+    repeated = SampleFeatures("v4", columns=names).fit_transform(reads)
+    once = SampleFeatures("v4", columns=[*of_v4.columns]).fit_transform(of_v4.to_numpy())
+    np.testing.assert_allclose(repeated, once)

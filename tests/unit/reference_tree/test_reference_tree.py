@@ -365,3 +365,22 @@ def test_placing_gives_the_same_bytes_on_every_machine():
     frame = reference.place(sequences)
     text = frame.to_csv(sep="\t") + str(reference.tree(sequences))
     assert hashlib.sha256(text.encode()).hexdigest() == PLACED_SHA256
+
+
+@pytest.mark.parametrize("where", ["a FASTA file", "a column"])
+def test_a_table_is_read_by_its_sequences_whichever_axis_has_them(tree, study, tmp_path, where):
+    table, sequences = study
+    reference = ReferencePhylogeny(tree)
+    frame = pd.DataFrame(table.counts.toarray(), table.sample_ids, table.feature_ids)
+    path = tmp_path / "table.tsv"
+    fasta = None
+    if where == "a column":
+        frame = frame.T
+        frame.insert(0, "sequence", [sequences[name] for name in frame.index])
+    else:
+        fasta = tmp_path / "sequences.fasta"
+        fasta.write_text("".join(f">{name}\n{text}\n" for name, text in sequences.items()))
+    frame.to_csv(path, sep="\t", index_label="")
+    for metric in ("unweighted", "bray_curtis"):
+        expected = reference.distances(table, sequences, metric)
+        pd.testing.assert_frame_equal(reference.distances(path, fasta, metric), expected)
