@@ -237,7 +237,12 @@ class TaskPredictor:
             result = self._predict_by_baselines(counts, texts, where, reference)
         else:
             result = self._predict_by_networks(
-                counts, texts, _read_text(metadata, given.table.sample_ids), where, threads=threads, asvs=asvs
+                counts,
+                texts,
+                _read_text(metadata, given.table.sample_ids),
+                where,
+                threads=threads,
+                asvs=asvs,
             )
         if self.calibration is not None and self.calibration.has_learned_nothing:
             warn_of_nothing_learned(where)

@@ -455,15 +455,12 @@ def test_a_depth_that_is_asked_for_is_that_of_the_configuration(
 
 def test_a_character_that_yaml_cannot_print_is_escaped(files: list[str], tmp_path: Path) -> None:
     metadata = Path(files[1])
-    text = metadata.read_text(encoding="utf-8").replace("north", "Crohn\x92s").replace("city", "ill\x7f")
+    text = metadata.read_text(encoding="utf-8")
+    text = text.replace("north", "Crohn\x92s").replace("city", "ill\x7f")
     metadata.write_text(text, encoding="utf-8")
     output = tmp_path / "mine.yaml"
-    main(["init", *files, "--output", str(output)])
-    (task,) = [
-        task
-        for task in load(yaml.safe_load(output.read_text(encoding="utf-8"))).tasks.values()
-        if task.kind == "classification"
-    ]
+    main(["init", *files, "--columns", "ill\x7f", "--output", str(output)])
+    (task,) = load(yaml.safe_load(output.read_text(encoding="utf-8"))).tasks.values()
     assert task.column == "ill\x7f"
 
 

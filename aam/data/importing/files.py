@@ -321,7 +321,9 @@ def read_typed_content(
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise problem(path, error.strerror or str(error), expected, suggest_file(path, path)) from error
+        raise problem(
+            path, error.strerror or str(error), expected, suggest_file(path, path)
+        ) from error
     if not content.strip():
         raise problem(path, "an empty file", expected, "export or download it again")
     if content.startswith(_GZIP):
