@@ -79,7 +79,8 @@ def find_clades(
         clade_of = features[f"{CLADE_OF_TARGET}{target}" if target else "clade"]
         members = clade_of.index[clade_of == row["clade"]]
         numbers = pd.Index(feature_ids).get_indexer(members)
-        assert len(numbers) and (numbers >= 0).all(), "a named clade has features of the table"
+        assert len(numbers) > 0, "a named clade has features"
+        assert (numbers >= 0).all(), "the features of a named clade are those of the table"
         taxon = row["taxon"] if isinstance(row["taxon"], str) else ""
         named.append(AskedClade(target, row["clade"], taxon, numbers))
     return named

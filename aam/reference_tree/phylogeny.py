@@ -385,8 +385,7 @@ def _read_table(
     if isinstance(table, FeatureTable):
         return without_empty(table)[0], {}
     # Which axis holds the features is told by a file of their sequences, too.
-    is_file = isinstance(sequences, str | Path)
-    given = read_sequence_file(Path(sequences)) if is_file else None
+    given = read_sequence_file(Path(sequences)) if isinstance(sequences, str | Path) else None
     file = read_table_file(Path(table), sequences=given)
     return without_empty(file.table)[0], file.sequences
 

@@ -492,7 +492,7 @@ def test_a_table_in_memory_is_treated_like_one_of_a_file(fasta):
 )
 @pytest.mark.parametrize("are_rows", [False, True])
 def test_a_second_column_of_ids_tells_the_samples_among_many_features(tmp_path, metadata, are_rows):
-    frame = pd.concat([FRAME.rename(index=lambda name: f"{name}{part}") for part in "abc"])
+    frame = pd.concat([FRAME.set_axis([name + part for name in FEATURES]) for part in "abc"])
     table = tmp_path / "table.tsv"
     table.write_text(to_text(frame.T if are_rows else frame, corner=""))
     path = tmp_path / "metadata.csv"
