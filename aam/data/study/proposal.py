@@ -35,8 +35,8 @@ MOST_LOST_AT_LEAST = 0.2
 """Share of the samples that may be lost to reach `LEAST_DEPTH`."""
 MANY_LABELS = 1000
 """Samples with a label from which on a new configuration asks for networks. With 225 to 699 labels
-they add little for minutes of a core; with 2537 they made the answer 1 to 2 % better, which could be
-chance, too (docs/results.md)."""
+they add little for minutes of a core; with 2537 they made the answer 1 to 2 % better, which could
+be chance, too (docs/results.md)."""
 WITHOUT_NETWORKS = (
     "# AAM's networks are trained on reads, and these are amounts; the other methods answer.\n"
     "models: {}"
