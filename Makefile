@@ -49,7 +49,7 @@ lint: tools ## check style, types, imports, the workflow and the documents
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # A file of tests stays in one process, which makes its data once; one more than cores, as SLURM waits.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder
