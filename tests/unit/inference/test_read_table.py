@@ -1,8 +1,13 @@
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 
-from aam.data.table import FeatureTable
-from aam.inference.tables import read_table
+from aam.data.sequences import write_fasta
+from aam.data.table import FeatureTable, TableFacts, write_biom
+from aam.inference.kept_reads import KeptReads
+from aam.inference.tables import like_training, read_table
+from aam.learners.kept_mixture import SEQUENCES
+from aam.util.errors import InputError
 
 TSV = "\tASV1\tASV2\tASV3\nnew1\t5\t0\t2\nblank\t0\t0\t0\nnew2\t1\t7\t3\n"
 FASTA = ">ASV1\nACGTA\n>ASV2\nACGTC\n>ASV3\nacgua\n"
@@ -25,3 +30,22 @@ def test_a_table_to_predict_is_read_as_the_one_of_training(tmp_path, caplog):
     ).table
     assert again.feature_ids == table.feature_ids
     assert (again.counts != table.counts).nnz == 0
+
+
+def test_a_table_holds_amounts_where_methods_learned_from_amounts(tmp_path):
+    path = tmp_path / "presence.tsv"
+    path.write_text("#OTU ID\tnew1\tnew2\nRoseburia\t1\t0\nPrevotella\t1\t1\n")
+    with pytest.raises(InputError, match="0 and 1"):
+        read_table(path, None)
+    facts = TableFacts(is_counted=False, has_sequences=False, noun="genus")
+    table = like_training(read_table(path, None, facts).table, facts, "presence.tsv")
+    assert table.counts.toarray().tolist() == [[1, 1], [0, 1]]
+
+
+def test_kept_features_have_their_sequences_whatever_they_are_called(tmp_path):
+    names = ["ASV1 Bacteroides", "ASV2 Prevotella"]
+    facts = TableFacts(has_sequences=True)
+    table = FeatureTable(["s1"], names, csr_array(np.array([[5, 2]])), facts)
+    write_biom(tmp_path / "view0.biom", table, {})
+    write_fasta(tmp_path / SEQUENCES, dict(zip(names, ["ACGTA", "ACGTC"], strict=True)))
+    assert KeptReads.load(tmp_path, {"views": 1}).feature_texts == ["ACGTA", "ACGTC"]
