@@ -10,7 +10,7 @@ from stage_calls import as_outputs
 from aam.config import slices
 from aam.config.configuration import Config, load
 from aam.data.sequences import write_fasta
-from aam.data.stores import write_samples, write_tokens
+from aam.data.stores import TokenStore, write_samples, write_tokens
 from aam.data.table import FeatureTable, write_biom
 from aam.distances.store import write_distances, write_faith_pd
 from aam.util.digests import provenance
@@ -43,7 +43,7 @@ class TinyStudy:
 
     def name_clade(self, folder: Path, task: str) -> dict[str, Path]:
         """Return files that name the most frequent feature for each target of a task."""
-        names = self.tiny.tokens.feature_ids
+        names = TokenStore.open(self.files["tokens"]).feature_ids
         samples_F = (self.tiny.store.view_matrix(0, len(names)) > 0).sum(axis=0)
         targets = self.config.tasks[task].columns
         targets = targets if len(targets) > 1 else [""]
