@@ -135,6 +135,19 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     assert (refused.returncode, "Hint: put it back" in refused.stdout) == (1, True)
 
 
+def test_metadata_tell_the_samples_of_a_table_whatever_their_age(fresh: Any) -> None:
+    dataset = {"table": "table.tsv", "metadata": "metadata.tsv"}
+    config = user_config(fresh.root, datasets={"mine": dataset})
+    metadata = fresh.root / "metadata.tsv"
+    metadata.write_text("sample-id\tage\ns1\t1\ns2\t2\ns3\t3\n", encoding="utf-8")
+    command = ("--cores", "1", "--configfile", config, "--", "results/mine/inputs/table.biom")
+    assert fresh.snakemake(*command).returncode == 0
+    assert "Nothing to be done" in fresh.dry_run(*command)
+    metadata.write_text("sample-id\tage\ns1\t4\ns2\t5\ns3\t6\n", encoding="utf-8")
+    os.utime(metadata, (1, 1))
+    assert "import_table" in fresh.dry_run(*command)
+
+
 def test_a_duplicate_key_is_refused_before_anything_runs(fresh: Any) -> None:
     config = Path(user_config(fresh.root))
     config.write_text(config.read_text() + "datasets: {}\n")

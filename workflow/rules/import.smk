@@ -34,8 +34,7 @@ rule simulate:
 
 rule import_table:
     input:
-        unpack(source_files("table", "sequences")),
-        unpack(axis_files),
+        unpack(files_of_counts),
     output:
         table=result("inputs/table.biom"),
         sequences=result("inputs/sequences.fasta"),
@@ -57,7 +56,7 @@ rule import_table:
             CONFIG, wildcards.dataset
         ).plain(),
         code=script_digest("import_table"),
-        content=content_of(source_files("table", "sequences")),
+        content=content_of(files_of_counts),
     message:
         "Reading the table of {wildcards.dataset}"
     script:

@@ -44,12 +44,16 @@ def genes_file(chosen):
     return files
 
 
-def axis_files(wildcards):
-    """Return the metadata of a dataset without sequences of its own, whose IDs name its samples."""
+def files_of_counts(wildcards):
+    """Return what the table of a dataset is read from.
+
+    Without sequences of its own the metadata are among it, whose IDs name its samples.
+    """
+    files = source_files("table", "sequences")(wildcards)
     section = CONFIG.datasets[wildcards.dataset]
     if section.simulate is not None or section.sequences is not None:
-        return {}
-    return named_files(section, "metadata")
+        return files
+    return files | named_files(section, "metadata")
 
 
 def content_of(files):
