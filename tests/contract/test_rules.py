@@ -68,7 +68,9 @@ def test_params_are_settings_code_and_paths(rule: str) -> None:
     assert names(params)[:2] == ["settings", "code"]
     # Files of the user are followed by content: their times may be older than what they replace.
     of_user = (
-        re.search(r"source_files|prediction_files|pretraining_files", RULES[rule].get("input", ""))
+        re.search(
+            r"(source|prediction|pretraining)_files|files_of_counts", RULES[rule].get("input", "")
+        )
         is not None
     )
     assert ("content" in names(params)) == of_user
