@@ -464,16 +464,21 @@ def test_a_character_that_yaml_cannot_print_is_escaped(files: list[str], tmp_pat
     assert task.column == "ill\x7f"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 def test_what_may_not_be_read_or_written_is_one_message(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    with pytest.raises(SystemExit):
-        main(["init", *files, "--output", str(closed / "mine.yaml")])
-    assert "you may not write" in capsys.readouterr().err
-    Path(files[0]).chmod(0)
-    with pytest.raises(SystemExit):
-        main(["init", *files, "--output", str(tmp_path / "mine.yaml")])
-    assert "allow yourself to read it" in capsys.readouterr().err
+    output = tmp_path / "new" / "mine.yaml"
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        # Root may read and write everything.
+        patched.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(SystemExit, match="allow yourself to read it"):
+            main(["init", *files, "--output", str(output)])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda *_: False)
+        with pytest.raises(SystemExit, match="where you may not write"):
+            main(["init", *files, "--output", str(output)])
+    assert not output.exists()

@@ -493,10 +493,11 @@ def _find_ids(path: Path, sheet: _Sheet, *axes: frozenset[str]) -> None:
         position = named[0] if named else 0
     if position and len({*values[position]}) == len(sheet.rows):
         # Numbers are IDs of the table by chance, too: ages of people whose samples are numbered.
-        axis = max(axes, key=lambda axis: len(axis.intersection(values[position])))
-        is_chance = len(axis.intersection(values[position])) < MOST_IDS * len(axis) or any(
-            likely_pairs(sample_ids, values[0])
-        )
+        axis = max(axes, key=lambda one: len(one.intersection(values[position])))
+        are_few = len(axis.intersection(values[position])) < MOST_IDS * len(axis)
+        is_called_ids = _normal(sheet.header[position]) in ID_HEADERS
+        are_first_changed = any(likely_pairs(sample_ids, values[0]))
+        is_chance = are_few or (are_first_changed and not is_called_ids)
         if not (_names_ids(sheet.header[0]) and (shared[0] or is_chance)):
             _move_to_front(sheet, position, "is numbered" if is_numbered else "has none of them")
     elif shared[0] and not _names_ids(sheet.header[0]):

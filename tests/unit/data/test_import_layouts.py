@@ -488,6 +488,9 @@ def test_a_table_in_memory_is_treated_like_one_of_a_file(fasta):
             "Run,Sample Name,age\nSRR1,S1,31\nSRR2,S2,45\nSRR3,S3,50\nSRR4,S4,39\nSRR5,S5,27\n",
             id="archive",
         ),
+        pytest.param(
+            ",sample_id,age\n0,S1,31\n1,S2,45\n2,S3,50\n3,S4,39\n4,other,27\n", id="in part"
+        ),
     ],
 )
 @pytest.mark.parametrize("are_rows", [False, True])
