@@ -1,7 +1,7 @@
 """Tables of the user as stores of samples and tokens."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from aam.data.augmentation import Augmentation, build_store
@@ -33,6 +33,7 @@ def read_table(
     table: str | Path | FeatureTable,
     sequences: str | Path | None,
     trained_on: TableFacts | None = None,
+    known_features: Collection[str] = (),
 ) -> ReadCounts:
     """Return a table as `import_counts` reads it.
 
@@ -45,6 +46,8 @@ def read_table(
     trained_on
         What the table of training held: where it held amounts, so does this one, whatever its
         numbers look like.
+    known_features
+        IDs of the features of training, which tell the axes of a table without sequences.
 
     Returns
     -------
@@ -63,6 +66,7 @@ def read_table(
         given,
         None if sequences is None else Path(sequences),
         values="amounts" if takes_amounts else None,
+        known_features=known_features,
     )
     left_out = counts.left_out
     is_empty = left_out["why"].isin([NO_READS, NO_AMOUNTS])

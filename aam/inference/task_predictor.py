@@ -226,7 +226,7 @@ class TaskPredictor:
         """
         if isinstance(metadata, str | Path) and not Path(metadata).is_file():
             raise problem(metadata, "no such file", "metadata in a file", "correct the path")
-        given = read_table(table, sequences, self.facts)
+        given = read_table(table, sequences, self.facts, self._features)
         where = name_table(table)
         facts = self.facts
         counts = like_training(given.table, facts, where)
@@ -287,13 +287,18 @@ class TaskPredictor:
                 "the folder that it was shared from",
                 "explain by that, where the samples are",
             )
-        given = read_table(table, sequences, self.facts)
+        given = read_table(table, sequences, self.facts, self._features)
         where = name_table(table)
         counts = like_training(given.table, self.facts, where)
         matched = self._match(counts, texts_for(given, self.facts), where, reference)
         sample_ids = [*matched.nearness.index]
         drawn = self.super_learner.reads.draw(counts, matched.features, sample_ids)
         return explain_by_clades(self.super_learner, drawn, sample_ids)
+
+    @property
+    def _features(self) -> Sequence[str]:
+        """IDs of the features of training, where baselines keep them."""
+        return () if self.super_learner is None else self.super_learner.reads.features
 
     def _predict_by_networks(
         self,

@@ -271,7 +271,7 @@ def _describe_predicted(
     name: str, files: Mapping[str, str], study: Study, plan: DescribeSettings
 ) -> str:
     """Return a sentence on a table to predict for, after reading it as its prediction does."""
-    given = read_table(files["table"], files.get("sequences"), study.facts)
+    given = read_table(files["table"], files.get("sequences"), study.facts, study.table.feature_ids)
     if "metadata" in files:
         metadata_of(Path(files["metadata"]), given.table.sample_ids)
     counts = like_training(given.table, study.facts, files["table"])

@@ -4,7 +4,7 @@ What has no reads is left out, and features of the same sequence become one.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,7 @@ def import_counts(
     sequences: Path | None = None,
     metadata: Path | None = None,
     values: Values | None = None,
+    known_features: Collection[str] = (),
 ) -> ReadCounts:
     """Read a table and the sequences of its features, and leave out what adds nothing.
 
@@ -80,6 +81,8 @@ def import_counts(
     metadata
         File of the metadata, whose sample IDs tell which axis of the table holds the samples where
         no sequences do.
+    known_features
+        As for `aam.data.importing.layout.orient`.
 
     Raises
     ------
@@ -94,7 +97,13 @@ def import_counts(
         file = TableFile(table, {}, [])
     else:
         where = table
-        file = read_table_file(table, sequences=given, metadata=metadata, values=values)
+        file = read_table_file(
+            table,
+            sequences=given,
+            metadata=metadata,
+            values=values,
+            known_features=known_features,
+        )
     kept, empty = without_empty(file.table)
     if not _have_sequences(kept, given, file.sequences):
         return _without_sequences(file, kept, empty, where)

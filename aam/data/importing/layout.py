@@ -111,6 +111,7 @@ def orient(
     has_sequence: Callable[[Sequence[str]], int],
     metadata_ids: Collection[str] | None = None,
     is_lineage: Callable[[str], bool] = lambda _: False,
+    known_features: Collection[str] = (),
 ) -> Layout:
     """Return a table with its samples in rows.
 
@@ -131,6 +132,9 @@ def orient(
         IDs of the samples in the metadata; None: there are none.
     is_lineage
         Tells whether an ID is a lineage.
+    known_features
+        IDs of features that the table may have, such as those of training, which tell the axes
+        where neither sequences nor metadata do.
 
     Raises
     ------
@@ -150,7 +154,7 @@ def orient(
             "sample",
         )
     if is_unknown:
-        return _orient_by_names(path, layout, metadata_ids, is_lineage)
+        return _orient_by_names(path, layout, metadata_ids, is_lineage, known_features)
     if sequenced is not False:
         return layout
     if layout.states_axes:
@@ -168,13 +172,15 @@ def _orient_by_names(
     layout: Layout,
     metadata_ids: Collection[str] | None,
     is_lineage: Callable[[str], bool],
+    known_features: Collection[str],
 ) -> Layout:
     """Return a table without sequences with its samples in rows."""
     axes = (layout.sample_ids, layout.feature_ids)
-    lineages = [sum(map(is_lineage, axis)) for axis in axes]
-    by_lineage = _likelier(lineages[1], axes[1], lineages[0], axes[0])
+    features = {*known_features}
+    shown = [sum(name in features or is_lineage(name) for name in axis) for axis in axes]
+    by_features = _likelier(shown[1], axes[1], shown[0], axes[0])
     if metadata_ids is None:
-        return layout if by_lineage is not False else layout.turned()
+        return layout if by_features is not False else layout.turned()
     known = set(metadata_ids)
     shared = [sum(name in known for name in axis) for axis in axes]
     if not any(shared):
@@ -193,8 +199,8 @@ def _orient_by_names(
             )
         return layout.turned()
     by_metadata = _likelier(shared[0], axes[0], shared[1], axes[1])
-    if layout.states_axes or by_lineage is not None:
-        return layout.turned() if by_lineage is False else layout
+    if layout.states_axes or by_features is not None:
+        return layout.turned() if by_features is False else layout
     if by_metadata is not None:
         return layout if by_metadata else layout.turned()
     if is_named:

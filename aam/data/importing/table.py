@@ -120,6 +120,7 @@ def read_table_file(
     sequences: SequenceFile | None = None,
     values: Values | None = None,
     metadata: Path | None = None,
+    known_features: Collection[str] = (),
 ) -> TableFile:
     """Read a feature table, find out which axis holds its samples, and check its numbers.
 
@@ -137,6 +138,8 @@ def read_table_file(
     metadata
         The file of the metadata, whose sample IDs tell the axis of the samples where no sequences
         do, and what programs have appended to them.
+    known_features
+        As for `aam.data.importing.layout.orient`.
 
     Raises
     ------
@@ -151,7 +154,7 @@ def read_table_file(
     if metadata is not None:
         cells = metadata_cells(metadata, layout.sample_ids, layout.feature_ids)
     samples = [] if cells is None else [*cells.index]
-    oriented = orient(path, layout, known.count, samples or None, is_lineage)
+    oriented = orient(path, layout, known.count, samples or None, is_lineage, known_features)
     _tell_how_text_was_read(path, written, oriented)
     layout = _without_ending(path, oriented, samples)
     if cells is not None:

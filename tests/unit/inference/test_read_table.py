@@ -49,3 +49,14 @@ def test_kept_features_have_their_sequences_whatever_they_are_called(tmp_path):
     write_biom(tmp_path / "view0.biom", table, {})
     write_fasta(tmp_path / SEQUENCES, dict(zip(names, ["ACGTA", "ACGTC"], strict=True)))
     assert KeptReads.load(tmp_path, {"views": 1}).feature_texts == ["ACGTA", "ACGTC"]
+
+
+def test_features_of_training_tell_the_axes_where_nothing_else_does(tmp_path):
+    path = tmp_path / "rows_are_samples.csv"
+    path.write_text(",Roseburia,Prevotella\nnew1,51,24\nnew2,13,97\nnew3,8,12\n")
+    facts = TableFacts(has_sequences=False)
+    known = ["Prevotella", "Roseburia", "Dialister"]
+    assert read_table(path, None, facts, known).table.sample_ids == ["new1", "new2", "new3"]
+    turned = tmp_path / "columns_are_samples.csv"
+    turned.write_text(",new1,new2,new3\nRoseburia,51,13,8\nPrevotella,24,97,12\n")
+    assert read_table(turned, None, facts, known).table.sample_ids == ["new1", "new2", "new3"]
