@@ -10,6 +10,7 @@ from aam.config.sections.model import EncoderShape, ModelSettings
 from aam.util.atomic import read_json
 from aam.util.digests import fitting
 from aam.util.errors import problem
+from aam.util.missing_files import expand_home
 
 Models = Mapping[str, ModelSettings]
 Datasets = Mapping[str, Dataset]
@@ -58,7 +59,7 @@ def start_of(models: Models, datasets: Datasets, dataset: str, model: str) -> St
             "the directory of a pretrained model, or another model",
             f"{name} is a reference tree: set datasets.{dataset}.tree: {name}",
         )
-    return Start(directory=Path(name).expanduser())
+    return Start(directory=expand_home(name))
 
 
 def chain_of(models: Models, datasets: Datasets, dataset: str, model: str) -> list[Start]:

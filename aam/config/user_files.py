@@ -15,7 +15,7 @@ from aam.config.references import (
 from aam.config.sections.dataset import WITH_THE_TABLE, Dataset
 from aam.config.sections.task import Prediction
 from aam.util.errors import InputError, problem, problems
-from aam.util.missing_files import suggest_file
+from aam.util.missing_files import expand_home, suggest_file
 
 FILES = ("table", *WITH_THE_TABLE)
 """Keys of a section that may name a file."""
@@ -37,13 +37,13 @@ def user_files(config: Config, section: Dataset | Prediction) -> dict[str, Path]
         Paths, relative to the working directory as `data_dir` is. A tree or a taxonomy that is a
         reference, or is said not to exist, is no file of the user.
     """
-    folder = Path(config.data_dir).expanduser()
+    folder = expand_home(config.data_dir)
     files = {}
     for key in FILES:
         name = getattr(section, key, None)
         is_named = {"tree": is_reference, "taxonomy": is_gene_reference}.get(key)
         if name and not (is_named and is_named(name)):
-            files[key] = folder / Path(name).expanduser()
+            files[key] = folder / expand_home(name)
     return files
 
 

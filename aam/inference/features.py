@@ -28,6 +28,7 @@ from aam.data.table import FeatureTable, TableFacts
 from aam.reference_tree.phylogeny import FEATURE_READS, ReferencePhylogeny, table_sequences
 from aam.reference_tree.tree import ROOT, KnownTips, number_nodes
 from aam.util.errors import count_names, problem
+from aam.util.missing_files import expand_home
 
 if TYPE_CHECKING:
     from aam.inference.pretrained import PretrainedEncoder
@@ -232,7 +233,7 @@ class SampleFeatures(TransformerMixin, BaseEstimator):
         if self.kind not in get_args(Kind):
             expected = f"one of {', '.join(get_args(Kind))}"
             raise problem("kind", repr(self.kind), expected, "choose one of them")
-        is_folder = self.source is not None and Path(self.source).expanduser().is_dir()
+        is_folder = self.source is not None and expand_home(self.source).is_dir()
         if is_folder != (self.kind == "embedding"):
             expected = "an encoder's folder with kind='embedding', a tree or None with the others"
             actual = f"{self.source!r} with kind={self.kind!r}"
@@ -285,7 +286,7 @@ class SampleFeatures(TransformerMixin, BaseEstimator):
             row_of_text = dict(zip(texts, row_Q.tolist(), strict=True))
             row_F = np.array([row_of_text[name] for name in names], np.int64)
         else:
-            path = Path(self.source).expanduser()
+            path = expand_home(self.source)
             known, tips = _read_tree(path, path.stat().st_mtime_ns if path.exists() else 0)
             row_of = {name: row for row, name in enumerate(known)}
             missing = [name for name in names if name not in row_of]

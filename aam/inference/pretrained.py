@@ -26,6 +26,7 @@ from aam.model.known_asvs import KnownAsvs
 from aam.model.store import AGAIN, load_config, rebuild
 from aam.util.digests import fitting
 from aam.util.errors import problem
+from aam.util.missing_files import expand_home
 
 ROWS_AT_ONCE = 128
 
@@ -61,7 +62,7 @@ class PretrainedEncoder:
             expected = "the directory of a pretrained model"
             hint = f'{directory} is a reference tree: use aam.reference("{directory}")'
             raise problem("aam.encoder", str(directory), expected, hint)
-        directory = Path(directory).expanduser()
+        directory = expand_home(directory)
         config = load_config(directory)
         encoder = load_encoder(directory)
         heads = {}

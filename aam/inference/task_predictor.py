@@ -51,6 +51,7 @@ from aam.learners.kept_mixture import FINGERPRINTS
 from aam.reference_tree.genes import GeneReference
 from aam.util.digests import fitting
 from aam.util.errors import first_names, problem
+from aam.util.missing_files import expand_home
 
 if TYPE_CHECKING:
     from aam.inference.bundle import ModelBundle
@@ -122,7 +123,7 @@ class TaskPredictor:
             The folder is none of these, or one of its files is missing, damaged or of a version
             that this package cannot read.
         """
-        folder = Path(directory).expanduser()
+        folder = expand_home(directory)
         super_learner = SuperLearner.load(folder)
         if super_learner is not None and super_learner.models is None:
             return cls._of_baselines(folder, super_learner)

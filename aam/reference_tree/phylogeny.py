@@ -32,6 +32,7 @@ from aam.reference_tree.gene_placement import GenePlacement, place_in_genes
 from aam.reference_tree.genes import GeneReference
 from aam.reference_tree.tree import KnownTips, Placement, ReferenceTree, place_reads
 from aam.util.errors import count_names, problem
+from aam.util.missing_files import expand_home
 from aam.util.scikit_bio import TreeNode
 
 Table = str | Path | FeatureTable
@@ -80,7 +81,7 @@ class ReferencePhylogeny:
         if str(name) in (genes := gene_references()):
             return cls(GeneReference.open(genes[str(name)]), threads)
         folder = REFERENCES.get(str(name))
-        path = Path(name).expanduser() if folder is None else folder / TREE
+        path = expand_home(name) if folder is None else folder / TREE
         if not path.is_file():
             expected = f"a file, or one of {', '.join([*REFERENCES, *genes])}"
             hint = f"get it: {GET_GREENGENES}" if name == GREENGENES else "correct the name"

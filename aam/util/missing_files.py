@@ -1,9 +1,26 @@
-"""What to do about a path that is no file to read."""
+"""Paths as users write them, and what to do about one that is no file to read."""
 
 import difflib
 from pathlib import Path
 
 from aam.util.errors import first_names
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return a path with the home directory in the place of a tilde.
+
+    A tilde before anything but the name of a user is part of a file's name: `~$labels.xlsx` is what
+    Excel writes next to a workbook that is open.
+
+    Parameters
+    ----------
+    path
+        What the user wrote.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def suggest_file(path: Path, written: Path) -> str:

@@ -24,6 +24,8 @@ _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 """Name of the stream that holds a workbook behind a password."""
 _ZEROS = re.compile(r"0{2,20}")
 """Formats of numbers that are shown with zeros in front."""
+_FORMULA = re.compile(rb"<(\w+:)?f[ >]")
+"""Beginning of a formula in the XML of a sheet."""
 _DAMAGE = (
     AttributeError,
     EOFError,
@@ -105,6 +107,8 @@ def read_workbook(path: Path, content: bytes, expected: str) -> bytes:
             damaged = archive.testzip()
             if damaged is not None:
                 raise ValueError(f"{damaged} is not what its checksum says")
+            names = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
+            has_formulas = any(_FORMULA.search(archive.read(name)) for name in names)
         with warnings.catch_warnings():
             # What the library cannot keep, such as pictures, is not read either.
             warnings.simplefilter("ignore")
@@ -113,9 +117,12 @@ def read_workbook(path: Path, content: bytes, expected: str) -> bytes:
             sheets = visible or list(book.worksheets)
             if not sheets:
                 raise problem(path, "a workbook without a sheet", expected, "check the path")
-            # The size that a sheet claims is often wrong.
-            sheets[0].reset_dimensions()
-            rows = [list(row) for row in sheets[0].iter_rows()]
+            rows = _read_rows(sheets[0])
+            formulas = []
+            if has_formulas:
+                written = openpyxl.load_workbook(io.BytesIO(content), read_only=True)
+                written_rows = _read_rows(written[sheets[0].title])
+                formulas = [cell for row in written_rows for cell in row if cell.data_type == "f"]
     except InputError:
         raise
     except _DAMAGE as error:
@@ -130,6 +137,8 @@ def read_workbook(path: Path, content: bytes, expected: str) -> bytes:
         hint = "move the sheet with the data to the front"
         raise problem(path, f"an empty sheet {title!r}", expected, hint)
     _refuse_dates(path, rows, expected)
+    if formulas:
+        _refuse_formulas(path, rows, formulas, expected)
     others = [sheet.title for sheet in book.worksheets if sheet.title != title]
     if others:
         logger.warning(
@@ -143,6 +152,35 @@ def read_workbook(path: Path, content: bytes, expected: str) -> bytes:
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")
     writer.writerows([_cell_text(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
+
+
+def _read_rows(sheet: Any) -> list[list[Any]]:
+    """Return the cells of a sheet, row by row."""
+    # The size that a sheet claims is often wrong.
+    sheet.reset_dimensions()
+    return [list(row) for row in sheet.iter_rows()]
+
+
+def _refuse_formulas(
+    path: Path, rows: Sequence[Sequence[Any]], formulas: Sequence[Any], expected: str
+) -> None:
+    """Refuse formulas of which none has a value: the program that wrote them calculates nothing."""
+    known = {cell.coordinate for row in rows for cell in row if cell.value is not None}
+    if any(cell.coordinate in known for cell in formulas):
+        return
+    # The formula of several cells is an object with a text.
+    texts = [str(getattr(cell.value, "text", cell.value)) for cell in formulas]
+    few = first_few(
+        [f"{text} in cell {cell.coordinate}" for text, cell in zip(texts, formulas, strict=True)],
+        limit=3,
+    )
+    raise problem(
+        path,
+        f"formulas without their values ({few})",
+        expected,
+        "open the workbook in Excel or LibreOffice and save it, which calculates them, or delete "
+        "them",
+    )
 
 
 def _refuse_dates(path: Path, rows: Sequence[Sequence[Any]], expected: str) -> None:

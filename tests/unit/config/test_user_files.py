@@ -43,6 +43,15 @@ def test_files_are_those_of_the_user_below_the_data_folder(folder, monkeypatch):
     assert user_files(simulated, simulated.datasets["demo"]) == {}
 
 
+def test_a_tilde_without_a_user_is_part_of_a_name(folder):
+    (folder / "data" / "~$labels.tsv").touch()
+    config = config_of(metadata="~$labels.tsv")
+    require_files(config)
+    assert user_files(config, config.datasets["mine"])["metadata"] == Path("data/~$labels.tsv")
+    with pytest.raises(InputError, match=r"there is no data/~nobody-at-all/tree\.nwk"):
+        require_files(config_of(tree="~nobody-at-all/tree.nwk"))
+
+
 def test_a_reference_that_is_not_on_this_machine_is_no_file_and_says_how_to_get_it(
     folder, monkeypatch
 ):

@@ -49,6 +49,31 @@ def test_zeros_that_a_format_shows_are_part_of_the_id(write):
     assert load_table(write(ROWS, change=change)).sample_ids[0] == "00123"
 
 
+def test_formulas_that_nothing_has_calculated_are_refused(write):
+    """Programs such as R's openxlsx write formulas alone: their cells would be empty labels."""
+    path = write([["sample-id", "age"], ["1", "=2020-1980"], ["2", 31]])
+    with pytest.raises(InputError, match=r"=2020-1980 in cell B2.*save it"):
+        load_metadata(path, ["1", "2"])
+
+
+def test_formulas_are_read_as_their_last_values(write):
+    path = write([["sample-id", "age", "note"], ["1", "=2020-1980", '=""'], ["2", 31, "x"]])
+    # What a spreadsheet program keeps next to a formula; openpyxl calculates nothing.
+    kept = {
+        b"<f>2020-1980</f><v />": b"<f>2020-1980</f><v>40</v>",
+        b"<f>2020-1980</f><v></v>": b"<f>2020-1980</f><v>40</v>",
+    }
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            for without, calculated in kept.items():
+                content = content.replace(without, calculated)
+            archive.writestr(name, content)
+    metadata = load_metadata(path, ["1", "2"])
+    assert metadata["age"].tolist() == ["40", "31"]
+
+
 def test_metadata_and_taxonomy_may_be_workbooks(write):
     day = datetime.datetime(2020, 3, 1)
     path = write(
