@@ -196,9 +196,32 @@ def branch_fractions(table: FeatureTable, tree: TreeNode) -> tuple[csr_array, ND
         Lengths of the branches, float64 [B].
     """
     membership, lengths = find_branches(tree, table.feature_ids)
-    counts = csr_array(table.counts @ membership)
-    totals = np.repeat(table.reads, np.diff(counts.indptr))
-    return csr_array((counts.data / totals, counts.indices, counts.indptr), counts.shape), lengths
+    return fractions_below(table.counts, table.reads, membership), lengths
+
+
+def fractions_below(
+    counts_NF: csr_array, reads_N: NDArray[np.float64], membership_FB: csr_array
+) -> csr_array:
+    """Return the fraction of each sample's reads below each branch.
+
+    Parameters
+    ----------
+    counts_NF
+        Reads of the features.
+    reads_N
+        Reads of the samples.
+    membership_FB
+        1 where a feature lies below a branch, as `find_branches` returns it.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        float64 [N, B].
+    """
+    counts_NB = csr_array(counts_NF @ membership_FB)
+    totals = np.repeat(reads_N, np.diff(counts_NB.indptr))
+    fractions = counts_NB.data / totals
+    return csr_array((fractions, counts_NB.indices, counts_NB.indptr), counts_NB.shape)
 
 
 def check_lengths(

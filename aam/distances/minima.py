@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, vstack
 from scipy.spatial.distance import cdist
 
 from aam.data.table import FeatureTable
-from aam.data.trees import branch_fractions
+from aam.data.trees import find_branches, fractions_below
 from aam.util.scikit_bio import TreeNode
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ COMMON = 1 / 4
 VALUE_BITS = 51
 """Bits of the sum of a sample's values, so that float64 holds the sum of two samples."""
 COLUMNS = 2048
-"""Samples that those of the rows are compared with at a time."""
+"""Samples that are weighed, and that those of the rows are compared with, at a time."""
 DENSE_COLUMNS = 128
 """Samples whose values on the K branches stay in the cache of a processor."""
 
@@ -67,19 +67,41 @@ class Abundances:
         metric
             One of `WEIGHTED`.
         """
-        value_NE, length_E = branch_fractions(table, tree)
-        value_NE.data *= length_E[value_NE.indices]
-        samples = value_NE.shape[0]
-        _, exponent = np.frexp(_row_sums(value_NE).max())
-        value_NE.data = np.rint(np.ldexp(value_NE.data, VALUE_BITS - exponent))
-        frequency_E = np.bincount(value_NE.indices, minlength=len(length_E))
+        membership_FE, length_E = find_branches(tree, table.feature_ids)
+        reads_N = table.reads
+
+        def values(rows: slice) -> csr_array:
+            """Return the lengths times the fractions of some samples, [R, E]."""
+            value_RE = fractions_below(table.counts[rows], reads_N[rows], membership_FE)
+            value_RE.data *= length_E[value_RE.indices]
+            return value_RE
+
+        # Two passes over blocks of samples: the values of all of them, in the types of SciPy's
+        # products, are several times as large as what is kept.
+        samples = len(table.sample_ids)
+        blocks = [slice(first, first + COLUMNS) for first in range(0, samples, COLUMNS)]
+        frequency_E = np.zeros(len(length_E), np.int64)
+        largest_sum = 0.0
+        for rows in blocks:
+            value_RE = values(rows)
+            frequency_E += np.bincount(value_RE.indices, minlength=len(length_E))
+            largest_sum = max(largest_sum, _row_sums(value_RE).max())
+        _, exponent = np.frexp(largest_sum)
         shared_E = frequency_E >= 2
         common_E = shared_E & (frequency_E >= COMMON * samples)
-        by_branch = csc_array(value_NE)
+        total = []
+        common = []
+        rare = []
+        for rows in blocks:
+            value_RE = values(rows)
+            value_RE.data = np.rint(np.ldexp(value_RE.data, VALUE_BITS - exponent))
+            total.append(_row_sums(value_RE))
+            common.append(_with_short_indices(value_RE[:, np.flatnonzero(common_E)]))
+            rare.append(_with_short_indices(value_RE[:, np.flatnonzero(shared_E & ~common_E)]))
         return cls(
-            total_N=_row_sums(value_NE),
-            common_NK=csr_array(by_branch[:, np.flatnonzero(common_E)]),
-            rare_NE=csr_array(by_branch[:, np.flatnonzero(shared_E & ~common_E)]),
+            total_N=np.concatenate(total),
+            common_NK=csr_array(vstack(common, "csr")),
+            rare_NE=csr_array(vstack(rare, "csr")),
             unit=float(np.ldexp(1.0, int(exponent) - VALUE_BITS)),
             normalized=metric == NORMALIZED,
         )
@@ -114,6 +136,12 @@ class Abundances:
             else:
                 part_RC *= self.unit
         return distance_RC
+
+
+def _with_short_indices(value_RE: csr_array) -> csr_array:
+    """Return a matrix of fewer than 2^31 columns and entries with indices of 32 bits."""
+    parts = value_RE.data, value_RE.indices.astype(np.int32), value_RE.indptr.astype(np.int32)
+    return csr_array(parts, value_RE.shape)
 
 
 def _row_sums(value_NE: csr_array) -> Floats:
