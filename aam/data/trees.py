@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, get_index_dtype
 
 from aam.data.table import FeatureTable
 from aam.util.atomic import write_text
@@ -154,9 +154,13 @@ def find_branches(
             by_tip[node.name] = above.pop(id(node))
     paths = [by_tip[name] for name in feature_ids]
     offsets = np.cumsum([0, *map(len, paths)])
-    columns = np.concatenate([np.asarray(path, dtype=np.int64) for path in paths])
+    # Products take the type of their factors' indices, and those of 64 bits would double the memory
+    # of a large table.
+    index = get_index_dtype(maxval=max(int(offsets[-1]), len(nodes)))
+    columns = np.concatenate([np.asarray(path, dtype=index) for path in paths])
     membership = csr_array(
-        (np.ones(len(columns), dtype=np.int64), columns, offsets), shape=(len(paths), len(nodes))
+        (np.ones(len(columns), dtype=np.int64), columns, offsets.astype(index)),
+        shape=(len(paths), len(nodes)),
     )
     return membership, np.array([node.length or 0.0 for node in nodes], dtype=np.float64)
 

@@ -76,8 +76,8 @@ class Abundances:
             value_RE.data *= length_E[value_RE.indices]
             return value_RE
 
-        # Two passes over blocks of samples: the values of all of them, in the types of SciPy's
-        # products, are several times as large as what is kept.
+        # Two passes over blocks of samples: what products and selections make of all of them on the
+        # way is several times as large as what is kept.
         samples = len(table.sample_ids)
         blocks = [slice(first, first + COLUMNS) for first in range(0, samples, COLUMNS)]
         frequency_E = np.zeros(len(length_E), np.int64)
@@ -96,8 +96,8 @@ class Abundances:
             value_RE = values(rows)
             value_RE.data = np.rint(np.ldexp(value_RE.data, VALUE_BITS - exponent))
             total.append(_row_sums(value_RE))
-            common.append(_with_short_indices(value_RE[:, np.flatnonzero(common_E)]))
-            rare.append(_with_short_indices(value_RE[:, np.flatnonzero(shared_E & ~common_E)]))
+            common.append(value_RE[:, np.flatnonzero(common_E)])
+            rare.append(value_RE[:, np.flatnonzero(shared_E & ~common_E)])
         return cls(
             total_N=np.concatenate(total),
             common_NK=csr_array(vstack(common, "csr")),
@@ -136,12 +136,6 @@ class Abundances:
             else:
                 part_RC *= self.unit
         return distance_RC
-
-
-def _with_short_indices(value_RE: csr_array) -> csr_array:
-    """Return a matrix of fewer than 2^31 columns and entries with indices of 32 bits."""
-    parts = value_RE.data, value_RE.indices.astype(np.int32), value_RE.indptr.astype(np.int32)
-    return csr_array(parts, value_RE.shape)
 
 
 def _row_sums(value_NE: csr_array) -> Floats:
