@@ -1,11 +1,12 @@
 """The command `aam`: describe a study, run it, and apply what was learned to other tables."""
 
 import argparse
+import csv
 import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -81,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         init.add_argument(f"--{name}", type=Path, help=f"{name} of the features: .qza or text")
     init.add_argument(
         "--columns",
-        help="metadata columns to predict, with commas between them; default: the two likeliest",
+        help="metadata columns to predict, with commas between them, and quotes around a name that "
+        "has one; default: the two likeliest",
     )
     init.add_argument(
         "--groups",
@@ -204,6 +206,14 @@ def _add_table(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sequences", type=Path, help="sequences of the features: FASTA or .qza")
 
 
+def _column_names(text: str, known: Collection[str]) -> list[str]:
+    """Return the columns that an option names; a single one may have a comma as it stands."""
+    if text.strip() in known:
+        return [text.strip()]
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return list(dict.fromkeys(name.strip() for row in rows for name in row)) or [text]
+
+
 def _init(given: argparse.Namespace) -> None:
     """Write the configuration, and say how it is run."""
     # What reads studies takes two seconds to import, and a run does not need it.
@@ -221,7 +231,7 @@ def _init(given: argparse.Namespace) -> None:
         raise problem("--depth", "a table of amounts", "one of reads", "leave --depth out")
     targets = None
     if given.columns is not None:
-        targets = list(dict.fromkeys(name.strip() for name in given.columns.split(",")))
+        targets = _column_names(given.columns, study.metadata.columns)
     name = propose_name(given.table, otherwise=plain_name(given.output.stem, otherwise="mine"))
     dataset = _free_name(name, given.table)
     with with_decisions(study.notes):

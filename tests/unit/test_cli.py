@@ -49,6 +49,25 @@ def test_the_columns_that_are_named_become_the_tasks_in_their_order(
     assert "#  adiponectin:" in output.read_text(), "what else suits is a comment"
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("age, years", ["age, years"]),
+        ('city,"age, years"', ["city", "age, years"]),
+        ('"age, years", city', ["age, years", "city"]),
+    ],
+)
+def test_a_column_may_have_a_comma(
+    files: list[str], tmp_path: Path, columns: str, expected: list[str]
+) -> None:
+    metadata = Path(files[1])
+    metadata.write_text(metadata.read_text().replace("\tage\t", "\tage, years\t"))
+    output = tmp_path / "mine.yaml"
+    main(["init", *files, "--columns", columns, "--output", str(output)])
+    tasks = load(yaml.safe_load(output.read_text())).tasks
+    assert [task.column for task in tasks.values()] == expected
+
+
 def test_a_column_that_is_a_target_groups_no_samples(files: list[str], tmp_path: Path) -> None:
     output = tmp_path / "mine.yaml"
     main(["init", *files, "--columns", "patient", "--output", str(output)])
@@ -60,6 +79,7 @@ def test_a_column_that_is_a_target_groups_no_samples(files: list[str], tmp_path:
     ("columns", "words"),
     [
         ("city,Age", ["no column 'Age'", "did you mean 'age'?"]),
+        ("", ["no column ''"]),
         ("hollow", ["column 'hollow'", "got no values"]),
         ("note", ["column 'note'", "40 different ones"]),
         ("town,hollow", ["no column 'town'", "column 'hollow'"]),
