@@ -248,6 +248,12 @@ def test_metadata_come_as_a_file_or_in_memory(new_encoder, tiny, files, tmp_path
     expected = model.predict(*arguments, metadata=tmp_path / "metadata.tsv")
     pd.testing.assert_frame_equal(model.predict(*arguments, metadata=frame), expected)
     assert not caplog.records
+    # The IDs of the table tell which column has them, as they do for `aam check`.
+    tubes = frame.rename_axis("tube").reset_index()[["host", "tube"]]
+    tubes.to_csv(tmp_path / "tubes.csv", index=False)
+    found = model.predict(*arguments, metadata=tmp_path / "tubes.csv")
+    pd.testing.assert_frame_equal(found, expected)
+    assert "tube" in caplog.text
     halves = frame.astype(object).where(frame["host"].to_numpy()[:, None] == 1)
     other = model.predict(*arguments, metadata=halves)
     assert "host in 10" in caplog.text
