@@ -76,8 +76,8 @@ def compare_with_guessing(
         Its interval leaves out the score of guessing just where its p-value is below 0.05. There is
         neither with fewer than `LEAST_UNITS` units, or `LEAST_UNITS_OF_CLASS` of a class, where
         units are so unequal that they count as fewer than `LEAST_EFFECTIVE`, and where no error is
-        left. A balanced accuracy of 1 has the p-value and the lower end that one wrong unit would
-        give, where it costs most.
+        left. A balanced accuracy without a spread, such as 1, has the p-value and the ends that one
+        other unit would give, where it costs most.
     """
     unit_N = unit_codes(groups)
     units = effective_units(kind, predictions, unit_N)
@@ -251,14 +251,15 @@ def _test_gains(
         gain_C = np.bincount(class_N, weights=gain_N) / size_C
         added_N = (gain_N - gain_C[class_N]) / (len(size_C) * size_C[class_N])
         error = _standard_error(added_N, unit_N, units)
-        return _p_value(float(gain_C.mean()), error, units), _t_quantile(units) * error
+        return _p_value(float(gain_C.mean()), error, units), error
 
-    has_spread = any(np.ptp(gain_N[class_N == code]) > 0 for code in np.unique(class_N))
-    if has_spread or not gain_N.any():
-        return test(gain_N)
-    # As with a perfect score: a single unit that differs would give the difference a spread.
-    sign = np.sign(gain_N.sum())
-    return max(test(gain_N - sign * is_unit_N) for is_unit_N in _largest_units(class_N, unit_N))
+    p, error = test(gain_N)
+    if error <= TINY:
+        # As with a perfect score: a single unit that differs would give the difference a spread.
+        sign = np.sign(gain_N.sum())
+        units_of_classes = _largest_units(class_N, unit_N)
+        p, error = max(test(gain_N - sign * is_unit_N) for is_unit_N in units_of_classes)
+    return p, _t_quantile(units) * error
 
 
 def unit_codes(groups: ArrayLike) -> Codes:
@@ -278,16 +279,17 @@ def unit_codes(groups: ArrayLike) -> Codes:
 def effective_units(kind: str, predictions: pd.DataFrame, unit_N: Codes) -> float | None:
     """Return how many equal units the units of the samples are worth.
 
-    That is (sum of u)^2 / sum of u^2 over the units, where u is the number of samples of a unit
-    (Kish's effective sample size). A sample of a class counts by the squared inverse of how
-    frequent its class is, which is its share in the variance of a mean of recalls.
+    That is (sum of u)^2 / sum of u^2 over the units, where u is the summed weight of a unit's
+    samples (Kish's effective sample size). Samples of numbers have the weights with which they
+    count in the score, in which folds count alike. A sample of a class counts by the squared inverse
+    of how frequent its class is, which is its share in the variance of a mean of recalls.
 
     Parameters
     ----------
     kind
         Kind of the target: regression, classification or ordinal.
     predictions
-        Predictions of one target, of which `observed` is used.
+        Predictions of one target, of which `observed` and `fold` are used.
     unit_N
         Unit of each row, as `unit_codes` returns it.
 
@@ -297,8 +299,9 @@ def effective_units(kind: str, predictions: pd.DataFrame, unit_N: Codes) -> floa
         None where the units, or those of a class, are too few for a test, or are worth fewer than
         `LEAST_EFFECTIVE`.
     """
-    share_N = np.ones(len(unit_N))
-    if kind != "regression":
+    if kind == "regression":
+        share_N = _weights_of_equal_folds(predictions["fold"])
+    else:
         observed_N = predictions["observed"].to_numpy(np.str_)
         _, class_N, size_C = np.unique(observed_N, return_inverse=True, return_counts=True)
         if _units_by_class(class_N, unit_N).min() < LEAST_UNITS_OF_CLASS:
@@ -389,11 +392,10 @@ def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | No
     guessing = Guessing(score=guess, difference=score - guess)
     if units is None:
         return guessing
-    if is_right_N.any() and not is_right_N.all():
-        test = _test_recalls(is_right_N, class_N, unit_N, units)
-    else:
-        # Such predictions have no spread, which a single unit that differs would give them; the
-        # largest of a class costs most.
+    test = _test_recalls(is_right_N, class_N, unit_N, units)
+    if not test.has_spread and abs(score - guess) > TINY:
+        # A single unit that differs would give such predictions a spread; the largest of a class
+        # costs most.
         tests = [
             _test_recalls(is_right_N ^ is_unit_N, class_N, unit_N, units)
             for is_unit_N in _largest_units(class_N, unit_N)
@@ -409,12 +411,15 @@ class ShareTest(NamedTuple):
     p: float
     low: float
     high: float
+    has_spread: bool
+    """Whether units add different parts to the share; otherwise nothing tells how far chance
+    reaches."""
 
 
 def _test_recalls(
     is_right_N: NDArray[np.bool_], class_N: Codes, unit_N: Codes, units: float
 ) -> ShareTest:
-    """Test a balanced accuracy between 0 and 1."""
+    """Test a balanced accuracy."""
     size_C = np.bincount(class_N)
     recall_C = np.bincount(class_N, weights=is_right_N) / size_C
     score = float(recall_C.mean())
@@ -430,7 +435,7 @@ def share_test(
     Parameters
     ----------
     score, guess
-        The share, between 0 and 1, and that of guessing.
+        The share and that of guessing.
     added_N
         What each sample adds to the score less its mean, [N].
     unit_N
@@ -438,14 +443,18 @@ def share_test(
     units
         How many equal units these are worth.
     """
-    derivative = 0.5 / math.sqrt(score * (1.0 - score))
-    error = derivative * _standard_error(added_N, unit_N, units)
+    error = _standard_error(added_N, unit_N, units)
+    has_spread = error > TINY
+    if has_spread:
+        # By the derivative of the scale.
+        error *= 0.5 / math.sqrt(score * (1.0 - score))
     angle = math.asin(math.sqrt(score))
     step = _t_quantile(units) * error
     return ShareTest(
         p=_p_value(angle - math.asin(math.sqrt(guess)), error, units),
         low=math.sin(max(angle - step, 0.0)) ** 2,
         high=math.sin(min(angle + step, math.pi / 2)) ** 2,
+        has_spread=has_spread,
     )
 
 

@@ -37,6 +37,7 @@ from aam.data.predictions import (
 )
 from aam.evaluate.comparison import (
     TINY,
+    ShareTest,
     compare_mean_errors,
     compare_with_guessing,
     median_of_other_folds,
@@ -428,15 +429,18 @@ def _compare_with_half(share_P: Floats) -> Guessing:
     guessing = Guessing(score=0.5, difference=score - 0.5)
     if len(share_P) < LEAST_UNITS:
         return guessing
-    tested_P = share_P.copy()
-    if not 0 < score < 1:
+    test = _test_shares(share_P)
+    if not test.has_spread and abs(score - 0.5) > TINY:
         # As elsewhere: one person for whom the opposite holds would give the share a spread.
-        tested_P[0] = 1.0 - tested_P[0]
-    mean = float(tested_P.mean())
-    added_P = (tested_P - mean) / len(tested_P)
-    unit_P = np.arange(len(tested_P))
-    test = share_test(mean, 0.5, added_P, unit_P, float(len(tested_P)))
+        test = _test_shares(np.append(1.0 - share_P[0], share_P[1:]))
     ends = None
     if test.high - test.low > TINY:
         ends = min(test.low, score), max(test.high, score)
     return guessing.model_copy(update={"p": test.p, "interval": ends})
+
+
+def _test_shares(share_P: Floats) -> ShareTest:
+    """Test the mean of the shares of people against a half."""
+    people = len(share_P)
+    mean = float(share_P.mean())
+    return share_test(mean, 0.5, (share_P - mean) / people, np.arange(people), float(people))

@@ -202,8 +202,8 @@ def _compare_shares(
     unit_N
         Unit of each sample.
     source_N
-        Group of each sample in the task itself: where all are right, or none, the one that costs
-        most is taken for the opposite, which gives the score a spread.
+        Group of each sample in the task itself: where units do not differ, the one that costs most
+        is taken for the opposite, which gives the score a spread.
     guess
         The share of guessing.
     """
@@ -220,11 +220,11 @@ def _compare_shares(
         added_N = weight_N * (is_right_N - mean_C[cell_N])
         return share_test(float(weight_N @ is_right_N), guess, added_N, unit_N, units)
 
-    is_counted_N = weight_N > 0
-    has_spread = is_right_N[is_counted_N].any() and not is_right_N[is_counted_N].all()
-    if not has_spread:
-        is_right_N = is_right_N ^ (source_N == np.bincount(source_N, weights=weight_N).argmax())
     tested = test(is_right_N)
+    if not tested.has_spread and abs(score - guess) > TINY:
+        is_ahead_N = is_right_N == (score > guess)
+        weight_G = np.bincount(source_N, weights=weight_N * is_ahead_N)
+        tested = test(is_right_N ^ (is_ahead_N & (source_N == weight_G.argmax())))
     ends = None
     # The same class for all samples of each study has no spread, and no interval.
     if tested.high - tested.low > TINY:

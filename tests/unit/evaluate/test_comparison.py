@@ -184,7 +184,7 @@ def test_few_units_or_few_of_a_class_have_neither_test_nor_interval():
 
 
 def test_units_of_unequal_size_count_as_fewer():
-    table = names(np.random.default_rng(6), 40)
+    table = predictions_of(np.arange(40.0), np.arange(40.0), np.arange(40) % 4)
     equal = unit_codes([f"g{row % 10}" for row in range(40)])
     unequal = unit_codes(["g0"] * 22 + [f"g{row % 9 + 1}" for row in range(18)])
     assert effective_units("regression", table, equal) == pytest.approx(10)
@@ -193,6 +193,27 @@ def test_units_of_unequal_size_count_as_fewer():
     assert effective_units("regression", table, unequal) == pytest.approx(expected)
     most = unit_codes(["g0"] * 31 + [f"g{row + 1}" for row in range(9)])
     assert effective_units("regression", table, most) is None
+
+
+def test_units_of_small_folds_count_more():
+    """Folds count alike, so that six studies are six units however large the first is."""
+    fold = np.repeat(np.arange(6), [30, 2, 2, 2, 2, 2])
+    table = predictions_of(np.arange(40.0), np.arange(40.0), fold)
+    assert effective_units("regression", table, fold) == pytest.approx(6)
+
+
+def test_folds_of_few_samples_make_no_findings_of_noise():
+    """A sample that is a fold by itself has a third of the score, and so of the difference."""
+    rng = np.random.default_rng(1)
+    fold = np.repeat([0, 1, 2], [60, 1, 1])
+    found = 0
+    for _ in range(200):
+        observed = rng.normal(size=62)
+        one = predictions_of(observed, 0.5 * rng.normal(size=62), fold)
+        other = predictions_of(observed, 0.5 * rng.normal(size=62), fold)
+        p = compare("regression", one, other, alone(one)).p
+        found += p is not None and p < 0.05
+    assert found <= 10
 
 
 def test_units_of_a_rare_class_count_more():
@@ -284,6 +305,29 @@ def test_a_perfect_score_is_tested_as_if_one_unit_were_wrong(units, is_shown):
     assert 0 < constant.p < 0.2
 
 
+@pytest.mark.parametrize("is_paired", [False, True])
+def test_classes_wholly_right_or_wrong_are_tested_as_if_one_unit_were_another(is_paired):
+    """Two of three classes are right: units add the same to the score, which chance may do."""
+    truth = np.tile(["a", "b", "c"], 6)
+    predicted = np.where(truth == "c", "a", truth)
+    unit = np.arange(18) // 3 if is_paired else np.arange(18)
+    table = predictions_of(truth, predicted, np.arange(18) % 3)
+    groups = [f"g{one}" for one in unit]
+    result = compare_with_guessing("classification", table, groups)
+    assert result.score + result.difference == pytest.approx(2 / 3)
+    low, high = result.interval
+    assert low < 0.6 < 0.7 < high
+    assert (low > 1 / 3) == (result.p < 0.05)
+    # One more that is right is no less of a finding.
+    better = table.assign(predicted=np.where(np.arange(18) == 17, truth, predicted))
+    assert 0 < compare_with_guessing("classification", better, groups).p < result.p < 0.5
+    constant = table.assign(predicted="a")
+    difference = measure_difference(
+        "classification", table, constant, pd.Series(groups, index=table["sample-id"])
+    )
+    assert 1e-6 < difference.p < 1
+
+
 def test_no_unit_costs_more_than_the_one_that_a_perfect_score_is_tested_by():
     rng = np.random.default_rng(7)
     unit = np.sort(rng.integers(0, 12, 60))
@@ -354,7 +398,7 @@ def test_numbers_are_compared_by_the_mean_of_the_folds_and_tested_over_groups():
     difference = added.sum()
     scale = (weight * (first + second)).sum() / 2
     influence = (added - weight * difference) / scale
-    units = effective_number(np.ones(30), unit)
+    units = effective_number(weight, unit)
     p, step = p_and_half_width(difference / scale, influence, unit, units)
     found = compare("regression", *tables, groups)
     assert (found.folds, found.holm_p) == (3, None)

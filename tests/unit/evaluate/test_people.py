@@ -116,9 +116,9 @@ def test_what_does_not_change_has_no_score_within(person, rng):
 
 @pytest.mark.parametrize("kind", ["classification", "ordinal"])
 def test_classes_within_people_are_told_apart_by_pairs(kind):
-    person = np.repeat(np.arange(8), 4)
-    truth = np.tile(["low", "high", "low", "mid"], 8)
-    share = pd.DataFrame(0.3, index=range(32), columns=["high", "low", "mid"])
+    person = np.repeat(np.arange(12), 4)
+    truth = np.tile(["low", "high", "low", "mid"], 12)
+    share = pd.DataFrame(0.3, index=range(48), columns=["high", "low", "mid"])
     # A person is said to be mostly high, but changes as it does.
     share.loc[:, "high"] = np.where(truth == "low", 0.6, 0.9)
     share.loc[:, "low"] = np.where(truth == "low", 0.2, 0.02)
@@ -131,11 +131,15 @@ def test_classes_within_people_are_told_apart_by_pairs(kind):
         **{f"probability:{name}": share[name] for name in share},
     )
     # low and high, low and mid, each twice; mid and high have the same shares.
-    assert found.within.n == 8 * 5
+    assert found.within.n == 12 * 5
     assert found.within.score == pytest.approx((4 + 0.5) / 5)
     assert found.within.guessing.score == 0.5
-    assert found.within.guessing.p < 0.05
-    assert found.change.n == 8 * 3
+    # All people have the same share, which is tested as if one of them had the opposite.
+    assert 1e-4 < found.within.guessing.p < 0.05
+    low, high = found.within.guessing.interval
+    assert 0.5 < low < 0.8
+    assert high > found.within.score
+    assert found.change.n == 12 * 3
     assert found.change.score == 1.0
     assert found.between is None, "all people are mostly low"
 

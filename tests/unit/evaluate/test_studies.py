@@ -78,6 +78,23 @@ def test_studies_count_alike_and_are_the_units_of_the_second_score(study):
     assert [one.unseen for one in found.studies] == pytest.approx([1.0, 0.0] * (STUDIES // 2))
 
 
+def test_studies_that_are_all_as_good_are_tested_as_if_one_sample_differed(study):
+    """The same share in each study has no spread, and is no proof."""
+    place = np.arange(len(study)) % SIZE
+    truth = np.where(place % 2, "case", "control")
+    # A quarter of each class is wrong.
+    is_right = place % 8 > 1
+    guess = np.where(is_right, truth, np.where(truth == "case", "control", "case"))
+    table = samples(truth, guess, study)
+    found = compare(table, table, study).unseen
+    assert 0 < found.guessing.p < 0.05
+    low, high = found.guessing.interval
+    assert 0.5 < low < found.score <= high
+    few = place < 4
+    found = compare(table[few], table[few], study[few]).unseen
+    assert found.guessing.p > 1e-4
+
+
 def test_a_study_of_one_class_has_no_score_and_changes_none(study):
     truth = np.where(np.arange(len(study)) % 2, "case", "control")
     truth[:SIZE] = "case"
