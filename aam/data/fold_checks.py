@@ -90,6 +90,26 @@ def warn_of_tested_groups(groups: Names, folds: NDArray[np.int64], settings: Fol
         )
 
 
+def warn_of_one_tested_class(observed: pd.Series, folds: NDArray[np.int64]) -> None:
+    """Warn where a test set that the user names has one class, so that nothing is told apart.
+
+    Parameters
+    ----------
+    observed
+        The class of each sample.
+    folds
+        The fold of each, -1: held out for testing.
+    """
+    classes = observed[folds == TEST].unique()
+    if len(classes) == 1:
+        logger.warning(
+            "all samples of the test set that folds.test names are '%s': its score says how often "
+            "this class is recognized, and is not compared with guessing",
+            classes[0],
+            extra=CAUTION,
+        )
+
+
 def require_studies(
     observed: pd.Series,
     folds: NDArray[np.int64],

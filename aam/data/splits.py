@@ -25,6 +25,7 @@ from aam.data.fold_checks import (
     require_studies,
     require_training_samples,
     require_whole_groups,
+    warn_of_one_tested_class,
     warn_of_tested_groups,
 )
 from aam.data.folds import TEST, Names
@@ -223,6 +224,8 @@ def divide(
         require_repeats(groups, times, task.time, str(settings.groups))
     if is_named is not None and groups is not None and task.question != FORECAST:
         warn_of_tested_groups(groups, folds, settings)
+    if is_named is not None and task.kind != "regression" and task.question is None:
+        warn_of_one_tested_class(values[target], folds)
     require_training_samples(folds, settings.column or settings.groups or target)
     if task.kind != "regression":
         require_spread_classes(values[target], folds, together, task, before)
@@ -315,7 +318,10 @@ def _join_studies(
     if folds.max() < MOST_STUDY_FOLDS:
         return folds
     learned = observed[is_divided]
-    classes = None if task.kind == "regression" else learned.to_numpy(dtype=object)
+    classes = None
+    # Classes that are all rarer than that cannot be in every fold.
+    if task.kind != "regression" and learned.value_counts().max() >= MOST_STUDY_FOLDS:
+        classes = learned.to_numpy(dtype=object)
     joined = folds.copy()
     joined[is_divided] = assign_folds(
         np.array(learned.index, dtype=object),

@@ -376,9 +376,17 @@ def _compare_people(task: ScoreSettings, answer: pd.DataFrame, samples: Samples)
         task.time,
         predictions=answer,
         person=samples.group,
-        time=read_times(metadata_column(samples.metadata, task.time)),
+        time=read_times(_task_column(samples, task.time)),
         classes=() if task.classes is None else task.classes,
     )
+
+
+def _task_column(samples: Samples, column: str) -> pd.Series:
+    """Return a metadata column of the task's own samples.
+
+    The other samples of a table may write times another way, which would then be read as none.
+    """
+    return metadata_column(samples.metadata, column).loc[samples.group.index]
 
 
 def _compare_forecast(
@@ -393,7 +401,7 @@ def _compare_forecast(
     assert task.structure.column is not None, "loading requires people of tasks with times"
     assert task.time is not None, "loading requires times of forecasts"
     assert task.forecast is not None, "a forecast is after some time"
-    text = metadata_column(samples.metadata, task.time)
+    text = _task_column(samples, task.time)
     time = read_times(text)
     after = task.forecast
     if after == AUTO:
@@ -569,8 +577,11 @@ class _Scoring:
         return report
 
     def _compare_tested(self, predictions: pd.DataFrame) -> Guessing | None:
-        """Compare the test set with guessing, where the user names it."""
+        """Compare the test set with guessing, where the user names it and it has two classes."""
         if not self.names_test:
+            return None
+        tested = predictions[predictions["fold"] < 0]
+        if self.kind != "regression" and tested["observed"].nunique() < 2:
             return None
         groups_N = self.group.loc[predictions["sample-id"]].to_numpy()
         return compare_tested_with_guessing(self.kind, predictions, groups_N, self.classes)

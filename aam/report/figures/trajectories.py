@@ -73,21 +73,23 @@ def draw(report: TaskReport, predictions: pd.DataFrame, metadata: pd.DataFrame, 
         table = by_target(predictions)[key.column]
         table = table[table["fold"] >= 0].reset_index(drop=True)
         axis, samples = _show(report.kind, target.column, table)
-        found = _people(samples, target.people, by_sample)
-        drawn.append((key.column, target.people, axis, found))
-    if not any(found for *_, found in drawn):
+        # Samples of other tasks may write times another way.
+        times = metadata_column(by_sample, target.people.time).loc[samples["sample-id"]]
+        found = _people(samples, target.people, by_sample, times)
+        drawn.append((key.column, target.people, axis, found, read_as_dates(times)))
+    if not any(found for *_, found, _ in drawn):
         with saved_figure(path, 0.6) as (_, (axes,)):
             axes.set_axis_off()
             axes.text(0, 0.5, "Nobody has two samples with a time.", va="center")
         return
-    rows = [-(-max(len(_choose(found)), 1) // COLUMNS) for *_, found in drawn]
+    rows = [-(-max(len(_choose(found)), 1) // COLUMNS) for *_, found, _ in drawn]
     height_in = 2.1 * sum(rows) + 0.8
     with saved_figure(path, height_in, rows=sum(rows), columns=COLUMNS) as (figure, all_axes):
         first = 0
         titles = []
-        for (name, people, axis, found), count in zip(drawn, rows, strict=True):
+        for (name, people, axis, found, are_dates), count in zip(drawn, rows, strict=True):
             panels = all_axes[COLUMNS * first : COLUMNS * (first + count)]
-            _draw_people(panels, people, axis, _choose(found), by_sample)
+            _draw_people(panels, people, axis, _choose(found), are_dates=are_dates)
             first += count
             several = f"{shorten(to_words(name), 30)}: " if name else ""
             titles.append(f"{several}{_title(people, found)}")
@@ -117,14 +119,13 @@ def _show(kind: str, column: str, table: pd.DataFrame) -> tuple[_Axis, pd.DataFr
     return _Axis("probability of observed", names, 1 / len(names)), rows
 
 
-def _people(samples: pd.DataFrame, people: People, metadata: pd.DataFrame) -> list[_Person]:
+def _people(
+    samples: pd.DataFrame, people: People, metadata: pd.DataFrame, times: pd.Series
+) -> list[_Person]:
     """Return the people with times enough, the best predicted first."""
-    text = metadata_column(metadata, people.time)
-    ids = samples["sample-id"]
+    person = metadata_column(metadata, people.column).loc[samples["sample-id"]]
     table = samples.assign(
-        person=metadata_column(metadata, people.column).loc[ids].to_numpy(),
-        time=read_times(text).loc[ids].to_numpy(),
-        text=text.loc[ids].to_numpy(),
+        person=person.to_numpy(), time=read_times(times).to_numpy(), text=times.to_numpy()
     )
     table = table[table["time"].notna()].sort_values("time", kind="stable")
     times = table.groupby("person")["time"].nunique()
@@ -154,10 +155,10 @@ def _draw_people(
     people: People,
     axis: _Axis,
     chosen: Sequence[_Person],
-    metadata: pd.DataFrame,
+    *,
+    are_dates: bool,
 ) -> None:
     """Draw a panel per person, with one scale for all of them."""
-    are_dates = read_as_dates(metadata_column(metadata, people.time))
     for axes in panels[len(chosen) :]:
         axes.set_visible(False)
     for position, (axes, person) in enumerate(zip(panels, chosen, strict=False)):

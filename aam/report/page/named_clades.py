@@ -246,7 +246,9 @@ def mark_named(
         Tables of `aam.stages.clades`: the clades, and which feature is in which.
     """
     names = {row["clade"]: short_name(row) for _, row in _of_target(answer, clades).iterrows()}
-    column = f"{CLADE_OF_TARGET}{answer.key.column}" if TARGET in clades else "clade"
+    of_target = f"{CLADE_OF_TARGET}{answer.key.column}"
+    # Without any named clade, the table of clades does not tell targets apart.
+    column = of_target if of_target in features else "clade"
     name_of = features.set_index("feature-id")[column].map(names)
     marked = importance.copy()
     marked.insert(1, "named clade", importance["feature-id"].map(name_of).fillna(""))

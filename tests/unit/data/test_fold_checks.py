@@ -17,6 +17,7 @@ from aam.data.fold_checks import (
     require_studies,
     require_training_samples,
     require_whole_groups,
+    warn_of_one_tested_class,
     warn_of_tested_groups,
 )
 from aam.data.target_columns import BeforeRarefaction
@@ -50,6 +51,14 @@ def test_groups_that_a_test_set_divides_are_warned_of(warned):
     by_column = folds_settings({"column": "study", "test": {"split": "test"}}).folds
     warn_of_tested_groups(["a", "a"], np.array([-1, 0]), by_column)
     assert "divides 1 of 1 groups of 'study': 'a'" in warned.text
+
+
+def test_a_test_set_of_one_class_is_warned_of(warned):
+    warn_of_one_tested_class(labelled("1", "0", "0", "1"), np.array([-1, -1, 0, 1]))
+    warn_of_one_tested_class(labelled("1", "0"), np.array([0, 1]))
+    assert not warned.records
+    warn_of_one_tested_class(labelled("1", "1", "0", "1"), np.array([-1, -1, 0, 1]))
+    assert "all samples of the test set that folds.test names are '1'" in warned.text
 
 
 ON_STUDIES = folds_settings({"column": "study"}, question="studies", known="host")

@@ -178,7 +178,8 @@ def test_values_of_a_column_mark_the_test_set(caplog):
     caplog.set_level(logging.WARNING)
     _, folds, _ = divided({"k": 2, "test": {"split": "test"}})
     assert (folds.index[folds == -1] == METADATA.index[METADATA["split"] == "test"]).all()
-    assert not caplog.records
+    (of_one_class,) = caplog.messages
+    assert "all samples of the test set that folds.test names are " in of_one_class
     divided({"k": 2, "groups": "host", "test": {"split": "test"}})
     assert "folds.test divides 4 of 12 groups of 'host'" in caplog.text
 
@@ -287,6 +288,16 @@ def test_up_to_ten_studies_are_folds_of_their_own(studies, folds):
     metadata = METADATA.assign(study=[f"study{i // 2 % studies}" for i in NUMBER])
     _, found, groups = divided({"column": "study"}, metadata=metadata, question="studies")
     assert set(found) == set(range(folds))
+    assert (found.groupby(groups).nunique() == 1).all()
+
+
+def test_many_studies_of_rare_classes_are_joined_all_the_same():
+    """No class is in every fold, which no way of dividing whole studies would change."""
+    metadata = METADATA.assign(
+        study=[f"study{i // 2}" for i in NUMBER], ill=[f"site{i % 4}" for i in NUMBER]
+    )
+    _, found, groups = divided({"column": "study"}, metadata=metadata, question="studies")
+    assert set(found) == set(range(10))
     assert (found.groupby(groups).nunique() == 1).all()
 
 

@@ -225,6 +225,19 @@ def test_samples_of_no_fold_are_a_test_set_which_is_tested_where_the_user_names_
     assert (whole.best.test, whole.best.test_guessing) == (None, None)
 
 
+def test_a_test_set_of_one_class_is_not_compared_with_guessing():
+    """Always that class would be right, and nothing is told apart."""
+    fold = np.where(np.arange(SIZE) < 9, -1, FOLD)
+    observed = np.where((fold < 0) | (np.arange(SIZE) % 2 == 0), "a", "b")
+    predicted = np.where(np.arange(SIZE) == 0, "b", observed)
+    shares = np.where(predicted[:, None] == np.array(["a", "b"]), 0.9, 0.1)
+    table = predictions_of(observed, predicted, fold, shares, ["a", "b"])
+    settings = score_settings(kind="classification", names_test=True)
+    best = target_of_task(settings, **baselines_of(random_forest=table)).best
+    assert best.test.scores["balanced_accuracy"] == pytest.approx(8 / 9)
+    assert best.test_guessing is None
+
+
 def test_predicting_the_majority_scores_as_guessing_and_has_no_p_value():
     tables = {"majority": levels("low"), "random_forest": levels(CLASSES * 8)}
     target = target_of_task(score_settings(kind="classification"), **baselines_of(**tables))
@@ -446,6 +459,24 @@ def test_a_forecast_is_of_the_samples_that_no_fold_has():
     assert "covariates" not in scores
     settings, samples = timed()
     assert target_of_task(settings, samples=samples, **baselines).forecast is None
+
+
+def test_times_are_read_of_the_samples_of_the_task_alone():
+    """Other samples of a table write them another way, and are more."""
+    fold = np.where(np.arange(SIZE) % 3 == 2, -1, np.arange(SIZE) // 3 % 4)
+    baselines = baselines_of(random_forest=ages(5.0, fold))
+    others = pd.DataFrame({"day": ["7"] * 60, "host": "other"}, [f"x{row}" for row in range(60)])
+    for changes in ({}, {"question": "forecast", "forecast": "auto"}):
+        settings, samples = timed(**changes)
+        weeks = samples.metadata.assign(day="Week " + samples.metadata["day"])
+        merged = Samples(group=samples.group, metadata=pd.concat([others, weeks]))
+        found = target_of_task(settings, samples=merged, **baselines)
+        alone = target_of_task(
+            settings, samples=Samples(group=samples.group, metadata=weeks), **baselines
+        )
+        assert found.people == alone.people
+        assert found.forecast == alone.forecast
+    assert found.forecast.after == "Week 1"
 
 
 def test_a_forecast_has_predictions_by_covariates_alone_as_a_rival():

@@ -1,5 +1,6 @@
 """What the page says of the clades that a label depends on."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from page_reports import answer_to, classes, guessing, regression
@@ -150,6 +151,8 @@ def test_what_matters_to_networks_is_marked_where_it_lies_in_a_named_clade():
     # Another target's clades mark nothing.
     other = mark_named(answer, importance, clades.assign(target="other"), per_target)
     assert set(other["named clade"]) == {""}
+    none = mark_named(answer, importance, clades.iloc[:0], per_target.assign(**{"clade:": np.nan}))
+    assert set(none["named clade"]) == {""}
 
 
 def test_effects_on_predictions_are_shown_by_sample():

@@ -61,6 +61,10 @@ def with_people(report: TaskReport, of: People) -> TaskReport:
             people(between=None, within=part(1.0, 2.0, None, people=3), change=None),
             ["nothing is told apart", "cannot be tested with 3 people: 5 are needed"],
         ),
+        (
+            people(between=None, within=part(1.0, 2.0, None, people=17), change=None),
+            ["with 17 people: 5 with about as many samples each are needed"],
+        ),
     ],
 )
 def test_the_page_tells_people_from_their_changes(of, facts):
