@@ -280,9 +280,9 @@ def effective_units(kind: str, predictions: pd.DataFrame, unit_N: Codes) -> floa
     """Return how many equal units the units of the samples are worth.
 
     That is (sum of u)^2 / sum of u^2 over the units, where u is the summed weight of a unit's
-    samples (Kish's effective sample size). Samples of numbers have the weights with which they
-    count in the score, in which folds count alike. A sample of a class counts by the squared inverse
-    of how frequent its class is, which is its share in the variance of a mean of recalls.
+    samples (Kish's effective sample size). A number counts with its weight in the score, in which
+    folds count alike. A sample of a class counts by the squared inverse of how frequent its class
+    is, which is its share in the variance of a mean of recalls.
 
     Parameters
     ----------
