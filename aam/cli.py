@@ -39,7 +39,14 @@ from aam.util.atomic import read_json, write_text
 from aam.util.digests import MANIFEST
 from aam.util.errors import InputError, problem
 from aam.util.notes import collect_notes
-from aam.util.records import TABLE, claim, is_of_another_table, record_table, require_own_table
+from aam.util.records import (
+    TABLE,
+    claim,
+    is_of_another_table,
+    record_results,
+    require_own_results,
+    result_folder,
+)
 
 if TYPE_CHECKING:
     from aam.data.study.columns import Column
@@ -375,15 +382,21 @@ def _check(given: argparse.Namespace) -> None:
     from aam.stages.describe import describe_study, files_to_read
 
     for dataset, section in config.datasets.items():
-        folder = Path(config.results_dir) / dataset
+        results = result_folder(config.results_dir, dataset)
         source = user_files(config, section).get("table")
-        require_own_table(folder, source)
+        require_own_results(results, source)
         print(f"Reading the files of {dataset}\n", flush=True)
         with files_to_read(config, dataset) as paths:
             text = describe_study(slices.describe(config, dataset), **paths)
-        record_table(folder, source)
-        write_text(folder / "check.txt", text)
         print(text)
+        report = Path(results) / "check.txt"
+        try:
+            record_results(results, source)
+            write_text(report, text)
+        except OSError as error:
+            # All has been read and said: a run would fail here, for which there is time yet.
+            hint = "make room, or set results_dir to a folder that you may write to"
+            raise problem(report, str(error), "a file that can be written", hint) from error
     print("All files can be read")
 
 

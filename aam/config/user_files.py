@@ -95,7 +95,7 @@ def require_files(config: Config) -> None:
 
 
 def _file_problems(config: Config) -> Iterator[InputError]:
-    results = Path(config.results_dir).absolute()
+    made = [Path(config.results_dir).absolute() / name for name in config.datasets]
     named: dict[str, Dataset | Prediction] = {
         **{f"datasets.{name}": section for name, section in config.datasets.items()},
         **{f"predictions.{name}": section for name, section in config.predictions.items()},
@@ -112,8 +112,9 @@ def _file_problems(config: Config) -> Iterator[InputError]:
                 )
     for where, section in named.items():
         for key, path in user_files(config, section).items():
-            # Another rule may write what lies among the results.
-            is_result = Path(os.path.normpath(path.absolute())).is_relative_to(results)
+            # Another rule may write what lies among the results of a dataset.
+            absolute = Path(os.path.normpath(path.absolute()))
+            is_result = any(absolute.is_relative_to(folder) for folder in made)
             actual = "" if is_result else _find_fault(path)
             if actual:
                 written = getattr(section, key)

@@ -19,7 +19,8 @@ CACHE = ".digests.json"
 CHECKOUT = ".checkout"
 """File in the folder of results that names the checkout which makes them."""
 TABLE = ".table.json"
-"""File in the folder of a dataset's results that names the table which they are made of."""
+"""File in the folder of a dataset's results that names the table which they are made of, the path
+under which Snakemake knows them, and the folder that it ran in."""
 WRITTEN = ".known"
 """Folder in Snakemake's cache with an empty file for every digest that a stage wrote."""
 
@@ -89,7 +90,9 @@ def check_digests(inputs: Iterable[Path]) -> None:
             raise problem(path, actual, f"the digest in {digest_file.name}", hint)
 
 
-def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
+def user_digests(
+    files: Mapping[str, str], results_dir: Path, datasets: Iterable[str]
+) -> dict[str, str]:
     """Return the digest of each of the user's files; what did not change is not read again.
 
     A file counts as unchanged where size, time and inode are those of the last call. The time alone
@@ -98,9 +101,12 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
     Parameters
     ----------
     files
-        Paths by name. Files inside of the results, and those that are missing, are left out.
+        Paths by name. Those that are missing, and those inside of the results of a dataset, which
+        the workflow writes, are left out.
     results_dir
         Folder of all results, in which the digests are kept.
+    datasets
+        Names of the datasets.
 
     Returns
     -------
@@ -112,11 +118,12 @@ def user_digests(files: Mapping[str, str], results_dir: Path) -> dict[str, str]:
     # A file that cannot be read is made again from nothing.
     with suppress(OSError, ValueError):
         entries = dict(json.loads(cache.read_text("utf-8")))
+    made = [results_dir.absolute() / name for name in datasets]
     digests = {}
     is_changed = False
     for name, given in files.items():
         path = Path(given).absolute()
-        if not path.is_file() or path.is_relative_to(results_dir.absolute()):
+        if not path.is_file() or any(path.is_relative_to(folder) for folder in made):
             continue
         status = path.stat()
         state = [status.st_size, status.st_mtime_ns, status.st_ino]
@@ -173,24 +180,54 @@ def claim(results_dir: Path, checkout: Path) -> None:
         write_text(mark, f"{checkout}\n")
 
 
-def require_own_table(folder: Path, table: Path | None) -> None:
-    """Check that the results of a dataset are those of its table.
+def result_folder(results_dir: str, dataset: str) -> str:
+    """Return the path of a dataset's results as Snakemake knows it.
 
     Parameters
     ----------
-    folder
-        Folder of the dataset's results.
+    results_dir
+        Folder of all results, as the configuration writes it.
+    dataset
+        Name of the dataset.
+    """
+    return f"{results_dir.rstrip('/')}/{dataset}"
+
+
+def require_own_results(results: str, table: Path | None) -> None:
+    """Check that the results of a dataset are those of its table, and known to Snakemake.
+
+    Snakemake knows what files were made with by their paths, as they are written, and by the folder
+    that it runs in. Under another path, or from another folder, it would take them for current
+    whatever has changed.
+
+    Parameters
+    ----------
+    results
+        What `result_folder` returns.
     table
         The user's table; None: the dataset is simulated.
 
     Raises
     ------
     InputError
-        They were made of another table, which the run would overwrite.
+        They were made of another table, which the run would overwrite, or under another path.
     """
-    if not is_of_another_table(folder, table):
-        return
+    folder = Path(results)
     mark = folder / TABLE
+    if not is_of_another_table(folder, table):
+        recorded = _read_table_record(folder) or {}
+        actual = {key: recorded.get(key, text) for key, text in _place(results).items()}
+        if actual != _place(results) and any(folder.glob("*/.*.sha256")):
+            made_in = os.path.normpath(folder.resolve() / actual["run_in"])
+            raise problem(
+                "configuration key results_dir",
+                f"results in {results}, from the folder {Path.cwd()}",
+                f"{actual['path']} from {made_in}, as they were made: under another path no run "
+                "would see what has changed since",
+                "write results_dir and the name of the dataset as they were, and run there; delete "
+                f"{folder} to make all of it again, or {mark} if no setting has changed",
+            )
+        return
     raise problem(
         f"configuration key datasets.{folder.name}",
         f"{table or 'a simulated study'}, but {folder} has the results of "
@@ -221,23 +258,34 @@ def is_of_another_table(folder: Path, table: Path | None) -> bool:
     return not is_same_path and recorded["sha256"] != file_digest(table)
 
 
-def record_table(folder: Path, table: Path | None) -> None:
-    """Note of which table the results of a dataset are made.
+def record_results(results: str, table: Path | None) -> None:
+    """Note of which table the results of a dataset are made, and where.
 
     Parameters
     ----------
-    folder
-        Folder of the dataset's results.
+    results
+        What `result_folder` returns.
     table
         The user's table; None: the dataset is simulated.
     """
-    record = {"table": "", "sha256": ""}
+    folder = Path(results)
+    record = {"table": "", "sha256": "", **_place(results)}
     if table is not None and table.is_file():
         # The path is relative, because folders of studies are moved as a whole.
         record["table"] = os.path.relpath(table, folder)
-        record["sha256"] = user_digests({"table": str(table)}, folder.parent).get("table", "")
+        record["sha256"] = user_digests({"table": str(table)}, folder.parent, [folder.name]).get(
+            "table", ""
+        )
     if record != _read_table_record(folder):
         write_text(folder / TABLE, json.dumps(record))
+
+
+def _place(results: str) -> dict[str, str]:
+    """Return under which path, and from where, results are made.
+
+    The folder is relative to the results, because both are moved as a whole.
+    """
+    return {"path": results, "run_in": os.path.relpath(Path.cwd(), Path(results).resolve())}
 
 
 def _read_table_record(folder: Path) -> dict[str, str] | None:

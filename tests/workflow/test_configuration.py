@@ -130,6 +130,9 @@ def test_a_large_file_is_compared_by_content(fresh: Any) -> None:
     table.write_text(table.read_text().replace("\t1\n", "\t2\n"), encoding="utf-8")
     os.utime(table, (1, 1))
     assert "import_table" in fresh.dry_run(*command)
+    # Under another path Snakemake would say that nothing is to be done.
+    absolute = ("--config", f"results_dir={fresh.root / 'results'}")
+    assert "write results_dir" in fresh.dry_run(*absolute, *command, fails=True)
     shutil.rmtree(fresh.root / ".snakemake")
     refused = fresh.snakemake("-n", *command)
     assert (refused.returncode, "Hint: put it back" in refused.stdout) == (1, True)

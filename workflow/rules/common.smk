@@ -22,15 +22,21 @@ from aam.config.names import AAM, FIRST
 from aam.config.questions import asked_task, question_of
 from aam.config.user_files import require_files, user_files
 from aam.util.machine import accelerated
-from aam.util.records import claim, record_table, require_own_table, user_digests
+from aam.util.records import (
+    claim,
+    record_results,
+    require_own_results,
+    result_folder,
+    user_digests,
+)
 from aam.util.errors import InputError
 from aam.util.forks import fork_scripts
 
 
 def tables_of(config):
-    """Return the folder of results and the user's table of each dataset; None: it is simulated."""
+    """Return the results and the user's table of each dataset; None: it is simulated."""
     return [
-        (Path(config.results_dir) / name, user_files(config, section).get("table"))
+        (result_folder(config.results_dir, name), user_files(config, section).get("table"))
         for name, section in config.datasets.items()
     ]
 
@@ -46,8 +52,8 @@ def loaded(raw):
             require_files(found)
         claim(Path(found.results_dir), Path.cwd())
         if workflow.is_main_process:
-            for folder, table in tables_of(found):
-                require_own_table(folder, table)
+            for results, table in tables_of(found):
+                require_own_results(results, table)
         return found
     except InputError as error:
         # An exception would be printed with the lines of this file.
@@ -129,7 +135,7 @@ def one_of(names):
 
 def result(path, **names):
     """Return a path below a dataset's folder of results; what is not named stays a wildcard."""
-    path = f"{CONFIG.results_dir.rstrip('/')}/{{dataset}}/{path}"
+    path = f"{result_folder(CONFIG.results_dir, '{dataset}')}/{path}"
     for name, value in names.items():
         path = path.replace(f"{{{name}}}", str(value))
     return path

@@ -58,7 +58,9 @@ def files_of_counts(wildcards):
 
 def content_of(files):
     """Return the function of the digests of an input function's files, where they are the user's."""
-    return lambda wildcards: user_digests(files(wildcards), Path(CONFIG.results_dir))
+    return lambda wildcards: user_digests(
+        files(wildcards), Path(CONFIG.results_dir), CONFIG.datasets
+    )
 
 
 def views(dataset):

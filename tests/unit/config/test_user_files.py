@@ -144,6 +144,9 @@ def test_all_missing_files_are_named_at_once_those_of_predictions_too(folder):
 
 def test_what_a_rule_makes_among_the_results_need_not_be_there_yet(folder):
     require_files(config_of(taxonomy="../results/mine/made.tsv"))
+    # What lies beside the results of datasets is no result.
+    with pytest.raises(InputError, match="there is no data/../results/raw/taxonomy.tsv"):
+        require_files(config_of(taxonomy="../results/raw/taxonomy.tsv"))
 
 
 ASKED = load(

@@ -55,22 +55,28 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     results, file = tmp_path / "results", tmp_path / "table.tsv"
     results.mkdir()
     file.write_text("one")
-    files = {"table": str(file), "made": str(results / "made"), "absent": str(tmp_path / "no")}
-    (results / "made").write_text("by the workflow")
-    first = user_digests(files, results)
-    assert list(first) == ["table"]
+    files = {"table": str(file), "absent": str(tmp_path / "no")}
+    # What lies beside the results of datasets is the user's, too.
+    for name in ("mine/made", "raw/labels"):
+        files[name] = str(results / name)
+        (results / name).parent.mkdir()
+        (results / name).write_text("text")
+    first = user_digests(files, results, ["mine"])
+    assert list(first) == ["table", "raw/labels"]
     read = []
     monkeypatch.setattr(records, "file_digest", lambda path: read.append(path) or "new")
-    assert user_digests(files, results) == first
+    assert user_digests(files, results, ["mine"]) == first
     assert read == []
     (tmp_path / "older").write_text("two")
     os.utime(tmp_path / "older", (1, 1))
     (tmp_path / "older").replace(file)
-    assert user_digests(files, results) == {"table": "new"}
+    changed = {**first, "table": "new"}
+    assert user_digests(files, results, ["mine"]) == changed
     assert read == [file]
     (results / records.CACHE).write_text("{")
-    assert user_digests({"table": str(file)}, results) == {"table": "new"}
-    assert user_digests({"table": str(file)}, tmp_path / "nowhere") == {"table": "new"}
+    table = {"table": str(file)}
+    assert user_digests(table, results, ["mine"]) == {"table": "new"}
+    assert user_digests(table, tmp_path / "nowhere", ["mine"]) == {"table": "new"}
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -118,3 +124,34 @@ def test_results_without_records_of_what_they_were_made_with_are_refused(tmp_pat
         claim(results, tmp_path)
     (tmp_path / ".snakemake" / "metadata").mkdir(parents=True)
     claim(results, tmp_path)
+
+
+def test_results_under_another_path_or_from_another_folder_are_refused(tmp_path, monkeypatch):
+    """Snakemake would find no record of what they were made with, and take them for current."""
+    made_in = tmp_path / "made here"
+    (made_in / "results" / "toy" / "inputs").mkdir(parents=True)
+    monkeypatch.chdir(made_in)
+    spelled = records.result_folder("results/", "toy")
+    assert spelled == "results/toy"
+    records.record_results(spelled, None)
+    # Nothing was made yet.
+    records.require_own_results(str(made_in / spelled), None)
+    (made_in / spelled / "inputs" / ".table.biom.sha256").touch()
+    records.require_own_results(spelled, None)
+    with pytest.raises(InputError, match=r"expected results/toy from .*made here, as they were"):
+        records.require_own_results(str(made_in / spelled), None)
+    (made_in / "results" / "toy").rename(made_in / "results" / "ibd")
+    with pytest.raises(InputError, match=r"got results in results/ibd, .*name of the dataset"):
+        records.require_own_results("results/ibd", None)
+    (made_in / "results" / "ibd").rename(made_in / "results" / "toy")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="configuration key results_dir"):
+        records.require_own_results("made here/results/toy", None)
+    # A study is moved as a whole, with Snakemake's records.
+    made_in.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    records.require_own_results(spelled, None)
+    # Version 1.0 noted no path.
+    mark = Path(spelled) / records.TABLE
+    mark.write_text('{"table": "", "sha256": ""}')
+    records.require_own_results(str(Path(spelled).absolute()), None)
