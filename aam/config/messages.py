@@ -3,6 +3,7 @@
 import codecs
 import difflib
 import json
+import re
 import reprlib
 from collections import Counter
 from pathlib import Path
@@ -49,6 +50,8 @@ BINARY = {
 NO_TEXT = {"int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
 NO_TEXT |= {"timestamp": "a date"}
 """What YAML may read a key as, by the ends of its tags."""
+_OTHER_BASE = re.compile(r"[-+]?(0[\d_]|[\d_]+:)")
+"""Beginning of a number that is octal, or has minutes."""
 _IF_TABLE = (
     "name the configuration; one for a table is written by "
     "`aam init TABLE METADATA --output mine.yaml`"
@@ -225,7 +228,7 @@ def _read_yaml(path: Path, text: str) -> dict[str, Any]:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise _without_keys(path, node)
-        _check_keys(path, node)
+        _check_nodes(path, node)
         keys: dict[str, Any] = loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise _yaml_problem(path, text, error) from error
@@ -270,12 +273,14 @@ def _yaml_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> InputEr
     return problem(where, actual, "YAML", hint)
 
 
-def _check_keys(path: Path, root: yaml.Node) -> None:
-    """Check that no mapping has a key twice, and that all keys are text."""
+def _check_nodes(path: Path, root: yaml.Node) -> None:
+    """Check that no mapping has a key twice, all keys are text, and all numbers as they look."""
     waiting = [root]
     seen = set[int]()
     while waiting:
         node = waiting.pop()
+        if isinstance(node, yaml.ScalarNode):
+            _check_number(path, node)
         if id(node) in seen or not isinstance(node, yaml.CollectionNode):
             continue
         seen.add(id(node))
@@ -303,6 +308,17 @@ def _check_keys(path: Path, root: yaml.Node) -> None:
                     "text",
                     f'write it in quotes: "{key.value}"',
                 )
+
+
+def _check_number(path: Path, node: yaml.ScalarNode) -> None:
+    """Refuse what YAML 1.1 reads as an octal or sexagesimal number: 010 is 8, and 1:30 is 90."""
+    if node.tag.endswith((":int", ":float")) and _OTHER_BASE.match(node.value):
+        raise problem(
+            f"{path}, line {node.start_mark.line + 1}",
+            f"the value {node.value}, which YAML reads as {yaml.safe_load(node.value)}",
+            "a decimal number, or text",
+            f'write it without zeros in front, or in quotes: "{node.value}"',
+        )
 
 
 def _section_at(section: type[Section], path: list[str]) -> type[Section]:

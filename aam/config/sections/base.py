@@ -1,8 +1,16 @@
 """The base classes of all sections, and of what stages get of them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
 
 class Section(BaseModel):
@@ -11,6 +19,17 @@ class Section(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse `yes` and `no` for numbers, which would be 1 and 0."""
+        assert info.field_name is not None, "a validator of fields"
+        takes = _types_in(cls.model_fields[info.field_name].annotation)
+        if isinstance(value, bool) and takes & {int, float} and not takes & {bool, Any}:
+            words = "yes, on and true" if value else "no, off and false"
+            raise ValueError(f"got {value}, as YAML reads {words}; expected a number")
+        return value
 
     def plain(self) -> dict[str, Any]:
         """Return the section as plain built-in types, every key present, in a fixed order."""
@@ -33,6 +52,14 @@ class StageSettings(Section):
             for key, value in given.items()
             if value is not None or fields[key].is_required()
         }
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    """Return the types that an annotation is made of; a literal has those of its values."""
+    if get_origin(annotation) is Literal:
+        return {type(value) for value in get_args(annotation)}
+    parts = get_args(annotation)
+    return {annotation}.union(*map(_types_in, parts)) if parts else {annotation}
 
 
 FilePath = Annotated[str, Field(pattern=r"^[^{}]+$")]

@@ -164,8 +164,9 @@ def load_metadata(path: Path, sample_ids: Sequence[str] | None = None) -> pd.Dat
         The file is no metadata; all its problems are named at once.
     """
     sheet = _sheet(path, read_text(path, EXPECTED, None, takes_workbooks=True))
-    _find_ids(path, sheet, frozenset(sample_ids or ()))
-    refuse(_problems(path, sheet))
+    known = frozenset(sample_ids or ())
+    _find_ids(path, sheet, known)
+    refuse([*_swallowed_lines(path, sheet, known), *_problems(path, sheet)])
     columns = sheet.header[1:]
     cells = [row[1:] for row in sheet.rows]
     frame = pd.DataFrame(cells, index=[row[0] for row in sheet.rows], columns=columns, dtype=object)
@@ -583,6 +584,26 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
     hint = "name the columns, or empty them"
     yield from report_names(path, long, actual, "a column name for every cell", hint)
     yield from _directive_problems(path, sheet)
+
+
+def _swallowed_lines(path: Path, sheet: _Sheet, known: frozenset[str]) -> Iterator[InputError]:
+    """Yield a problem where quotes that belong to texts have joined the lines of several samples.
+
+    A cell may have line breaks in quotes, but neither tabs nor a line that begins with the ID of a
+    sample: there the rest of one sample and the beginning of another would become one row.
+    """
+    for row in sheet.rows:
+        for cell in row:
+            later = cell.splitlines()[1:]
+            begins = [re.split("[,;]", line, maxsplit=1)[0].strip(' "') for line in later]
+            if later and ("\t" in cell or not known.isdisjoint(begins)):
+                actual = f"a quote in the row of {row[0]!r} that goes on over several lines"
+                hint = (
+                    "delete single double quotes in texts, such as those of inches, or write them "
+                    'twice and the whole cell in quotes: "3"" long"'
+                )
+                yield problem(path, actual, "a line for each sample", hint)
+                return
 
 
 def _has_line_break(cell: str) -> bool:

@@ -322,6 +322,26 @@ def test_a_key_that_occurs_twice_is_named(tmp_path, text, message):
         read_configuration(path)
 
 
+@pytest.mark.parametrize(
+    ("value", "read_as"), [("010", "8"), ("0500", "320"), ("1:30", "90"), ("-01", "-1")]
+)
+def test_numbers_that_yaml_reads_in_another_base_are_refused(tmp_path, value, read_as):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"x: {{where: [{value}]}}\n")
+    refused = f"mine.yaml, line 1: got the value {value}, which YAML reads as {read_as};"
+    with pytest.raises(InputError, match=refused):
+        read_configuration(path)
+    # As text, and as other numbers, it is what it looks like.
+    path.write_text(f"x: ['{value}', 10, 0, 0.5, -1e-3, 2014-02-07]\n")
+    read_configuration(path)
+
+
+@pytest.mark.parametrize("key", ["rarefaction.depth", "pretraining.seed", "runtime.threads"])
+@pytest.mark.parametrize("value", [True, False])
+def test_truth_values_are_no_numbers(key, value):
+    assert_one_line(with_key(key, value), f"configuration key {key}", "expected a number")
+
+
 def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)

@@ -309,6 +309,17 @@ def test_words_in_a_column_that_is_declared_numeric_are_missing_and_no_others(pa
         loaded(path, text + "d\t90+\n")
 
 
+@pytest.mark.parametrize("separator", ["\t", ",", ";"])
+def test_quotes_that_join_lines_of_samples_are_refused(path, separator):
+    """Otherwise S3 had the age of S4, and S4 had no row."""
+    rows = [("id", "note", "site", "age"), ("S1", "ok", "gut", "1"), ("S2", "fine", "gut", "2")]
+    rows += [("S3", '"soft', "gut", "3"), ("S4", 'small 3"', "skin", "4"), ("S5", "", "skin", "5")]
+    path.write_text("".join(separator.join(row) + "\n" for row in rows))
+    refused = "quote in the row of 'S3' that goes on over several lines"
+    with pytest.raises(InputError, match=refused):
+        load_metadata(path, [f"S{number}" for number in range(1, 6)])
+
+
 def test_the_types_move_with_the_column_of_ids(path):
     path.write_text("subject\ttube\tage\n#q2:types\tcategorical\tnumeric\np1\tt1\t5\np1\tt2\t6\n")
     types = metadata_of(path, ["t1"]).attrs["q2:types"]
