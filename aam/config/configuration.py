@@ -70,6 +70,14 @@ class Config(Section):
                 f"got the name {', '.join(map(repr, bad))}; expected letters, digits, '_' and "
                 "'-', with a letter or a digit first, 100 at most"
             )
+        by_folded: dict[str, str] = {}
+        for name in named:
+            other = by_folded.setdefault(name.casefold(), name)
+            if other != name:
+                raise ValueError(
+                    f"got {other!r} and {name!r}; expected names that differ in more than their "
+                    "case, as disks of macOS and Windows take their folders for one"
+                )
         return named
 
     @model_validator(mode="after")

@@ -33,7 +33,7 @@ from aam.learners.kept_mixture import (
 )
 from aam.learners.super_learner import NO_NESTED, Learner, learners_by_target
 from aam.util.atomic import write_json
-from aam.util.digests import settings_digest
+from aam.util.digests import file_digest
 
 
 def keep_super_learner(
@@ -131,8 +131,8 @@ def keep_super_learner(
         clade_features=clade_features,
         fit=partial(fit_kept, content),
     )
-    # The provenance in the settings has the digests of all inputs.
-    write_json(digest_out, {"digest": settings_digest({"settings": content})})
+    # Of the files, not of the settings: other code may fit other arrays with the same settings.
+    write_json(digest_out, {"digest": file_digest(directory_out)})
 
 
 def fit_kept(

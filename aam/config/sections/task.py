@@ -1,5 +1,6 @@
 """Targets from the sample metadata, their folds, and tables to predict for."""
 
+import unicodedata
 from datetime import date, datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +13,8 @@ from aam.config.sections.base import FilePath, Override, Section
 def as_text(value: Any) -> Any:
     """Return what YAML read as numbers or dates as the text that metadata have.
 
+    Letters with accents get the composed form, as the import of metadata gives it to them.
+
     Parameters
     ----------
     value
@@ -23,6 +26,8 @@ def as_text(value: Any) -> Any:
         YAML read a word as a truth value or as nothing, or a date with a time, so that the text is
         lost.
     """
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
     if isinstance(value, dict):
         return {as_text(key): as_text(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -63,8 +68,10 @@ class Folds(Section):
     @classmethod
     def _column_or_false(cls, groups: Any) -> Any:
         # Pydantic would list a problem for each type of the union.
-        if groups is None or groups is False or (isinstance(groups, str) and groups):
+        if groups is None or groups is False:
             return groups
+        if isinstance(groups, str) and groups:
+            return as_text(groups)
         raise ValueError(
             f"got {groups!r}; expected the name of a metadata column, false (every sample is of "
             "its own) or null"

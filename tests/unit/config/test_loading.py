@@ -342,6 +342,19 @@ def test_truth_values_are_no_numbers(key, value):
     assert_one_line(with_key(key, value), f"configuration key {key}", "expected a number")
 
 
+def test_names_that_differ_in_case_alone_are_refused():
+    """On a disk that ignores case they would share their results."""
+    raw = with_key("tasks.Age", deepcopy(TASK))
+    assert_one_line(raw, "configuration key tasks", "'age' and 'Age'")
+
+
+def test_names_of_metadata_have_composed_letters():
+    """A name that was copied from a file of macOS has an accent of its own."""
+    task = load(with_key("tasks.age", {**TASK, "column": "e\u0301tat", "where": {"e\u0301": "a"}}))
+    found = task.tasks["age"]
+    assert (found.columns, found.where) == (["\xe9tat"], {"\xe9": "a"})
+
+
 def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)

@@ -31,6 +31,7 @@ from aam.learners.recalibration import Recalibration
 from aam.learners.super_learner import learners_by_target, super_learner
 from aam.reference_tree.genes import build_reference
 from aam.reference_tree.nearest import reverse_complement
+from aam.stages import super_learner as stage
 from aam.stages.predict import predict_table
 from aam.stages.score import score_task
 from aam.stages.super_learner import keep_super_learner, task_of
@@ -78,6 +79,22 @@ def keep(study: BaselineStudy, folder: Path, **inputs: Path) -> Path:
 @pytest.fixture(scope="module")
 def kept(study, tmp_path_factory) -> Path:
     return keep(study, tmp_path_factory.mktemp("kept"))
+
+
+def test_the_digest_stands_for_the_arrays_too(study, kept, tmp_path, monkeypatch):
+    """Other code may fit others with the same settings, and predictions have to follow."""
+    digest = kept.with_suffix(".json").read_text()
+    same = keep(study, tmp_path / "same")
+    assert same.with_suffix(".json").read_text() == digest
+    fit = stage.fit_kept
+
+    def fit_others(settings: Any, directory: Path) -> Any:
+        facts, arrays = fit(settings, directory)
+        return facts, {name: array[::-1].copy() for name, array in arrays.items()}
+
+    monkeypatch.setattr(stage, "fit_kept", fit_others)
+    other = keep(study, tmp_path / "other")
+    assert other.with_suffix(".json").read_text() != digest
 
 
 def mixed_by_target(study: BaselineStudy) -> dict[str, Any]:
