@@ -162,14 +162,20 @@ def read_table_file(
     layout = keep_once(path, layout, level_of=_levels_of(written.sheet))
     layout, odd = drop_foreign(path, layout, known.lengths)
     counts = csr_array(layout.counts)
-    is_counted = recognize_values(counts, values or layout.values) == "reads"
+    stated = values or layout.values
+    is_counted = recognize_values(counts, stated) == "reads"
     refuse(
         [
             *odd,
             *_id_problems(path, "sample", layout.sample_ids),
             *_id_problems(path, "feature", layout.feature_ids),
             *count_problems(
-                path, layout.sample_ids, layout.feature_ids, counts, is_counted=is_counted
+                path,
+                layout.sample_ids,
+                layout.feature_ids,
+                counts,
+                is_counted=is_counted,
+                are_stated=stated == "reads",
             ),
         ]
     )

@@ -118,6 +118,7 @@ def count_problems(
     values: csr_array,
     *,
     is_counted: bool = True,
+    are_stated: bool = False,
 ) -> Iterator[InputError]:
     """Yield what is wrong with numbers that are reads or amounts, and warn of what looks odd.
 
@@ -131,6 +132,8 @@ def count_problems(
         float64 [N, F], without zeros that are stored.
     is_counted
         Whether they have to be reads.
+    are_stated
+        Whether the user, or the type of an artifact, says that they are reads.
     """
     data_E = values.data
     if sample_ids and feature_ids and not data_E.size:
@@ -161,7 +164,7 @@ def count_problems(
     if faults or not data_E.size:
         return
     if is_counted:
-        yield from _whole_number_problems(path, values, looks)
+        yield from _whole_number_problems(path, values, looks, are_stated=are_stated)
         return
     transformation = _find_transformation(values)
     if transformation:
@@ -207,7 +210,9 @@ def _describe_scale(values: csr_array) -> str:
     return ""
 
 
-def _whole_number_problems(path: Path, values: csr_array, looks: str) -> Iterator[InputError]:
+def _whole_number_problems(
+    path: Path, values: csr_array, looks: str, *, are_stated: bool
+) -> Iterator[InputError]:
     """Yield why whole numbers are no reads, and warn of reads that were drawn or scaled."""
     data_E = values.data
     sum_N = np.asarray(values.sum(axis=1)).ravel()
@@ -219,6 +224,12 @@ def _whole_number_problems(path: Path, values: csr_array, looks: str) -> Iterato
             f"the raw read counts, or set {_KEY} to amounts to learn from presence alone"
         )
         yield problem(path, actual, "numbers of reads", hint)
+    elif looks and are_stated:
+        logger.warning(
+            "%s: its numbers look like %s; they are taken for reads, as its type or `values` says",
+            path,
+            looks,
+        )
     elif looks and len(sum_N) > 1:
         advice = f"{_RAW}, or set {_KEY} to amounts"
         yield problem(path, f"whole numbers that look like {looks}", "numbers of reads", advice)

@@ -174,6 +174,12 @@ def test_percentages_in_whole_numbers_are_no_reads():
     assert problems([[60, 40]]) == []
 
 
+def test_reads_that_were_rarefied_to_a_hundred_are_reads_where_it_is_said(caplog):
+    assert problems([[60, 40], [25, 75]], are_stated=True) == []
+    assert "look like percentages" in caplog.text
+    assert "taken for reads" in caplog.text
+
+
 def log_of(rows, caplog, level=logging.WARNING) -> str:
     """Return what is logged of numbers with which nothing is wrong."""
     caplog.clear()
