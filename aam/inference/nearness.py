@@ -8,6 +8,7 @@ ASVs, R some ASVs, S positions, P words.
 """
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from aam.config.references import GET_GREENGENES
 from aam.data.lineages import LEVELS
-from aam.data.nouns import Nouns
+from aam.data.nouns import LEAST_SHARE, Nouns
 from aam.data.predictions import FEW_NEAR, NEAR_READS, UNSEEN_ASVS
 from aam.data.sequences import untokenize
 from aam.data.stores import SampleStore, TokenStore
@@ -54,6 +55,8 @@ NEAR_WAY = 0.1
 another region counts as near an ASV of training."""
 SEED_BP = 12
 """Bases of the words that show where in the known ASVs others begin."""
+_SERIAL = re.compile(r"(asv|sv|esv|z?otu)[_ .-]?\d+", re.IGNORECASE)
+"""IDs that are numbers of a run; the numbers of a reference have no word in front."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,28 @@ def check_known(
             NEAR_READS,
             first_names(few, limit=20),
         )
+
+
+def warn_of_serial_ids(table: FeatureTable, where: object) -> None:
+    """Warn where features are known by numbers alone that each run of a pipeline gives anew.
+
+    Parameters
+    ----------
+    table
+        The other table, without sequences.
+    where
+        What messages call the table.
+    """
+    serial = [name for name in table.feature_ids if _SERIAL.fullmatch(name)]
+    if table.facts.has_lineages or len(serial) < LEAST_SHARE * len(table.feature_ids):
+        return
+    logger.warning(
+        "%s: IDs such as %s are numbers that every run of a pipeline gives anew, and may be other "
+        "organisms than in training: its predictions hold only if both tables are parts of one",
+        where,
+        first_names(serial, limit=3),
+        extra=CAUTION,
+    )
 
 
 def warn_of_unknown(table: FeatureTable, known: Collection[str], where: object) -> None:

@@ -35,6 +35,7 @@ from aam.inference.nearness import (
     is_of_other_region,
     measure_known,
     measure_nearness,
+    warn_of_serial_ids,
     warn_of_unknown,
 )
 from aam.inference.tables import (
@@ -428,6 +429,7 @@ class TaskPredictor:
         nearness = measure_known(draws, features.keys())
         check_known(nearness, counts, reads.facts, where)
         warn_of_unknown(counts, features.keys(), where)
+        warn_of_serial_ids(counts, where)
         return _Matched(features, nearness)
 
 

@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from aam.data.predictions import FEW_NEAR
-from aam.data.table import FeatureTable
-from aam.inference.nearness import check_nearness, find_near, measure_nearness
+from aam.data.table import FeatureTable, TableFacts
+from aam.inference.nearness import (
+    check_nearness,
+    find_near,
+    measure_nearness,
+    warn_of_serial_ids,
+)
 from aam.inference.tables import rarefy_views
 from aam.reference_tree.nearest import reverse_complement
 from aam.util.errors import InputError
@@ -170,3 +175,21 @@ def test_a_table_without_deep_samples_says_what_to_do():
 
 def test_one_sample_is_a_table():
     assert checked(*table_of(ASVS, COUNTS[:1]))["near_reads"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("names", "facts", "is_warned"),
+    [
+        (["ASV1", "ASV2", "ASV_30"], {}, True),
+        (["Otu0001", "zotu2", "denovo"], {}, True),
+        (["4479944", "111582", "ASV1"], {}, False),
+        (["ASV1", "ASV2", "ASV3"], {"has_lineages": True}, False),
+        (["g__A", "g__B", "g__C"], {}, False),
+    ],
+)
+def test_ids_that_every_run_gives_anew_are_warned_of(caplog, names, facts, is_warned):
+    """ASV1 of another run is another organism, and no lineage would show it."""
+    counts = csr_array(np.ones((2, 3), np.int64))
+    table = FeatureTable(["s1", "s2"], names, counts, TableFacts(has_sequences=False, **facts))
+    warn_of_serial_ids(table, "new.tsv")
+    assert ("may be other organisms than in training" in caplog.text) == is_warned
