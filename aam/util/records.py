@@ -214,28 +214,28 @@ def require_own_results(results: str, table: Path | None) -> None:
     """
     folder = Path(results)
     mark = folder / TABLE
-    if not is_of_another_table(folder, table):
-        recorded = _read_table_record(folder) or {}
-        actual = {key: recorded.get(key, text) for key, text in _place(results).items()}
-        if actual != _place(results) and any(folder.glob("*/.*.sha256")):
-            made_in = os.path.normpath(folder.resolve() / actual["run_in"])
-            raise problem(
-                "configuration key results_dir",
-                f"results in {results}, from the folder {Path.cwd()}",
-                f"{actual['path']} from {made_in}, as they were made: under another path no run "
-                "would see what has changed since",
-                "write results_dir and the name of the dataset as they were, and run there; delete "
-                f"{folder} to make all of it again, or {mark} if no setting has changed",
-            )
-        return
-    raise problem(
-        f"configuration key datasets.{folder.name}",
-        f"{table or 'a simulated study'}, but {folder} has the results of "
-        f"{_recorded_table(folder)}",
-        "a folder of results for each table",
-        f"give the dataset another name, there and in `dataset` of its tasks; delete {folder} if "
-        f"its results are not needed, or {mark} if the table is a new version of that one",
-    )
+    if is_of_another_table(folder, table):
+        raise problem(
+            f"configuration key datasets.{folder.name}",
+            f"{table or 'a simulated study'}, but {folder} has the results of "
+            f"{_recorded_table(folder)}",
+            "a folder of results for each table",
+            f"give the dataset another name, there and in `dataset` of its tasks; delete {folder} "
+            f"if its results are not needed, or {mark} if the table is a new version of that one",
+        )
+    recorded = _read_table_record(folder) or {}
+    place = _place(results)
+    made = {key: recorded.get(key, text) for key, text in place.items()}
+    if made != place and any(folder.glob("*/.*.sha256")):
+        made_in = os.path.normpath(folder.resolve() / made["run_in"])
+        raise problem(
+            "configuration key results_dir",
+            f"results in {results}, from the folder {Path.cwd()}",
+            f"{made['path']} from {made_in}, as they were made: under another path no run would "
+            "see what has changed since",
+            "write results_dir and the name of the dataset as they were, and run there; delete "
+            f"{folder} to make all of it again, or {mark} if no setting has changed",
+        )
 
 
 def is_of_another_table(folder: Path, table: Path | None) -> bool:
