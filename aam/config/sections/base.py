@@ -1,6 +1,7 @@
 """The base classes of all sections, and of what stages get of them."""
 
-from typing import Annotated, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -25,8 +26,10 @@ class Section(BaseModel):
     def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse `yes` and `no` for numbers, which would be 1 and 0."""
         assert info.field_name is not None, "a validator of fields"
+        if not isinstance(value, bool):
+            return value
         takes = _types_in(cls.model_fields[info.field_name].annotation)
-        if isinstance(value, bool) and takes & {int, float} and not takes & {bool, Any}:
+        if takes & {int, float} and not takes & {bool, Any}:
             words = "yes, on and true" if value else "no, off and false"
             raise ValueError(f"got {value}, as YAML reads {words}; expected a number")
         return value
@@ -55,11 +58,13 @@ class StageSettings(Section):
 
 
 def _types_in(annotation: Any) -> set[Any]:
-    """Return the types that an annotation is made of; a literal has those of its values."""
-    if get_origin(annotation) is Literal:
+    """Return the types that a value may have; a literal has those of its values."""
+    origin = get_origin(annotation)
+    if origin is Literal:
         return {type(value) for value in get_args(annotation)}
-    parts = get_args(annotation)
-    return {annotation}.union(*map(_types_in, parts)) if parts else {annotation}
+    if origin in (Annotated, Union, UnionType):
+        return set[Any]().union(*map(_types_in, get_args(annotation)))
+    return {annotation if origin is None else origin}
 
 
 FilePath = Annotated[str, Field(pattern=r"^[^{}]+$")]
