@@ -394,7 +394,7 @@ def _check(given: argparse.Namespace) -> None:
             record_results(results, source)
             write_text(report, text)
         except OSError as error:
-            # All has been read and said: a run would fail here, for which there is time yet.
+            # The report has been printed. A run would fail to write here, too.
             hint = "make room, or set results_dir to a folder that you may write to"
             raise problem(report, str(error), "a file that can be written", hint) from error
     print("All files can be read")

@@ -50,8 +50,8 @@ BINARY = {
 NO_TEXT = {"int": "a number", "float": "a number", "bool": "true or false", "null": "nothing"}
 NO_TEXT |= {"timestamp": "a date"}
 """What YAML may read a key as, by the ends of its tags."""
-_OTHER_BASE = re.compile(r"[-+]?(0[\d_]|[\d_]+:)")
-"""Beginning of a number that is octal, or has minutes."""
+_OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+$|\d[\d_]*:)")
+"""A number that is octal, or the beginning of one that has minutes."""
 _IF_TABLE = (
     "name the configuration; one for a table is written by "
     "`aam init TABLE METADATA --output mine.yaml`"
@@ -317,7 +317,7 @@ def _check_number(path: Path, node: yaml.ScalarNode) -> None:
             f"{path}, line {node.start_mark.line + 1}",
             f"the value {node.value}, which YAML reads as {yaml.safe_load(node.value)}",
             "a decimal number, or text",
-            f'write it without zeros in front, or in quotes: "{node.value}"',
+            f'write it in quotes if it is text, "{node.value}", or as a decimal number',
         )
 
 

@@ -95,7 +95,8 @@ def require_files(config: Config) -> None:
 
 
 def _file_problems(config: Config) -> Iterator[InputError]:
-    made = [Path(config.results_dir).absolute() / name for name in config.datasets]
+    results = Path(os.path.normpath(Path(config.results_dir).absolute()))
+    made = [results / name for name in config.datasets]
     named: dict[str, Dataset | Prediction] = {
         **{f"datasets.{name}": section for name, section in config.datasets.items()},
         **{f"predictions.{name}": section for name, section in config.predictions.items()},

@@ -254,9 +254,9 @@ def _test_gains(
         return _p_value(float(gain_C.mean()), error, units), error
 
     p, error = test(gain_N)
-    if error <= TINY:
+    if error <= TINY and p < 1:
         # As with a perfect score: a single unit that differs would give the difference a spread.
-        sign = np.sign(gain_N.sum())
+        sign = np.sign((gain_N / np.bincount(class_N)[class_N]).sum())
         units_of_classes = _largest_units(class_N, unit_N)
         p, error = max(test(gain_N - sign * is_unit_N) for is_unit_N in units_of_classes)
     return p, _t_quantile(units) * error
@@ -396,8 +396,9 @@ def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | No
     if not test.has_spread and abs(score - guess) > TINY:
         # A single unit that differs would give such predictions a spread; the largest of a class
         # costs most.
+        is_ahead_N = is_right_N == (score > guess)
         tests = [
-            _test_recalls(is_right_N ^ is_unit_N, class_N, unit_N, units)
+            _test_recalls(is_right_N ^ (is_unit_N & is_ahead_N), class_N, unit_N, units)
             for is_unit_N in _largest_units(class_N, unit_N)
         ]
         test = max(tests, key=lambda test: test.p)
@@ -448,7 +449,8 @@ def share_test(
     if has_spread:
         # By the derivative of the scale.
         error *= 0.5 / math.sqrt(score * (1.0 - score))
-    angle = math.asin(math.sqrt(score))
+    # Weights may sum to a little more than 1.
+    angle = math.asin(math.sqrt(min(score, 1.0)))
     step = _t_quantile(units) * error
     return ShareTest(
         p=_p_value(angle - math.asin(math.sqrt(guess)), error, units),

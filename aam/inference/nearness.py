@@ -187,7 +187,7 @@ def check_known(
 
 
 def warn_of_serial_ids(table: FeatureTable, where: object) -> None:
-    """Warn where features are known by numbers alone that each run of a pipeline gives anew.
+    """Warn where features are known by numbers alone, which a pipeline assigns in each run.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ def warn_of_serial_ids(table: FeatureTable, where: object) -> None:
     if table.facts.has_lineages or len(serial) < LEAST_SHARE * len(table.feature_ids):
         return
     logger.warning(
-        "%s: IDs such as %s are numbers that every run of a pipeline gives anew, and may be other "
-        "organisms than in training: its predictions hold only if both tables are parts of one",
+        "%s: IDs such as %s are numbers that a pipeline assigns in each run, so that one ID may be "
+        "another organism than in training: predictions hold only if both tables come from one run",
         where,
         first_names(serial, limit=3),
         extra=CAUTION,

@@ -429,7 +429,8 @@ class TaskPredictor:
         nearness = measure_known(draws, features.keys())
         check_known(nearness, counts, reads.facts, where)
         warn_of_unknown(counts, features.keys(), where)
-        warn_of_serial_ids(counts, where)
+        if not self.facts.has_sequences:
+            warn_of_serial_ids(counts, where)
         return _Matched(features, nearness)
 
 

@@ -118,12 +118,13 @@ def user_digests(
     # A file that cannot be read is made again from nothing.
     with suppress(OSError, ValueError):
         entries = dict(json.loads(cache.read_text("utf-8")))
-    made = [results_dir.absolute() / name for name in datasets]
+    folder = Path(os.path.normpath(results_dir.absolute()))
+    made = [folder / name for name in datasets]
     digests = {}
     is_changed = False
     for name, given in files.items():
-        path = Path(given).absolute()
-        if not path.is_file() or any(path.is_relative_to(folder) for folder in made):
+        path = Path(os.path.normpath(Path(given).absolute()))
+        if not path.is_file() or any(path.is_relative_to(one) for one in made):
             continue
         status = path.stat()
         state = [status.st_size, status.st_mtime_ns, status.st_ino]
@@ -227,7 +228,9 @@ def require_own_results(results: str, table: Path | None) -> None:
     place = _place(results)
     made = {key: recorded.get(key, text) for key, text in place.items()}
     if made != place and any(folder.glob("*/.*.sha256")):
-        made_in = os.path.normpath(folder.resolve() / made["run_in"])
+        made_in = "the folder that made them"
+        if made["run_in"]:
+            made_in = os.path.normpath(folder.resolve() / made["run_in"])
         raise problem(
             "configuration key results_dir",
             f"results in {results}, from the folder {Path.cwd()}",
@@ -283,9 +286,12 @@ def record_results(results: str, table: Path | None) -> None:
 def _place(results: str) -> dict[str, str]:
     """Return under which path, and from where, results are made.
 
-    The folder is relative to the results, because both are moved as a whole.
+    The folder is relative to the results, because both are moved as a whole. For results outside of
+    it there is none: `claim` knows whose they are.
     """
-    return {"path": results, "run_in": os.path.relpath(Path.cwd(), Path(results).resolve())}
+    folder = Path(results).resolve()
+    is_inside = folder.is_relative_to(Path.cwd())
+    return {"path": results, "run_in": os.path.relpath(Path.cwd(), folder) if is_inside else ""}
 
 
 def _read_table_record(folder: Path) -> dict[str, str] | None:

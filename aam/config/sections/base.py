@@ -62,7 +62,9 @@ def _types_in(annotation: Any) -> set[Any]:
     origin = get_origin(annotation)
     if origin is Literal:
         return {type(value) for value in get_args(annotation)}
-    if origin in (Annotated, Union, UnionType):
+    if origin is Annotated:
+        return _types_in(get_args(annotation)[0])
+    if origin in (Union, UnionType):
         return set[Any]().union(*map(_types_in, get_args(annotation)))
     return {annotation if origin is None else origin}
 

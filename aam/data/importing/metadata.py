@@ -79,6 +79,8 @@ _CHANGED_ID = re.compile(
 class _Sheet:
     """The cells of a file, without comments and empty lines."""
 
+    separator: str
+    """What separates the cells."""
     header: list[str] = field(default_factory=list)
     directives: dict[str, list[str]] = field(default_factory=dict)
     rows: list[list[str]] = field(default_factory=list)
@@ -310,8 +312,8 @@ def _types(sheet: _Sheet) -> list[str]:
 
 def _sheet(path: Path, text: str) -> _Sheet:
     """Sort the lines of a file into header, directives and rows."""
-    sheet = _Sheet()
     separator = _separator(text)
+    sheet = _Sheet(separator=separator)
     if separator != "\t":
         sheet.warnings.append(f"read as text that {SEPARATORS[separator]} separate")
     for cells in _records(path, text, separator):
@@ -589,14 +591,18 @@ def _problems(path: Path, sheet: _Sheet) -> Iterator[InputError]:
 def _swallowed_lines(path: Path, sheet: _Sheet, known: frozenset[str]) -> Iterator[InputError]:
     """Yield a problem where quotes that belong to texts have joined the lines of several samples.
 
-    A cell may have line breaks in quotes, but neither tabs nor a line that begins with the ID of a
-    sample: there the rest of one sample and the beginning of another would become one row.
+    A cell may have line breaks in quotes. But a tab in a cell of tab-separated text, or the ID of a
+    sample as a cell of a later line, means that one row holds parts of several samples.
     """
     for row in sheet.rows:
         for cell in row:
             later = cell.splitlines()[1:]
-            begins = [re.split("[,;]", line, maxsplit=1)[0].strip(' "') for line in later]
-            if later and ("\t" in cell or not known.isdisjoint(begins)):
+            if sheet.separator == "\t":
+                is_joined = bool(later) and "\t" in cell
+            else:
+                parts = [part.strip(' "') for line in later for part in line.split(sheet.separator)]
+                is_joined = not known.isdisjoint(parts)
+            if is_joined:
                 actual = f"a quote in the row of {row[0]!r} that goes on over several lines"
                 hint = (
                     "delete single double quotes in texts, such as those of inches, or write them "

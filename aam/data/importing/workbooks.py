@@ -165,7 +165,13 @@ def _refuse_formulas(
     path: Path, rows: Sequence[Sequence[Any]], formulas: Sequence[Any], expected: str
 ) -> None:
     """Refuse formulas of which none has a value: the program that wrote them calculates nothing."""
-    known = {cell.coordinate for row in rows for cell in row if cell.value is not None}
+    # A text without letters is a value, too: Excel gives its cell a type.
+    known = {
+        cell.coordinate
+        for row in rows
+        for cell in row
+        if cell.value is not None or cell.data_type == "str"
+    }
     if any(cell.coordinate in known for cell in formulas):
         return
     # The formula of several cells is an object with a text.

@@ -128,9 +128,9 @@ def _people(
         person=person.to_numpy(), time=read_times(times).to_numpy(), text=times.to_numpy()
     )
     table = table[table["time"].notna()].sort_values("time", kind="stable")
-    times = table.groupby("person")["time"].nunique()
-    least = MANY_TIMES if (times >= MANY_TIMES).sum() >= MOST_PEOPLE else 2
-    error = table.groupby("person")["error"].mean()[times >= least]
+    counts = table.groupby("person")["time"].nunique()
+    least = MANY_TIMES if (counts >= MANY_TIMES).sum() >= MOST_PEOPLE else 2
+    error = table.groupby("person")["error"].mean()[counts >= least]
     ranked = error.sort_values(kind="stable").index
     return [_Person(str(name), table[table["person"] == name]) for name in ranked]
 

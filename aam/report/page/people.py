@@ -79,12 +79,10 @@ def _compare(answer: Answer, against: Guessing, people: int, name: str) -> tuple
     """Return whether a difference is better or worse, with p; None, and why this is not said."""
     p = answer.people.get(name)
     if p is None or against.p is None:
-        needed = f"{LEAST_UNITS}"
-        if people >= LEAST_UNITS:
-            needed += " with about as many samples each"
-            if answer.kind != "regression":
-                needed += f", {LEAST_UNITS_OF_CLASS} of each class,"
-        return None, f"cannot be tested with {people} people: {needed} are needed"
+        needed = f"{LEAST_UNITS} are needed"
+        if answer.kind != "regression" and name == "between":
+            needed += f", {LEAST_UNITS_OF_CLASS} of each class"
+        return None, f"cannot be tested with {people} people: {needed}"
     word = name_difference(answer.kind, against.difference, p)
     tested = f"({format_p_value(p)})"
     return word, tested if word is not None else f"could be chance {tested}"

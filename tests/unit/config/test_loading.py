@@ -332,7 +332,7 @@ def test_numbers_that_yaml_reads_in_another_base_are_refused(tmp_path, value, re
     with pytest.raises(InputError, match=refused):
         read_configuration(path)
     # As text, and as other numbers, it is what it looks like.
-    path.write_text(f"x: ['{value}', 10, 0, 0.5, -1e-3, 2014-02-07]\n")
+    path.write_text(f"x: ['{value}', 10, 0, 0.5, 01.5, -1e-3, 2014-02-07]\n")
     read_configuration(path)
 
 

@@ -315,9 +315,20 @@ def test_quotes_that_join_lines_of_samples_are_refused(path, separator):
     rows = [("id", "note", "site", "age"), ("S1", "ok", "gut", "1"), ("S2", "fine", "gut", "2")]
     rows += [("S3", '"soft', "gut", "3"), ("S4", 'small 3"', "skin", "4"), ("S5", "", "skin", "5")]
     path.write_text("".join(separator.join(row) + "\n" for row in rows))
-    refused = "quote in the row of 'S3' that goes on over several lines"
+    refused = "a quote in the row of '.*' that goes on over several lines"
+    names = [f"S{number}" for number in range(1, 6)]
     with pytest.raises(InputError, match=refused):
-        load_metadata(path, [f"S{number}" for number in range(1, 6)])
+        load_metadata(path, names)
+    # The IDs may be in another column.
+    rows = [("subject" if row[0] == "id" else f"p{row[0]}", *row) for row in rows]
+    path.write_text("".join(separator.join(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=refused):
+        load_metadata(path, names)
+
+
+def test_a_cell_may_have_lines_that_begin_as_ids_do(path):
+    path.write_text('id\tnote\tage\n1\t"drugs:\n1, aspirin\n2, none"\t30\n2\tnone\t31\n')
+    assert load_metadata(path, ["1", "2"])["age"].tolist() == ["30", "31"]
 
 
 def test_the_types_move_with_the_column_of_ids(path):

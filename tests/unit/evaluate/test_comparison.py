@@ -328,6 +328,37 @@ def test_classes_wholly_right_or_wrong_are_tested_as_if_one_unit_were_another(is
     assert 1e-6 < difference.p < 1
 
 
+def test_people_who_are_all_half_right_are_tested_as_if_one_of_them_were_wrong():
+    """Eight people have two samples of each of three classes, and one of the two is right."""
+    truth = np.tile(np.repeat(["a", "b", "c"], 2), 8)
+    wrong = np.roll(truth, 2)
+    predicted = np.where(np.arange(48) % 2 == 0, truth, wrong)
+    unit = np.arange(48) // 6
+    table = predictions_of(truth, predicted, unit % 4)
+    result = compare_with_guessing("classification", table, unit.astype(str))
+    assert result.score + result.difference == pytest.approx(0.5)
+    assert 1e-5 < result.p < 0.05
+    low, high = result.interval
+    assert low < 0.45
+    assert high > 0.52
+
+
+def test_a_difference_of_classes_without_a_spread_has_the_sign_of_its_classes():
+    """More samples lose than gain, but more classes gain."""
+    size = np.array([20, 4, 4])
+    observed = np.repeat(["a", "b", "c"], size)
+    first = predictions_of(observed, np.where(observed == "a", "b", observed), np.arange(28) % 4)
+    second = first.assign(predicted=np.where(observed == "a", observed, "a"))
+    found = measure_difference("classification", first, second, alone(first))
+    assert found.difference == pytest.approx(1 / 3)
+    assert 0.01 < found.p < 0.05
+    size = np.array([8, 4, 4])
+    observed = np.repeat(["a", "b", "c"], size)
+    first = predictions_of(observed, np.where(observed == "a", "b", observed), np.arange(16) % 4)
+    second = first.assign(predicted=np.where(observed == "a", observed, "a"))
+    assert measure_difference("classification", first, second, alone(first)).p > 0.01
+
+
 def test_no_unit_costs_more_than_the_one_that_a_perfect_score_is_tested_by():
     rng = np.random.default_rng(7)
     unit = np.sort(rng.integers(0, 12, 60))

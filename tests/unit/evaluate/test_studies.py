@@ -78,6 +78,18 @@ def test_studies_count_alike_and_are_the_units_of_the_second_score(study):
     assert [one.unseen for one in found.studies] == pytest.approx([1.0, 0.0] * (STUDIES // 2))
 
 
+def test_perfect_scores_of_studies_of_any_sizes_are_tested():
+    """Weights of studies may sum to a little more than 1."""
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        study = np.repeat([f"study{s}" for s in range(7)], rng.integers(4, 30, 7))
+        truth = np.where(rng.random(len(study)) < 0.4, "case", "control")
+        table = samples(truth, truth, study)
+        found = compare(table, table, study).unseen
+        assert found.score == pytest.approx(1.0)
+        assert found.guessing.p is None or 0 < found.guessing.p < 0.2
+
+
 def test_studies_that_are_all_as_good_are_tested_as_if_one_sample_differed(study):
     """The same share in each study has no spread, and is no proof."""
     place = np.arange(len(study)) % SIZE

@@ -187,9 +187,9 @@ def test_one_sample_is_a_table():
         (["g__A", "g__B", "g__C"], {}, False),
     ],
 )
-def test_ids_that_every_run_gives_anew_are_warned_of(caplog, names, facts, is_warned):
+def test_ids_that_a_pipeline_assigns_in_each_run_are_warned_of(caplog, names, facts, is_warned):
     """ASV1 of another run is another organism, and no lineage would show it."""
     counts = csr_array(np.ones((2, 3), np.int64))
     table = FeatureTable(["s1", "s2"], names, counts, TableFacts(has_sequences=False, **facts))
     warn_of_serial_ids(table, "new.tsv")
-    assert ("may be other organisms than in training" in caplog.text) == is_warned
+    assert ("may be another organism than in training" in caplog.text) == is_warned

@@ -58,7 +58,7 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     files = {"table": str(file), "absent": str(tmp_path / "no")}
     # What lies beside the results of datasets is the user's, too.
     for name in ("mine/made", "raw/labels"):
-        files[name] = str(results / name)
+        files[name] = str(tmp_path / "data" / ".." / "results" / name)
         (results / name).parent.mkdir()
         (results / name).write_text("text")
     first = user_digests(files, results, ["mine"])
