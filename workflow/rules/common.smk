@@ -36,7 +36,10 @@ from aam.util.forks import fork_scripts
 def tables_of(config):
     """Return the results and the user's table of each dataset; None: it is simulated."""
     return [
-        (result_folder(config.results_dir, name), user_files(config, section).get("table"))
+        (
+            result_folder(config.results_dir, name),
+            user_files(config, section).get("table"),
+        )
         for name, section in config.datasets.items()
     ]
 
