@@ -36,7 +36,7 @@ from aam.run_workflow import (
     workflow_folder,
 )
 from aam.util.atomic import read_json, write_text
-from aam.util.digests import MANIFEST
+from aam.util.digests import MANIFEST, settings_digest
 from aam.util.errors import InputError, problem
 from aam.util.notes import collect_notes
 from aam.util.records import (
@@ -421,6 +421,10 @@ def _crate(given: argparse.Namespace) -> None:
             workflow=workflow_folder() / "workflow",
             license_text=given.license,
             is_asked_for=partial(is_asked_for, config, dataset),
+            settings={
+                path: settings_digest(settings.plain())
+                for path, settings in slices.recorded(config, dataset).items()
+            },
         )
         print(path)
 

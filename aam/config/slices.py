@@ -23,6 +23,7 @@ from aam.config.references import (
     reference_digest,
     reference_licence,
 )
+from aam.config.sections.base import StageSettings
 from aam.config.sections.dataset import Dataset
 from aam.config.sections.model import EncoderShape
 from aam.config.sections.task import Folds, Task
@@ -522,6 +523,19 @@ def predict() -> tasks.PredictSettings:
 def explain(config: Config, task: str) -> tasks.ExplainSettings:
     """Return how many samples of a fold are explained and checked, and the seed of the choice."""
     return tasks.ExplainSettings(**EXPLAINED, seed=config.tasks[task].folds.seed)
+
+
+def recorded(config: Config, dataset: str) -> dict[str, StageSettings]:
+    """Return settings whose digests some results have, by paths below those of the dataset."""
+    found: dict[str, StageSettings] = {
+        f"rarefied/view{view}.biom": rarefy(config, dataset, view)
+        for view in range(resolved(config, "rarefaction", dataset=dataset).views)
+    }
+    for task, section in config.tasks.items():
+        if section.dataset == dataset:
+            for answer in (FIRST, *config.models):
+                found[f"answers/{task}/{answer}/scores.json"] = score(config, task, answer)
+    return found
 
 
 def plot_rarefaction(config: Config, dataset: str) -> PlotSettings:

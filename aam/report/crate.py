@@ -102,6 +102,7 @@ def write_crate(
     workflow: Path,
     license_text: str,
     is_asked_for: Callable[[PurePath], bool],
+    settings: Mapping[str, str],
 ) -> Path:
     """Make a crate of the results of a dataset.
 
@@ -120,6 +121,9 @@ def write_crate(
     is_asked_for
         Whether a path below the folder is of a task, model and table of the configurations; others
         do not belong to the run.
+    settings
+        Digests of the settings that the configurations have for some results, by paths below the
+        folder. Results that are not there are not compared.
 
     Returns
     -------
@@ -129,11 +133,13 @@ def write_crate(
     Raises
     ------
     InputError
-        There are no results, a result is not what its stage wrote, or a file of the user is not
-        what the results were made from.
+        There are no results, a result is not what its stage wrote, or a file of the user or a
+        setting is not what the results were made from.
     """
     outputs = [path for path in _outputs(results) if is_asked_for(path.relative_to(results))]
     check_digests(outputs)
+    for name, digest in settings.items():
+        _check_settings(results / name, digest)
     table_record, metadata_record = _records(results)
     readers = {"table": table_record, "sequences": table_record, "metadata": metadata_record}
     input_files = [_input(name, path, readers.get(name, {})) for name, path in inputs.items()]
@@ -202,10 +208,30 @@ def _outputs(results: Path) -> list[Path]:
 
 def _records(results: Path) -> tuple[Record, Record]:
     """Return what the imported table and the imported metadata say of their own making."""
-    with h5py.File(results / "inputs" / "table.biom") as handle:
-        table = json.loads(handle.attrs["generated-by"])
+    table = _record_of_table(results / "inputs" / "table.biom")
     fields = pq.read_schema(results / "inputs" / "metadata.parquet").metadata
     return table, {key.decode(): value.decode() for key, value in fields.items()}
+
+
+def _record_of_table(path: Path) -> Record:
+    with h5py.File(path) as handle:
+        record: Record = json.loads(handle.attrs["generated-by"])
+    return record
+
+
+def _check_settings(path: Path, digest: str) -> None:
+    """Check that a result was made with the settings of the configurations, if it is there."""
+    if not path.is_file():
+        return
+    is_table = path.suffix == ".biom"
+    record = _record_of_table(path) if is_table else read_json(path).get("provenance", {})
+    if record.get("aam.settings", digest) != digest:
+        raise problem(
+            path,
+            "other settings than those of the configurations",
+            "results of these configurations",
+            "run `aam run` again, or name the configurations of the run",
+        )
 
 
 def _versions(outputs: Sequence[Path], records: Sequence[Record]) -> str:

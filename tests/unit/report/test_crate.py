@@ -8,9 +8,12 @@ import yaml
 
 import aam
 from aam.cli import main
+from aam.config import slices
+from aam.config.configuration import load
+from aam.data.table import read_biom, write_biom
 from aam.stages.import_metadata import import_metadata
 from aam.stages.import_table import import_table
-from aam.util.atomic import read_json, write_text
+from aam.util.atomic import read_json, write_json, write_text
 from aam.util.digests import file_digest, provenance
 from aam.util.log import WORK_WORDS
 from aam.util.records import write_digests
@@ -165,6 +168,29 @@ def test_a_file_that_is_not_that_of_the_run_is_refused(study: Path, path: str, w
     with pytest.raises(SystemExit, match=words):
         crate_of(study)
     assert not (study / "results" / "mine" / "ro-crate-metadata.json").exists()
+
+
+def test_a_configuration_that_was_edited_since_is_refused(study: Path) -> None:
+    results = study / "results" / "mine"
+    scores = results / "answers" / "age" / "first" / "scores.json"
+    rarefied = results / "rarefied" / "view0.biom"
+    edited = study / "more.yaml"
+    edited.write_text("rarefaction: {depth: 1}\n")
+    raw = yaml.safe_load((study / "mine.yaml").read_text()) | {"rarefaction": {"depth": 1}}
+    settings = {name: one.plain() for name, one in slices.recorded(load(raw), "mine").items()}
+    assert settings.keys() == {"rarefied/view0.biom", "answers/age/first/scores.json"}
+    made = [provenance(one, {}) for one in settings.values()]
+    rarefied.parent.mkdir()
+    write_biom(rarefied, read_biom(results / "inputs" / "table.biom"), made[0])
+    write_json(scores, {"provenance": made[1]})
+    write_digests([scores, rarefied])
+    assert "rarefied/view0.biom" in crate_of(study, "more.yaml")
+    edited.write_text("rarefaction: {depth: 5}\n")
+    with pytest.raises(SystemExit, match=r"view0\.biom: got other settings than those"):
+        crate_of(study, "more.yaml")
+    edited.write_text("rarefaction: {depth: 1}\ntasks: {age: {bounds: [0, 9]}}\n")
+    with pytest.raises(SystemExit, match=r"scores\.json: got other settings than those"):
+        crate_of(study, "more.yaml")
 
 
 def test_a_run_that_has_not_ended_is_refused(study: Path) -> None:
