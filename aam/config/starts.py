@@ -127,7 +127,8 @@ def architecture_of(models: Models, datasets: Datasets, dataset: str, model: str
         return models[first.model].shape
     path = first.directory / "config.json"
     with fitting(path, "a pretrained model of this version", "run its pretraining again"):
-        architecture = dict(read_json(path)["architecture"])
+        # Models of version 1.0 do not have the key.
+        architecture = {"reads_in_attention": False, **read_json(path)["architecture"]}
         differing = architecture.keys() ^ {*EncoderShape.model_fields, "max_length_bp"}
         if differing:
             raise ValueError(f"keys of another version: {', '.join(sorted(differing))}")

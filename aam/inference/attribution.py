@@ -166,12 +166,12 @@ class _Copies:
             return None if vector_SAD is None else (vector_SAD, *inputs[1:])
 
         def scored(_: Any, __: Any, output: Tensor) -> None:
-            seen["score"] = output.squeeze(-1)
+            seen["score"] = output
 
         sample = self.predictor.encoder.sample
         hooks = [
             sample.entry.register_forward_pre_hook(enter),
-            sample.pooling.score.register_forward_hook(scored),
+            sample.pooling.scores.register_forward_hook(scored),
         ]
         try:
             raw_SO = self._output(counts_SA, log_reads(counts_SA) if log_SA is None else log_SA)

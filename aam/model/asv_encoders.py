@@ -52,6 +52,8 @@ class Architecture:
         Width of the feed-forward layers as a multiple of `width`.
     max_length_bp
         Nucleotides of a sequence that are read; the rest of a longer one is cut off.
+    reads_in_attention
+        Whether the ASVs of a sample are attended to by their shares of its reads.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -64,6 +66,7 @@ class Architecture:
     patch_bp: int
     ffn_ratio: float
     max_length_bp: int
+    reads_in_attention: bool = False
 
 
 class AsvEncoder(LayerStack, ABC):

@@ -51,6 +51,12 @@ class SampleEncoder(LayerStack):
             Block(shape.width, shape.heads, shape.ffn_ratio) for _ in range(shape.sample_layers)
         )
         self.pooling = AttentionPooling(shape.width)
+        self.reads_in_attention = shape.reads_in_attention
+        if shape.reads_in_attention:
+            # At the start one head looks at ASVs alike, and another one at reads.
+            factor_H = torch.linspace(0.0, 1.0, shape.heads)
+            self.reads_in_scores = nn.Parameter(factor_H.repeat(shape.sample_layers, 1))
+            self.reads_in_pooling = nn.Parameter(torch.full((1, 1), 0.5))
 
     def forward(self, asv_UD: Tensor, block: SampleBlock, backend: AttentionBackend) -> Tensor:
         """Encode one block of samples.
@@ -78,9 +84,18 @@ class SampleEncoder(LayerStack):
         asv_BAD = embedding(block.asv_BA, asv_UD)
         x_BAD = self.entry(asv_BAD + self.abundance(features_BA2))
         mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
-        for layer in self.blocks:
-            x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
-        return self.pooling(x_BAD, block.present_BA)
+        if not self.reads_in_attention:
+            for layer in self.blocks:
+                x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
+            return self.pooling(x_BAD, block.present_BA)
+        # The weight of an ASV is multiplied by its share to the power of a factor.
+        counts_BA = block.counts_BA.where(block.present_BA, 1.0)
+        log_share_BA = torch.log(counts_BA / reads_B1)
+        for layer, factor_H in zip(self.blocks, self.reads_in_scores, strict=True):
+            bias_BH1A = factor_H[:, None, None] * log_share_BA[:, None, None, :]
+            mask_BH1A = bias_BH1A.to(mask_B11A.dtype) + mask_B11A
+            x_BAD = self.run(layer, x_BAD, mask_B11S=mask_BH1A, backend=backend)
+        return self.pooling(x_BAD, block.present_BA, self.reads_in_pooling * log_share_BA)
 
 
 class Encoder(nn.Module):

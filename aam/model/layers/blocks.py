@@ -131,6 +131,9 @@ class Block(Layer):
 class AttentionPooling(nn.Module):
     """A learned query's attention over the positions, then a norm.
 
+    The scores of attention go through `scores`, which does nothing by itself:
+    `aam.inference.attribution` reads them there.
+
     Parameters
     ----------
     width
@@ -140,9 +143,12 @@ class AttentionPooling(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.score = nn.Linear(width, 1, bias=False)
+        self.scores = nn.Identity()
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x_BSD: Tensor, present_BS: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x_BSD: Tensor, present_BS: Tensor | None = None, bias_BS: Tensor | None = None
+    ) -> Tensor:
         """Pool the positions of each sequence.
 
         Parameters
@@ -151,6 +157,8 @@ class AttentionPooling(nn.Module):
             Positions.
         present_BS
             Whether a position exists, and has a weight; None: all do.
+        bias_BS
+            What is added to the scores; None: nothing is.
 
         Returns
         -------
@@ -159,6 +167,9 @@ class AttentionPooling(nn.Module):
         """
         # A softmax over hundreds of positions loses weights in 16 bits.
         score_BS = self.score(x_BSD).squeeze(-1).float()
+        if bias_BS is not None:
+            score_BS = score_BS + bias_BS
+        score_BS = self.scores(score_BS)
         if present_BS is not None:
             score_BS = score_BS.masked_fill(~present_BS, float("-inf"))
         weight_BS = torch.softmax(score_BS, dim=-1).to(x_BSD.dtype)

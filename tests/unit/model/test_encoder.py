@@ -44,3 +44,31 @@ def test_gradients_are_the_same_bits_at_every_run_on_several_threads(new_encoder
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(grad, found[0]) for grad in found)
+
+
+def sample_block(asvs: list[int], counts: list[int]) -> SampleBlock:
+    asv_BA, counts_BA = torch.tensor([asvs]), torch.tensor([counts], dtype=torch.float32)
+    return SampleBlock(asv_BA, counts_BA > 0, counts_BA)
+
+
+@torch.no_grad()
+def test_attention_by_reads_takes_an_asv_twice_with_half_of_its_reads_for_the_same(new_encoder):
+    """With a factor of 1 every read counts alike; with 0 every ASV does, as without the option."""
+    sample = new_encoder(20, reads_in_attention=True).sample
+    plain = new_encoder(20).sample
+    sample.load_state_dict(plain.state_dict(), strict=False)
+    for encoder in (sample, plain):
+        # The reads are told by attention alone.
+        torch.nn.init.zeros_(encoder.abundance.weight)
+    asv_UD = torch.randn(3, 16, generator=torch.Generator().manual_seed(1))
+    once, twice = sample_block([0, 1, 2], [8, 6, 2]), sample_block([0, 0, 1, 2], [4, 4, 6, 2])
+    for factor, is_same in ((1.0, True), (0.0, False)):
+        sample.reads_in_scores.fill_(factor)
+        sample.reads_in_pooling.fill_(factor)
+        found = [sample(asv_UD, block, "auto") for block in (once, twice)]
+        assert torch.allclose(*found, atol=1e-5) == is_same
+    torch.testing.assert_close(found[0], plain(asv_UD, once, "auto"))
+    # Padding has no reads, and no weight.
+    sample.reads_in_scores.fill_(0.7)
+    padded = sample_block([0, 1, 2, 0], [8, 6, 2, 0])
+    torch.testing.assert_close(sample(asv_UD, padded, "auto"), sample(asv_UD, once, "auto"))

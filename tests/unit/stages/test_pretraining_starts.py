@@ -184,6 +184,18 @@ def test_v4_is_a_tree_and_no_model(run, small):
         aam.encoder("v4")
 
 
+def test_a_model_of_version_1_0_attends_without_reads(run, first, tmp_path):
+    folder = shutil.copytree(first["model"], tmp_path / "model")
+    config = read_json(folder / "config.json")
+    assert config["architecture"].pop("reads_in_attention") is False
+    write_json(folder / "config.json", config)
+    write_manifest(folder)
+    aam.encoder(folder)
+    started = run("started", {"start": str(folder)}, folder, epochs=0)
+    found = read_json(started["model"] / "config.json")["architecture"]
+    assert found["reads_in_attention"] is False
+
+
 def test_a_model_with_sketches_of_an_older_version_is_refused(run, first, tmp_path):
     folder = shutil.copytree(first["model"], tmp_path / "model")
     config = read_json(folder / "config.json")
