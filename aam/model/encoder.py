@@ -1,6 +1,7 @@
 """The hierarchical encoder, nucleotides to ASV to sample, and its new weights.
 
-Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width.
+Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sample, D width,
+H heads, L layers.
 """
 
 from collections.abc import Callable
@@ -84,18 +85,19 @@ class SampleEncoder(LayerStack):
         asv_BAD = embedding(block.asv_BA, asv_UD)
         x_BAD = self.entry(asv_BAD + self.abundance(features_BA2))
         mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
-        if not self.reads_in_attention:
-            for layer in self.blocks:
-                x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, backend=backend)
-            return self.pooling(x_BAD, block.present_BA)
-        # The weight of an ASV is multiplied by its share to the power of a factor.
-        counts_BA = block.counts_BA.where(block.present_BA, 1.0)
-        log_share_BA = torch.log(counts_BA / reads_B1)
-        for layer, factor_H in zip(self.blocks, self.reads_in_scores, strict=True):
-            bias_BH1A = factor_H[:, None, None] * log_share_BA[:, None, None, :]
-            mask_BH1A = bias_BH1A.to(mask_B11A.dtype) + mask_B11A
-            x_BAD = self.run(layer, x_BAD, mask_B11S=mask_BH1A, backend=backend)
-        return self.pooling(x_BAD, block.present_BA, self.reads_in_pooling * log_share_BA)
+        masks = [mask_B11A] * len(self.blocks)
+        pooling_bias_BA = None
+        if self.reads_in_attention:
+            # An ASV that is absent has a share, too, because infinity times a factor of 0 is NaN.
+            counts_BA = block.counts_BA.where(block.present_BA, 1.0)
+            log_share_BA = torch.log(counts_BA / reads_B1)
+            # So the weight of an ASV is multiplied by its share to the power of a factor.
+            bias_LBH1A = self.reads_in_scores[:, None, :, None, None] * log_share_BA[:, None, None]
+            masks = [mask_B11A + bias.to(mask_B11A.dtype) for bias in bias_LBH1A]
+            pooling_bias_BA = self.reads_in_pooling * log_share_BA
+        for layer, mask in zip(self.blocks, masks, strict=True):
+            x_BAD = self.run(layer, x_BAD, mask_B11S=mask, backend=backend)
+        return self.pooling(x_BAD, block.present_BA, pooling_bias_BA)
 
 
 class Encoder(nn.Module):

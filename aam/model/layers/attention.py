@@ -82,7 +82,8 @@ def attend(
     query_BHSK, key_BHTK, value_BHTK
         Queries, keys and values of one type.
     mask_B11T
-        What `key_mask` returns; None: all keys exist.
+        What `key_mask` returns, or the sum of it and a bias per head [B, H, 1, T]; None: all keys
+        exist.
     backend
         Kernel, with PyTorch's reference ``math`` where the device does not have it. ``auto`` is
         what was measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for

@@ -103,7 +103,8 @@ class Block(Layer):
             Cosines and sines [S, 2 * D], of queries and keys together, in the type of the products;
             None: the positions are a set.
         mask_B11S
-            What `key_mask` returns, in the type of the products; None: all positions exist.
+            What `key_mask` returns, in the type of the products, or the sum of it and a bias per
+            head [B, H, 1, S]; None: all positions exist.
         backend
             Kernel of attention.
 

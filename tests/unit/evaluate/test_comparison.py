@@ -184,15 +184,18 @@ def test_few_units_or_few_of_a_class_have_neither_test_nor_interval():
 
 
 def test_units_of_unequal_size_count_as_fewer():
-    table = predictions_of(np.arange(40.0), np.arange(40.0), np.arange(40) % 4)
-    equal = unit_codes([f"g{row % 10}" for row in range(40)])
-    unequal = unit_codes(["g0"] * 22 + [f"g{row % 9 + 1}" for row in range(18)])
-    assert effective_units("regression", table, equal) == pytest.approx(10)
+    row = np.arange(40)
+    table = predictions_of(row * 1.0, row * 1.0, row % 4)
+
+    def effective(unit):
+        return effective_units("regression", table, unit_codes(unit))
+
+    assert effective(row % 10) == pytest.approx(10)
     # Twenty-two samples of one unit, and two of each of nine.
-    expected = 40**2 / (22**2 + 9 * 2**2)
-    assert effective_units("regression", table, unequal) == pytest.approx(expected)
-    most = unit_codes(["g0"] * 31 + [f"g{row + 1}" for row in range(9)])
-    assert effective_units("regression", table, most) is None
+    unequal = np.where(row < 22, 0, 1 + (row - 22) % 9)
+    assert effective(unequal) == pytest.approx(40**2 / (22**2 + 9 * 2**2))
+    most_of_one = np.where(row < 31, 0, row)
+    assert effective(most_of_one) is None
 
 
 def test_units_of_small_folds_count_more():
