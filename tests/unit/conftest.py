@@ -110,6 +110,7 @@ SMALL = {
     "sample_layers": 2,
     "patch_bp": 3,
     "ffn_ratio": 2,
+    "reads_in_attention": True,
 }
 
 

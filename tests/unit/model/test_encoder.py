@@ -54,8 +54,8 @@ def sample_block(asvs: list[int], counts: list[int]) -> SampleBlock:
 @torch.no_grad()
 def test_attention_by_reads_takes_an_asv_twice_with_half_of_its_reads_for_the_same(new_encoder):
     """With a factor of 1 every read counts alike; with 0 every ASV does, as without the option."""
-    sample = new_encoder(20, reads_in_attention=True).sample
-    plain = new_encoder(20).sample
+    sample = new_encoder(20).sample
+    plain = new_encoder(20, reads_in_attention=False).sample
     sample.load_state_dict(plain.state_dict(), strict=False)
     for encoder in (sample, plain):
         # The reads are told by attention alone.

@@ -28,7 +28,7 @@ KINDS = {
     "bdh": {"encoder": "bdh", "asv_layers": 3},
     # One token per nucleotide and few neurons per head: the attention goes through the state.
     "bdh state": {"encoder": "bdh", "heads": 8, "patch_bp": 1},
-    "reads in attention": {"encoder": "transformer", "reads_in_attention": True},
+    "attention without reads": {"encoder": "transformer", "reads_in_attention": False},
 }
 
 

@@ -29,7 +29,7 @@ def test_it_is_pretrained_fine_tuned_predicts_and_is_explained(
     changes = {
         "models": {"small": ModelSettings(encoder=encoder, **SMALL)},
         "pretraining": Pretraining(epochs=2, batch_size=6, masking=masking, optimizer="muon"),
-        "optimization": Optimization(checkpointing=checkpointing),
+        "optimization": Optimization(checkpointing=checkpointing, precision="fp32"),
     }
     other = replace(study, config=study.config.model_copy(update=changes))
     first = other.pretrain(tmp_path / "first")

@@ -184,8 +184,9 @@ def test_v4_is_a_tree_and_no_model(run, small):
         aam.encoder("v4")
 
 
-def test_a_model_of_version_1_0_attends_without_reads(run, first, tmp_path):
-    folder = shutil.copytree(first["model"], tmp_path / "model")
+def test_a_model_of_version_1_0_attends_without_reads(run, small, tmp_path):
+    older = run("older", {**small, "reads_in_attention": False}, epochs=0)
+    folder = shutil.copytree(older["model"], tmp_path / "model")
     config = read_json(folder / "config.json")
     assert config["architecture"].pop("reads_in_attention") is False
     write_json(folder / "config.json", config)
