@@ -24,8 +24,8 @@ from aam.model.kernel_head import ABSENT, KernelHead, KernelPart, log_reads
 from aam.model.predictor import Predictor
 from aam.util.seeds import seed_of
 
-POINTS = (4, 16)
-"""Points of the path that gradients are taken at, and those of a sample that needs more."""
+POINTS = (4, 16, 64)
+"""Points of the path that gradients are taken at, and those of samples that need more."""
 LARGEST_GAP = 0.01
 """Part of the change along the path by which attributions may miss it before more are taken."""
 PAIRS = 1 << 20

@@ -143,9 +143,11 @@ def test_every_weight_has_a_gradient_and_bf16_is_near_fp32(kind, mixed_lengths, 
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = everything(encoder, batch)
     assert (low[0] - exact[0]).norm() < 0.03 * exact[0].norm()
+    # The parts of the gradient of a single number may cancel.
+    least = 1e-5 * torch.cat([wanted.flatten() for wanted in exact[2:]]).norm()
     for rounded, wanted in zip(low[2:], exact[2:], strict=True):
         assert rounded.dtype == torch.float32
-        assert (rounded - wanted).norm() < 0.25 * wanted.norm() + 1e-3
+        assert (rounded - wanted).norm() < 0.25 * wanted.norm().clamp(min=least)
 
 
 def test_weights_follow_from_the_seed_alone_and_leave_the_global_generator_alone(kind, new_encoder):

@@ -185,7 +185,7 @@ def test_v4_is_a_tree_and_no_model(run, small):
 
 
 def test_a_model_of_version_1_0_attends_without_reads(run, small, tmp_path):
-    older = run("older", {**small, "reads_in_attention": False}, epochs=0)
+    older = run("older", {**small, "reads_in_attention": False}, epochs=1)
     folder = shutil.copytree(older["model"], tmp_path / "model")
     config = read_json(folder / "config.json")
     assert config["architecture"].pop("reads_in_attention") is False
