@@ -4,7 +4,7 @@ Shape suffixes: U distinct ASVs, M masked nucleotides, B samples, A ASVs in a sa
 H heads, L layers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,7 +85,7 @@ class SampleEncoder(LayerStack):
         asv_BAD = embedding(block.asv_BA, asv_UD)
         x_BAD = self.entry(asv_BAD + self.abundance(features_BA2))
         mask_B11A = key_mask(block.present_BA, arithmetic(x_BAD))
-        masks = [mask_B11A] * len(self.blocks)
+        biases: Sequence[Tensor | None] = [None] * len(self.blocks)
         pooling_bias_BA = None
         if self.reads_in_attention:
             # An ASV that is absent has a share, too, because infinity times a factor of 0 is NaN.
@@ -93,10 +93,10 @@ class SampleEncoder(LayerStack):
             log_share_BA = torch.log(counts_BA / reads_B1)
             # So the weight of an ASV is multiplied by its share to the power of a factor.
             bias_LBH1A = self.reads_in_scores[:, None, :, None, None] * log_share_BA[:, None, None]
-            masks = [mask_B11A + bias.to(mask_B11A.dtype) for bias in bias_LBH1A]
+            biases = bias_LBH1A.to(mask_B11A.dtype).unbind()
             pooling_bias_BA = self.reads_in_pooling * log_share_BA
-        for layer, mask in zip(self.blocks, masks, strict=True):
-            x_BAD = self.run(layer, x_BAD, mask_B11S=mask, backend=backend)
+        for layer, bias in zip(self.blocks, biases, strict=True):
+            x_BAD = self.run(layer, x_BAD, mask_B11S=mask_B11A, bias_BH1S=bias, backend=backend)
         return self.pooling(x_BAD, block.present_BA, pooling_bias_BA)
 
 

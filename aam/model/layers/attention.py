@@ -1,7 +1,7 @@
 """The one place where attention is computed, with back-ends by name.
 
-Shape suffixes: B batch, H heads, S query positions, T key positions, K width of a head,
-E all heads side by side.
+Shape suffixes: B batch, H heads, S query positions, T key positions, K width of a head, N that
+of a bias and W both, E all heads side by side.
 """
 
 import warnings
@@ -14,6 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 AttentionBackend = Literal["auto", "flash", "memory_efficient", "math"]
+BIAS_WIDTH = 8
+"""Numbers by which a bias widens a head: kernels of accelerators read so many at a time."""
 
 _KERNELS = {
     # Flash takes no mask on an accelerator.
@@ -73,17 +75,21 @@ def attend(
     value_BHTK: Tensor,
     *,
     mask_B11T: Tensor | None = None,
+    bias_BH1T: Tensor | None = None,
     backend: AttentionBackend = "auto",
 ) -> Tensor:
-    """Return softmax(query key^T / sqrt(K) + mask) value (Vaswani et al. 2017, arXiv:1706.03762).
+    """Return softmax(query key^T / sqrt(K) + mask + bias) value.
+
+    The formula is that of Vaswani et al. (2017, arXiv:1706.03762).
 
     Parameters
     ----------
     query_BHSK, key_BHTK, value_BHTK
         Queries, keys and values of one type.
     mask_B11T
-        What `key_mask` returns, or the sum of it and a bias per head [B, H, 1, T]; None: all keys
-        exist.
+        What `key_mask` returns; None: all keys exist.
+    bias_BH1T
+        What is added to the scores of a key, of the same type; None: nothing is.
     backend
         Kernel, with PyTorch's reference ``math`` where the device does not have it. ``auto`` is
         what was measured fastest (docs/experiments.md): on a CPU plain products for bf16 and for
@@ -98,10 +104,10 @@ def attend(
         is_short = query_BHSK.shape[-2] < 64
         is_bf16 = query_BHSK.dtype == torch.bfloat16
         if query_BHSK.device.type == "cpu" and (is_bf16 or is_short):
-            return _plain(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
-        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
+            return _plain(query_BHSK, key_BHTK, value_BHTK, mask_B11T, bias_BH1T)
+        return _fused(query_BHSK, key_BHTK, value_BHTK, mask_B11T, bias_BH1T)
     with sdpa_kernel(_KERNELS[backend], set_priority=True):
-        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
+        return _fused(query_BHSK, key_BHTK, value_BHTK, mask_B11T, bias_BH1T)
 
 
 def key_mask(present_BT: Tensor, dtype: torch.dtype) -> Tensor:
@@ -142,13 +148,46 @@ def arithmetic(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
+def _fused(
+    query_BHSK: Tensor,
+    key_BHTK: Tensor,
+    value_BHTK: Tensor,
+    mask_B11T: Tensor | None,
+    bias_BH1T: Tensor | None,
+) -> Tensor:
+    """Attend by one of PyTorch's kernels.
+
+    A kernel that keeps no scores has no gradient for what is added to them. So a bias is a further
+    number of the keys, and 1 is that of the queries.
+    """
+    width = query_BHSK.shape[-1]
+    if bias_BH1T is None:
+        return scaled_dot_product_attention(query_BHSK, key_BHTK, value_BHTK, mask_B11T)
+    one_BHSN = query_BHSK.new_ones(1).expand(*query_BHSK.shape[:-1], BIAS_WIDTH)
+    zero_BHTN = key_BHTK.new_zeros(1).expand(*key_BHTK.shape[:-1], BIAS_WIDTH)
+    number_BHT1 = bias_BH1T.transpose(-1, -2) * width**0.5
+    mixed_BHSW = scaled_dot_product_attention(
+        torch.cat([query_BHSK, one_BHSN], dim=-1),
+        torch.cat([key_BHTK, number_BHT1, zero_BHTN[..., 1:]], dim=-1),
+        torch.cat([value_BHTK, zero_BHTN], dim=-1),
+        mask_B11T,
+        scale=width**-0.5,
+    )
+    return mixed_BHSW[..., :width]
+
+
 def _plain(
-    query_BHSK: Tensor, key_BHTK: Tensor, value_BHTK: Tensor, mask_B11T: Tensor | None
+    query_BHSK: Tensor,
+    key_BHTK: Tensor,
+    value_BHTK: Tensor,
+    mask_B11T: Tensor | None,
+    bias_BH1T: Tensor | None,
 ) -> Tensor:
     """Attend by two products in the given arithmetic; PyTorch's reference computes bf16 in fp32."""
     scores_BHST = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHTK.transpose(-1, -2)
-    if mask_B11T is not None:
-        scores_BHST = scores_BHST + mask_B11T
+    added = [part for part in (mask_B11T, bias_BH1T) if part is not None]
+    if added:
+        scores_BHST = scores_BHST + sum(added[1:], added[0])
     return torch.softmax(scores_BHST, dim=-1) @ value_BHTK
 
 

@@ -91,6 +91,7 @@ class Block(Layer):
         *,
         rotary: tuple[Tensor, Tensor] | None = None,
         mask_B11S: Tensor | None = None,
+        bias_BH1S: Tensor | None = None,
         backend: AttentionBackend = "auto",
     ) -> Tensor:
         """Return the positions behind the block.
@@ -103,8 +104,9 @@ class Block(Layer):
             Cosines and sines [S, 2 * D], of queries and keys together, in the type of the products;
             None: the positions are a set.
         mask_B11S
-            What `key_mask` returns, in the type of the products, or the sum of it and a bias per
-            head [B, H, 1, S]; None: all positions exist.
+            What `key_mask` returns, in the type of the products; None: all positions exist.
+        bias_BH1S
+            What is added to the scores of a position, of the same type; None: nothing is.
         backend
             Kernel of attention.
 
@@ -123,7 +125,9 @@ class Block(Layer):
             both_BHSK = split_heads(rotate(both_BSE, *rotary, 2 * self.heads), 2 * self.heads)
             query, key = both_BHSK.chunk(2, dim=1)
         value = split_heads(value_BSD, self.heads)
-        mixed_BHSK = attend(query, key, value, mask_B11T=mask_B11S, backend=backend)
+        mixed_BHSK = attend(
+            query, key, value, mask_B11T=mask_B11S, bias_BH1T=bias_BH1S, backend=backend
+        )
         x_BSD = x_BSD + self.dropout(self.out(join_heads(mixed_BHSK)))
         hidden = gelu(self.ffn_in(self.norm_ffn(x_BSD)), approximate="tanh")
         return x_BSD + self.dropout(self.ffn_out(hidden))

@@ -74,12 +74,14 @@ def midpoint_gradients(predictor: Predictor, asv_AD, counts_A, steps: int) -> np
     features = [torch.log1p(counts_A) / 2, (counts_A / counts_A.sum()).sqrt() * 4]
     vector_AD = asv_AD + part.abundance(torch.stack(features, dim=-1))
     start_AD = vector_AD.mean(dim=0).expand_as(vector_AD)
+    log_share_A = (counts_A / counts_A.sum()).log()
 
     def odds(x_AD: torch.Tensor) -> torch.Tensor:
         x_1AD = x_AD[None]
-        for block in part.blocks:
-            x_1AD = block(x_1AD)
-        share_C = predictor.predict(part.pooling(x_1AD))[0].double().softmax(dim=0)
+        for block, factor_H in zip(part.blocks, part.reads_in_scores, strict=True):
+            x_1AD = block(x_1AD, bias_BH1S=factor_H[None, :, None, None] * log_share_A)
+        sample_1D = part.pooling(x_1AD, bias_BS=part.reads_in_pooling * log_share_A)
+        share_C = predictor.predict(sample_1D)[0].double().softmax(dim=0)
         return (share_C / (1 - share_C)).log()
 
     total_CA = 0
@@ -137,10 +139,10 @@ def test_attention_is_the_weight_in_the_pooled_vector(predict_with, sample):
     block = SampleBlock(torch.arange(len(counts_A))[None], counts_A[None] > 0, counts_A[None])
     with patch.object(part.pooling, "forward", wraps=part.pooling.forward) as pooling:
         part(asv_AD, block, "math")
-    state_AD = pooling.call_args.args[0][0]
+    arguments = pooling.call_args.args
     attention_A = attribution.explain(predictor, *sample).attention_A
-    pooled_D = torch.from_numpy(attention_A).float() @ state_AD
-    torch.testing.assert_close(part.pooling.norm(pooled_D), part.pooling(state_AD[None])[0])
+    pooled_D = torch.from_numpy(attention_A).float() @ arguments[0][0]
+    torch.testing.assert_close(part.pooling.norm(pooled_D), part.pooling(*arguments)[0])
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])

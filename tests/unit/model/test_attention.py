@@ -24,8 +24,10 @@ def projections(dtype, positions=70) -> list[torch.Tensor]:
     return [x.to(dtype).requires_grad_() for x in drawn]
 
 
-def by_hand(query, key, value, present) -> torch.Tensor:
+def by_hand(query, key, value, bias, present) -> torch.Tensor:
     score = query.double() @ key.double().transpose(-1, -2) / math.sqrt(query.shape[-1])
+    if bias is not None:
+        score = score + bias.double()
     if present is not None:
         score = score.masked_fill(~present[:, None, None, :], float("-inf"))
     return torch.softmax(score, -1) @ value.double()
@@ -34,27 +36,34 @@ def by_hand(query, key, value, present) -> torch.Tensor:
 @pytest.mark.parametrize("backend", ["auto", "flash", "memory_efficient", "math"])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("positions", [70, 5])
 def test_every_backend_is_the_formula_and_absent_keys_have_no_influence(
-    backend, dtype, masked, positions
+    backend, dtype, masked, biased, positions
 ):
     inputs = projections(dtype, positions)
     query, key, value = inputs
+    bias = None
+    if biased:
+        bias = projections(dtype, positions)[0][..., :1].detach().mT.clone().requires_grad_()
+        inputs.append(bias)
     present = torch.arange(positions) < torch.tensor([[positions], [1], [3]]) if masked else None
     mask = None if present is None else key_mask(present, dtype)
     results = []
-    for formula in (by_hand, lambda *x: attend(*x[:3], mask_B11T=mask, backend=backend)):
-        result = formula(*inputs, present)
+    more = {"mask_B11T": mask, "bias_BH1T": bias, "backend": backend}
+    for formula in (by_hand, lambda *x: attend(*x[:3], **more)):
+        result = formula(query, key, value, bias, present)
         gradients = torch.autograd.grad(result.double().square().sum(), inputs)
         results.append([result.detach().double(), *(g.double() for g in gradients)])
     for number, (expected, actual) in enumerate(zip(*results, strict=True)):
-        tolerance = TOLERANCE[dtype] * (1 if number == 0 else 10)
+        # The gradient of a bias is a sum over the queries.
+        tolerance = TOLERANCE[dtype] * (1, 10, 10, 10, 50)[number]
         torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance * (number > 0))
     assert result.dtype == dtype
     if present is not None:
         absent = ~present[:, None, :, None]
         key, value = torch.where(absent, 1e3, key), torch.where(absent, -1e3, value)
-        assert torch.equal(result, attend(query, key, value, mask_B11T=mask, backend=backend))
+        assert torch.equal(result, attend(query, key, value, **more))
 
 
 def test_heads_are_split_and_joined_again():
