@@ -153,11 +153,11 @@ class _Copies:
             self.category_1F = numbers_1F.to(asv_AD.device)
 
     def run(
-        self, counts_SA: Tensor, vector_SAD: Tensor | None = None, log_SA: Tensor | None = None
+        self, counts_SA: Tensor, vector_SAD: Tensor | None = None, log_SK: Tensor | None = None
     ) -> _Pass:
         """Predict: an ASV without reads is absent.
 
-        `vector_SAD` enters the sample encoder and `log_SA` a kernel head, not what is their own.
+        `vector_SAD` enters the sample encoder and `log_SK` a kernel head, not what is their own.
         """
         seen: dict[str, Tensor] = {}
 
@@ -174,7 +174,7 @@ class _Copies:
             sample.pooling.scores.register_forward_hook(scored),
         ]
         try:
-            raw_SO = self._output(counts_SA, log_reads(counts_SA) if log_SA is None else log_SA)
+            raw_SO = self._output(counts_SA, log_SK)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -182,7 +182,20 @@ class _Copies:
         output_SC = explained(raw_SO, self.predictor.target)
         return _Pass(seen["vector"], attention_SA, raw_SO, output_SC)
 
-    def _output(self, counts_SA: Tensor, log_SA: Tensor) -> Tensor:
+    def column_reads(self, counts_SA: Tensor) -> Tensor:
+        """Return the reads of the columns of a kernel head; an ASV without one has no part."""
+        reads_SK = counts_SA.new_zeros(len(counts_SA), self.columns)
+        return reads_SK.index_add(1, self.number_K, counts_SA[:, self.is_known_A])
+
+    def divide(self, value_SK: Tensor, counts_A: Tensor) -> Tensor:
+        """Return values of columns by ASV [S, A]: ASVs of one column divide it by their reads."""
+        known_A = counts_A[self.is_known_A]
+        share_A = known_A / self.column_reads(counts_A[None])[0, self.number_K]
+        value_SA = value_SK.new_zeros(len(value_SK), len(counts_A))
+        value_SA[:, self.is_known_A] = value_SK[:, self.number_K] * share_A
+        return value_SA
+
+    def _output(self, counts_SA: Tensor, log_SK: Tensor | None) -> Tensor:
         device = self.asv_AD.device
         copies = len(counts_SA)
         row_SA = torch.arange(len(self.asv_AD), device=device).expand(copies, -1)
@@ -190,8 +203,8 @@ class _Copies:
         batch = Batch([], [block], torch.arange(copies, device=device), {}, {})
         sample_SD = self.predictor.encoder.encode_samples(self.asv_AD, batch)
         if self.kernel is not None:
-            log_SK = torch.zeros(copies, self.columns, device=device)
-            log_SK = log_SK.index_add(1, self.number_K, log_SA[:, self.is_known_A])
+            if log_SK is None:
+                log_SK = log_reads(self.column_reads(counts_SA))
             return self.kernel(sample_SD, log_SK)
         category_SF = None if self.category_1F is None else self.category_1F.expand(copies, -1)
         return self.predictor.predict(sample_SD, category_SF)
@@ -204,39 +217,43 @@ def _gradients(
 
     The path begins where every ASV has the mean vector of the sample's ASVs. It does not begin
     at vectors of zero, because a norm follows: the output jumps there, close to the start,
-    and no sum over points finds the jump. Log-reads begin at those of an ASV that is absent.
+    and no sum over points finds the jump. Log-reads of a kernel head begin at those of no reads.
     The integral is Gauss and Legendre's sum: exact for a polynomial of a degree below twice the
     number of points.
     """
-    log_A = log_reads(counts_A)
     vector_AD = whole.vector_SAD[0]
     start_AD = vector_AD.mean(dim=0, keepdim=True).expand_as(vector_AD)
     node_S, weight_S = np.polynomial.legendre.leggauss(points)
     alpha_S = torch.from_numpy((node_S + 1) / 2).to(vector_AD)
     share_S = torch.from_numpy(weight_S / 2).to(vector_AD)
     total_AC = torch.zeros(len(counts_A), whole.output_SC.shape[1], device=vector_AD.device)
+    log_K = None
+    if copies.kernel is not None:
+        log_K = log_reads(copies.column_reads(counts_A[None])[0])
     at_a_time = _at_a_time(len(counts_A))
     for part_S, part_share_S in zip(
         alpha_S.split(at_a_time), share_S.split(at_a_time), strict=True
     ):
         path_SAD = torch.lerp(start_AD, vector_AD, part_S[:, None, None]).requires_grad_()
-        log_SA = (part_S[:, None] * log_A).requires_grad_(copies.kernel is not None)
+        inputs = [path_SAD]
+        if log_K is not None:
+            inputs.append((part_S[:, None] * log_K).requires_grad_())
         counts_SA = counts_A.expand(len(part_S), -1)
         with torch.enable_grad():
-            raw_SO = copies.run(counts_SA, path_SAD, log_SA).raw_SO
+            raw_SO = copies.run(counts_SA, *inputs).raw_SO
             basis_SB = _basis(raw_SO, copies.predictor.target)
-        inputs = (path_SAD, log_SA) if log_SA.requires_grad else (path_SAD,)
         slope_SAB = torch.empty(*counts_SA.shape, basis_SB.shape[1], device=vector_AD.device)
         for b, output in enumerate(basis_SB.sum(dim=0)):
             is_last = b + 1 == basis_SB.shape[1]
             slopes = torch.autograd.grad(output, inputs, retain_graph=not is_last)
             slope_SAB[..., b] = torch.einsum("sad,ad->sa", slopes[0], vector_AD - start_AD)
-            if log_SA.requires_grad:
-                slope_SAB[..., b] += slopes[1] * log_A
+            if log_K is not None:
+                slope_SAB[..., b] += copies.divide(slopes[1] * log_K, counts_A)
         by_basis_SCB = _slopes_by_basis(raw_SO.detach(), copies.predictor.target)
         total_AC += torch.einsum("s,sab,scb->ac", part_share_S, slope_SAB, by_basis_SCB)
     with torch.no_grad():
-        first = copies.run(counts_A[None], start_AD[None], torch.zeros_like(log_A)[None])
+        log_1K = None if log_K is None else torch.zeros_like(log_K)[None]
+        first = copies.run(counts_A[None], start_AD[None], log_1K)
     return total_AC, (whole.output_SC - first.output_SC)[0]
 
 

@@ -11,6 +11,7 @@ from aam.inference.attribution import NO_ASVS, explain_samples, explained_names,
 from aam.inference.embed import embed_asvs
 from aam.model.batch import Batch, SampleBlock
 from aam.model.fusion import Vocabulary
+from aam.model.kernel_head import ABSENT, log_reads
 from aam.model.predictor import Predictor
 
 AGES = [["20"], ["40"], ["60"], ["35"]]
@@ -156,6 +157,37 @@ def test_reads_have_a_part_in_a_kernel_head(kernel_predictor, augmented, devices
         np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=2e-3)
         for value_AC in (found.gradients_AC, found.removed_RC):
             assert (np.abs(value_AC) > 1e-6).all(axis=1).any()
+
+
+def test_asvs_that_are_alike_as_far_as_they_are_read_share_reads_in_a_kernel_head(
+    kernel_predictor, sample
+):
+    asv_AD, counts_A = sample
+    name, columns, observed, _ = TARGETS["number"]
+    predictor = kernel_predictor(Target.fit(name, columns, observed, np.ones(4, bool)))
+    column_A = np.arange(len(counts_A)) // 2
+    column_A[-1] = ABSENT
+    columns = int(column_A.max()) + 1
+    part = predictor.head.part(torch.arange(columns))
+
+    @torch.no_grad()
+    def output_without(gone: list[int]) -> float:
+        keep = np.delete(np.arange(len(counts_A)), gone)
+        block = SampleBlock(
+            torch.arange(len(keep))[None], counts_A[keep][None] > 0, counts_A[keep][None]
+        )
+        batch = Batch([], [block], torch.arange(1), {}, {})
+        reads_1K = torch.zeros(1, columns)
+        for asv in keep[column_A[keep] != ABSENT]:
+            reads_1K[0, column_A[asv]] += counts_A[asv]
+        embedding_1D = predictor.encoder.encode_samples(asv_AD[keep], batch)
+        return part(embedding_1D, log_reads(reads_1K)).item()
+
+    removed_R = np.arange(len(counts_A))
+    found = attribution.explain(predictor, *sample, {}, column_A, points=[12], removed_R=removed_R)
+    expected_R = [output_without([]) - output_without([gone]) for gone in removed_R]
+    np.testing.assert_allclose(found.removed_RC[:, 0], expected_R, atol=1e-5)
+    np.testing.assert_allclose(found.gradients_AC.sum(axis=0), found.change_C, atol=1e-4)
 
 
 def test_covariates_have_a_part(predict_with, sample):
