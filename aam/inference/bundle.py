@@ -18,13 +18,13 @@ from aam.data.target import Target
 from aam.inference.cautions import warn_of_long_branches
 from aam.inference.outputs import Share
 from aam.inference.reference import Reference, write_reference
-from aam.model.predictor import FORMAT, Predictor, load_predictor
+from aam.model.predictor import FORMAT, OLDEST_FORMAT, Predictor, load_predictor
 from aam.model.store import AGAIN, CONFIG, REFERENCE, SEEN_ASVS, load_config
 from aam.util.atomic import atomic_path, read_json, write_json, write_text
 from aam.util.digests import check_manifest, fitting, write_manifest
 from aam.util.errors import problem
 
-EXPECTED = f"a fine-tuned model, format {FORMAT}"
+EXPECTED = f"a fine-tuned model, format {OLDEST_FORMAT} to {FORMAT}"
 SHARES = "shares.json"
 """File with `models`: the `folder` of each, and the fields of its `Share`."""
 FACTS = "facts"
@@ -253,7 +253,7 @@ def _load_model(folder: Path) -> tuple[Predictor, dict[str, Any]]:
     path = folder / CONFIG
     written = config.get("format")
     kind = config.get("kind")
-    if written != FORMAT:
+    if written not in range(OLDEST_FORMAT, FORMAT + 1):
         is_newer = isinstance(written, int) and written > FORMAT
         hint = "install the version of aam that wrote it" if is_newer else AGAIN
         raise problem(path, f"format {written}", EXPECTED, hint)

@@ -128,18 +128,20 @@ def replace_reads(
     -------
     list of scipy.sparse.csr_array
         By view the rows of the samples, then those with replaced reads, clade by clade: K of each
-        sample, one after the other.
+        sample, one after the other. A row that would have no reads keeps those of its sample.
     """
     others = known.of_draw(mean_reads(drawn))
     distance_MN = squared_distances(others.logs_NB, known.logs_NB)
     distance_MN[is_left_out_MN] = np.inf
     replaced = [[reads_MF] for reads_MF in drawn]
+    # As many for each sample as there are for the one with the fewest.
+    number = int((~is_left_out_MN).sum(axis=1).min(initial=STAND_INS))
     for clade in named:
         own = clade.nodes(known)
         own_MN = squared_distances(others.logs_NB[:, own], known.logs_NB[:, own])
         # Of samples that are equally alike the first ones stand in, however sums were rounded.
         rest_MN = np.round(distance_MN - own_MN, DIGITS)
-        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :STAND_INS]
+        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :number]
         for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
             parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
     return [csr_array(vstack(parts)) for parts in replaced]
@@ -154,11 +156,16 @@ def _replace(
     """Return rows [MK, F] in which the reads of some features are those of other samples."""
     is_member_F = np.zeros(reads_MF.shape[1], reads_MF.dtype)
     is_member_F[features] = 1
-    own = np.repeat(np.arange(len(stand_in_MK)), stand_in_MK.shape[1])
-    own_reads = reads_MF[own] @ diags_array(1 - is_member_F, dtype=None)
-    return csr_array(
-        own_reads + kept_NF[stand_in_MK.ravel()] @ diags_array(is_member_F, dtype=None)
+    own_reads = reads_MF[np.repeat(np.arange(len(stand_in_MK)), stand_in_MK.shape[1])]
+    given_reads = kept_NF[stand_in_MK.ravel()]
+    reads = csr_array(
+        own_reads @ diags_array(1 - is_member_F, dtype=None)
+        + given_reads @ diags_array(is_member_F, dtype=None)
     )
+    is_empty = reads.sum(axis=1) == 0
+    if is_empty.any():
+        reads = reads + diags_array(is_empty.astype(reads.dtype), dtype=None) @ own_reads
+    return csr_array(reads)
 
 
 def split_replaced(

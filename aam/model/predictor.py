@@ -23,8 +23,10 @@ from aam.model.heads import Thresholds, ValueHead
 from aam.model.kernel_head import KernelHead, KernelShape
 from aam.model.store import load_config, rebuild, save_model
 
-FORMAT = 6
-"""Version of the model directories that are written and read."""
+FORMAT = 7
+"""Version of the model directories that are written."""
+OLDEST_FORMAT = 6
+"""The oldest version that is read; its sample encoders attend without reads."""
 
 
 class Predictor(nn.Module):

@@ -190,8 +190,12 @@ class PretrainingModel(nn.Module):
 
 
 def _nucleotide_error(logits_M4: Tensor, base_M: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy of the masked nucleotides, their mean over all processes."""
+    """Return the cross-entropy of the masked nucleotides, their mean over all processes.
+
+    It is 0 where none is masked, as happens to tables of few words.
+    """
     if not isinstance(batch, BatchShard):
-        return nn.functional.cross_entropy(logits_M4, base_M)
+        reduction = "mean" if len(base_M) else "sum"
+        return nn.functional.cross_entropy(logits_M4, base_M, reduction=reduction)
     error = nn.functional.cross_entropy(logits_M4, base_M, reduction="sum")
-    return sum_over_processes(error) / batch.masked_nucleotides
+    return sum_over_processes(error) / max(1, batch.masked_nucleotides)

@@ -118,13 +118,13 @@ class NucleotideCounts:
         self.new_right += int(is_right_M[is_new_M].sum())
 
     def accuracies(self, devices: Devices) -> dict[str, float]:
-        """Return the accuracies of all processes together, by name."""
+        """Return the accuracies of all processes together, by name, where there is any."""
         counts = [self.masked, self.right, self.baseline_right, self.new, self.new_right]
         masked, right, baseline_right, new, new_right = devices.all_reduce_sum(np.array(counts))
-        values = {
-            "nucleotide_accuracy": float(right / masked),
-            "nucleotide_baseline_accuracy": float(baseline_right / masked),
-        }
+        values = {}
+        if masked:
+            values["nucleotide_accuracy"] = float(right / masked)
+            values["nucleotide_baseline_accuracy"] = float(baseline_right / masked)
         if new:
             values["nucleotide_accuracy_unseen_asvs"] = float(new_right / new)
         return values

@@ -376,7 +376,7 @@ DAMAGED = {
 HUGE = {"encoder": "transformer", "width": 16_384, "heads": 2, "asv_layers": 90, "patch_bp": 3}
 HUGE |= {"sample_layers": 900, "ffn_ratio": 4, "max_length_bp": 20}
 MADE_SO = {
-    "format 7;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=7),
+    "format 8;(?=.*install)": lambda at: edit(at / "fold2-1/config.json", format=8),
     "format 5;(?=.*delete it)": lambda at: edit(at / "fold2-1/config.json", format=5),
     "kind pretrained": lambda at: edit(at / "fold2/config.json", kind="pretrained"),
     "fit each other.*other weights": lambda at: edit(at / "fold2/config.json", architecture=HUGE),
@@ -394,3 +394,11 @@ def test_a_folder_that_was_changed_or_does_not_fit_is_refused(saved, tmp_path, m
             write_manifest(changed)
     with pytest.raises(InputError, match=f"{message}.*Hint: "):
         ModelBundle.load(folder)
+
+
+def test_models_of_version_1_0_are_read(saved, tmp_path):
+    folder = shutil.copytree(saved[0], tmp_path / "model")
+    edit(folder / "fold2" / "config.json", format=6)
+    for changed in (folder / "fold2", folder):
+        write_manifest(changed)
+    assert len(ModelBundle.load(folder).predictors) == len(NAMES)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aam.batches.collate import assemble
 from aam.batches.masking import Masker
 from aam.distributed.devices import Devices
 from aam.inference import embed
@@ -35,6 +36,20 @@ def scored(mixed_lengths) -> HeldOut:
 @pytest.fixture
 def model(new_model) -> PretrainingModel:
     return new_model(weights={"unweighted": 1.0, "faith_pd": 1.0})
+
+
+def test_where_nothing_is_masked_nothing_is_said_and_the_loss_is_finite(model, scored, devices):
+    """A table of few words has batches without a masked one."""
+    rare = Masker(1e-9, 0)
+    batch = assemble(scored.store, scored.tokens, np.arange(4), masker=rare)
+    batch.distances["unweighted"] = torch.from_numpy(scored.distances["unweighted"][0, :4, :4])
+    batch.values["faith_pd"] = torch.from_numpy(scored.values["faith_pd"][:4])
+    losses = model(batch)
+    assert losses["nucleotide_loss"] == 0
+    assert losses["loss"].isfinite()
+    losses["loss"].backward()
+    counted = validation.NucleotideCounts()
+    assert counted.accuracies(devices) == {}
 
 
 @given(
