@@ -142,6 +142,7 @@ def load(raw: Mapping[str, Any]) -> Config:
         for section in ("rarefaction", "tokens", "unifrac", "augmentation"):
             resolved(config, section, dataset=dataset)
         metrics = metrics_of(config, dataset)
+        _require_tree_for_long_branches(config, dataset)
         _require_tables_for_networks(config, dataset)
         for model in config.models:
             training = resolved(config, "pretraining", dataset=dataset, model=model)
@@ -249,6 +250,18 @@ def _require_tables_for_networks(config: Config, dataset: str) -> None:
         "no networks: they are trained on reads, and on distances along a tree of the features",
         "set `models: {}`; the other methods answer",
     )
+
+
+def _require_tree_for_long_branches(config: Config, dataset: str) -> None:
+    """Check that a dataset has a tree where features are left out by it."""
+    drops = resolved(config, "rarefaction", dataset=dataset).long_branches == "drop"
+    if drops and not config.datasets[dataset].has_tree:
+        raise problem(
+            f"configuration key rarefaction.long_branches (dataset {dataset})",
+            "drop with `tree: false`",
+            "keep: without a tree there are no branches",
+            f"set datasets.{dataset}.rarefaction.long_branches: keep, or give a tree",
+        )
 
 
 def _require(name: str, among: Collection[str], where: str) -> None:

@@ -8,8 +8,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pandas as pd
@@ -262,7 +263,9 @@ def group_alike(values: Iterable[str]) -> list[list[str]]:
 def _key(value: str) -> Decimal | str:
     number = _cleaned(value)
     if _PLAIN.fullmatch(number):
-        return Decimal(number)
+        # Letters and digits such as 1E99999999999999999999 are an ID, and no number.
+        with suppress(InvalidOperation):
+            return Decimal(number)
     text = unicodedata.normalize("NFKC", value).casefold()
     # Signs of the category Cf have no width: nobody sees that two values differ in them.
     text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")

@@ -40,4 +40,5 @@ def build_lineage_tree(
                 nodes[taxon[:-1]].append(nodes[taxon])
         nodes[path].append(TreeNode(name=name, length=1.0))
     root.prune()
-    return split_root(root)
+    # Pruned above a lone feature, the tree is its tip.
+    return split_root(TreeNode(children=[root]) if root.is_tip() else root)

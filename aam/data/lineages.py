@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from aam.config.sections.model import WORD_BP
-from aam.data.nouns import RANK, RANKS, is_unknown, split_lineage
+from aam.data.nouns import RANK, RANKS, SILVA, is_unknown, split_lineage
 from aam.data.table import read_lineages
 
 LEVELS = (*dict.fromkeys(RANKS.values()),)
@@ -27,8 +27,6 @@ SPELLED_BP = WORDS * WORD_BP
 """Letters of a feature."""
 UNKNOWN_WORD = "N" * WORD_BP
 """A rank that is not known."""
-SILVA = re.compile(r"D_(\d)__")
-"""Beginning of a rank by its number, as releases of SILVA before 138 write it."""
 SAYS_NOTHING = re.compile(
     r"(uncultured|unidentified|metagenome|ambiguous taxa|incertae sedis|unknown)\b.*"
 )

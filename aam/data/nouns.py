@@ -40,6 +40,8 @@ RANKS = {
 """Ranks by the letter that lineages abbreviate them with."""
 RANK = re.compile(r"([dkpcofgst])(?:_\d)?__(.*)", re.IGNORECASE | re.DOTALL)
 """One rank of a lineage, such as `g__Bacteroides`."""
+SILVA = re.compile(r"D_(\d)__")
+"""Beginning of a rank by its number, as releases of SILVA before 138 write it."""
 LEAST_SHARE = 0.5
 """Share of the features from which on a kind of IDs names all of them."""
 _KINDS = {
@@ -188,24 +190,37 @@ def name_features(
     of_ids
         Whether the lineages are the IDs: their last ranks are then what the features are.
     """
-    by_rank = [RANK.fullmatch(name.strip()) for name in feature_ids]
+    names = [parts[-1] for parts in lineages.values()] if of_ids else feature_ids
+    ranks = [*filter(None, map(rank_of_taxon, map(str.strip, names)))]
     if of_ids:
-        last = [parts[-1] for parts in lineages.values()]
-        by_rank = [RANK.fullmatch(part) for part in last]
-        ranks = [RANKS[found[1].lower()] for found in by_rank if found]
         # Taxa that are not known down to the rank of the table end earlier: the lowest rank that
         # many reach is that of the table.
         order = [*dict.fromkeys(RANKS.values())]
         common = [rank for rank in order if _share(rank, ranks) >= 0.2]
         return common[-1] if common else "taxon"
     for rank in ("genus", "species", "family", "phylum", "class", "order", "strain"):
-        letters = [found[1].lower() for found in by_rank if found]
-        if len(letters) >= LEAST_SHARE * len(feature_ids) and RANKS[letters[0]] == rank:
+        if len(ranks) >= LEAST_SHARE * len(feature_ids) and ranks[0] == rank:
             return rank
     for noun, pattern in _KINDS.items():
         if sum(map(bool, map(pattern.fullmatch, feature_ids))) >= LEAST_SHARE * len(feature_ids):
             return noun
     return "feature"
+
+
+def rank_of_taxon(part: str) -> str | None:
+    """Return the rank that a taxon has by its prefix, None where it has none.
+
+    Parameters
+    ----------
+    part
+        A taxon such as `g__Blautia` or `D_5__Blautia`.
+    """
+    by_number = SILVA.match(part)
+    if by_number:
+        levels = [*dict.fromkeys(RANKS.values())]
+        return dict(enumerate(levels)).get(int(by_number[1]))
+    found = RANK.fullmatch(part)
+    return RANKS[found[1].lower()] if found else None
 
 
 def _share(wanted: str, names: Iterable[str]) -> float:

@@ -242,7 +242,11 @@ def write_biom(
     matrix.sort_indices()
     about = None
     if lineages:
-        about = [{_LINEAGE: [*lineages.get(name, ())] or [""]} for name in table.feature_ids]
+        about = []
+        for name in table.feature_ids:
+            ranks = [*lineages.get(name, ())]
+            # The library leaves out empty ranks when it reads: ranks around one are one text.
+            about.append({_LINEAGE: ranks if ranks and all(ranks) else ["; ".join(ranks)]})
     content = biom.Table(
         matrix, table.feature_ids, table.sample_ids, observation_metadata=about, type="OTU table"
     )

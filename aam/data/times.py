@@ -90,10 +90,11 @@ def read_cut(wanted: str, text: pd.Series) -> float | None:
         given = read_times(text).dropna()
         return float(given.quantile(1 - LATER, interpolation="lower"))
     # The column decides whether 2014 is a number or a year.
-    together = pd.concat([text.dropna(), pd.Series([wanted], ["the cut"])])
-    cut = float(read_times(together).iloc[-1])
+    are_days, times = _read(text)
+    are_still_days, with_cut = _read(pd.concat([text.dropna(), pd.Series([wanted])]))
+    is_same_scale = are_days == are_still_days and times.items() <= with_cut.items()
+    cut = with_cut.get(wanted, math.nan) if is_same_scale else math.nan
     if math.isnan(cut):
-        are_days, _ = _read(text)
         plain = pd.Series([wanted])
         cut = float((_days(plain, ISO) if are_days else read_numbers(plain).values).iloc[0])
     return None if math.isnan(cut) else cut
@@ -119,10 +120,11 @@ def _readings(values: pd.Series) -> Iterator[tuple[bool, pd.Series]]:
     """Yield each way of reading the values of a column: whether as dates, and NaN where unread."""
     if not len(values):
         return
-    if values.str.fullmatch(_COMPACT).all():
+    numbers = read_numbers(values).values
+    is_compact = values.str.fullmatch(_COMPACT)
+    if is_compact.any() and numbers[~is_compact].isna().all():
         # As numbers, the last of a month would be 70 from the first of the next.
         yield True, _days(values, ISO)
-    numbers = read_numbers(values).values
     yield False, numbers
     if numbers.notna().all():
         return
@@ -140,9 +142,13 @@ def _readings(values: pd.Series) -> Iterator[tuple[bool, pd.Series]]:
 
 
 def _days(values: pd.Series, written: str) -> pd.Series:
-    """Return the days since 1970 of the dates that are written in a way."""
-    dates = pd.to_datetime(values, format=written, errors="coerce", utc=True)
-    return (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    """Return the days since 1970 of the dates that are written in a way.
+
+    Dates that pandas cannot count in nanoseconds, such as 9999-12-31, stand for none.
+    """
+    dates = pd.to_datetime(values, format=written, errors="coerce", utc=True).dt.as_unit("s")
+    is_possible = dates.dt.year.between(pd.Timestamp.min.year + 1, pd.Timestamp.max.year - 1)
+    return (dates.where(is_possible) - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
 
 
 def _numbers_behind_a_word(values: pd.Series) -> pd.Series:

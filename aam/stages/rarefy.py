@@ -9,6 +9,7 @@ import pandas as pd
 from aam.data.rarefaction import rarefy
 from aam.data.table import read_biom, write_biom
 from aam.util.atomic import write_tsv
+from aam.util.errors import problem
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def rarefy_table(
         BIOM file of an imported table.
     tree
         Newick file with a tip for every ASV. Where it is given, ASVs behind long branches are left
-        out before reads are drawn.
+        out before reads are drawn, if features are known by sequences.
     depth
         Reads to draw from each sample. Samples with fewer are dropped.
     seed
@@ -49,18 +50,30 @@ def rarefy_table(
     Raises
     ------
     InputError
-        No sample has enough reads.
+        No sample has enough reads, or every ASV is behind a long branch.
     """
     whole = read_biom(table)
-    if tree is not None:
+    if tree is not None and not whole.facts.has_sequences:
+        logger.warning(
+            "no feature is left out behind a long branch: features without sequences have none "
+            "whose length is known; set rarefaction.long_branches: keep"
+        )
+    elif tree is not None:
         # These are imported here: importing scikit-bio takes half of this stage's time, and few
         # tables need it.
-        from aam.data.tree_building import outlier_branches
+        from aam.data.tree_building import LONG_BRANCH, outlier_branches
         from aam.data.trees import read_newick
 
         behind_long_branches: set[str] = set()
         for names, _ in outlier_branches(read_newick(tree)):
             behind_long_branches.update(names)
+        if behind_long_branches.issuperset(whole.feature_ids):
+            raise problem(
+                tree,
+                "a long branch above every feature",
+                f"branches in substitutions per site, most of them shorter than {LONG_BRANCH}",
+                "set rarefaction.long_branches: keep",
+            )
         whole = whole.without_features(behind_long_branches)
         logger.info("%d features behind long branches left out", len(behind_long_branches))
     drawn = rarefy(whole, depth, seed, view)

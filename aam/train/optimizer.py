@@ -22,8 +22,8 @@ def make_optimizer(model: nn.Module, settings: Training, *, fused: bool) -> "Com
 
     AdamW is that of Loshchilov & Hutter 2019 (arXiv:1711.05101). Muon (Jordan et al. 2024) updates
     the matrices of layers, at a fixed multiple of the learning rate, and AdamW all other
-    parameters. Weight decay applies to what has two dimensions: matrices, and the factors by which reads
-    weigh in attention, not biases, norms and scales.
+    parameters. Weight decay applies to what has two dimensions: matrices, and the factors by which
+    reads weigh in attention, not biases, norms and scales.
 
     Parameters
     ----------

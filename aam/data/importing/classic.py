@@ -27,6 +27,7 @@ from aam.data.importing.files import lines_of, refuse, report_names
 from aam.data.importing.layout import FEATURE_AXIS, SAMPLE_AXIS, names_rows, simple_name
 from aam.data.importing.sequences import is_sequence
 from aam.data.importing.taxonomy import RANKS, join_ranks
+from aam.data.nouns import rank_of_taxon
 from aam.util.errors import InputError, first_names, problem
 
 LINEAGE_COLUMNS = frozenset({"taxonomy", "taxon", "consensuslineage"})
@@ -42,6 +43,8 @@ DESCRIPTIONS = frozenset(
 )
 """Simple names of columns in which profilers describe a row: no counts, even where they are
 numbers."""
+_BAR_PLOT = "index"
+"""Simple name of the first column in the data of QIIME 2's bar plots."""
 _LEVEL = "taxonomylvl"
 """Simple name of Bracken's column of ranks."""
 BRACKEN_CORNER = "feature name"
@@ -332,8 +335,12 @@ def _sheet(
     ranks: list[tuple[pd.Series, str]] = []
     found: list[str] | None = None
     faults = _Faults()
+    behind_taxa = _columns_behind_taxa(names)
     for number, name in enumerate(names[1:], start=1):
         values = cells[number]
+        if number in behind_taxa:
+            left_out.append(name)
+            continue
         if simple_name(name) in LINEAGE_COLUMNS:
             sheet.lineages = sheet.lineages or [*values.astype(str).str.strip()]
             continue
@@ -379,6 +386,17 @@ def _sheet(
         notes.append(f"columns that hold no counts are left out, {first_names(left_out, limit=8)}")
     sheet.values = np.array(columns, dtype=np.float64).reshape(len(columns), len(row_ids))
     return sheet
+
+
+def _columns_behind_taxa(names: list[str]) -> range:
+    """Return the places of the metadata that QIIME 2 writes behind the taxa of a bar plot."""
+    taxa = [
+        number
+        for number, name in enumerate(names)
+        if number and (";" in name or rank_of_taxon(name) or _UNKNOWN.fullmatch(name))
+    ]
+    is_bar_plot = simple_name(names[0]) == _BAR_PLOT and 2 * len(taxa) >= len(names) - 1
+    return range(max(taxa) + 1, len(names)) if taxa and is_bar_plot else range(0)
 
 
 def _is_long(names: list[str]) -> bool:

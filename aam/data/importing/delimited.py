@@ -118,6 +118,22 @@ def lacks_first_name(header: Sequence[str], rows: Iterable[Sequence[str]]) -> bo
     return is_filled
 
 
+def ends_in_empty_cells(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether every row has one cell more than the header, and that is empty.
+
+    Either a separator stands at the end of each row, or the first column has no name and the last
+    one no value, as R's `write.table` writes it with `na = ""`.
+
+    Parameters
+    ----------
+    header
+        The names of the columns.
+    rows
+        The cells of each line below.
+    """
+    return bool(rows) and all(len(row) == len(header) + 1 and not row[-1] for row in rows)
+
+
 def numbers_rows(cells: Sequence[str]) -> bool:
     """Tell whether the cells of a column count its rows, from 1 as in R or from 0 as in pandas.
 

@@ -131,7 +131,8 @@ def join_taxa(taxa: Any) -> str:
     if isinstance(taxa, str):
         return taxa.strip()
     is_list = isinstance(taxa, list) and all(isinstance(taxon, str) for taxon in taxa)
-    return "; ".join(filter(None, map(str.strip, taxa))) if is_list else ""
+    # A rank that is not known stays where others follow.
+    return "; ".join(map(str.strip, taxa)).strip("; ") if is_list else ""
 
 
 def _dataset(handle: h5py.File, name: str, most_axes: int = 1) -> h5py.Dataset:

@@ -183,8 +183,9 @@ def _orient_by_names(
         return layout if by_features is not False else layout.turned()
     known = set(metadata_ids)
     shared = [sum(name in known for name in axis) for axis in axes]
-    if not any(shared):
-        # Programs change IDs on the way; which are meant is said when samples are matched.
+    if not any(shared) and not layout.states_axes:
+        # Programs change IDs on the way; which are meant is said when samples are matched. Names
+        # that are only alike do not contradict a table that says what its samples are.
         shared = [len(likely_pairs(axis, metadata_ids)) for axis in axes]
     is_named = shared[0] > 0
     if is_named != (shared[1] > 0):

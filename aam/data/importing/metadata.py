@@ -26,6 +26,7 @@ from aam.data.cell_values import (
 )
 from aam.data.importing.delimited import (
     SEPARATORS,
+    ends_in_empty_cells,
     find_separator,
     lacks_first_name,
     numbers_rows,
@@ -419,10 +420,23 @@ def _names_ids(name: str) -> bool:
 
 def _name_first_column(path: Path, sheet: _Sheet) -> None:
     """Give the first column a name where the header has one fewer than all rows have cells."""
-    if not sheet.header or not lacks_first_name(sheet.header, sheet.rows):
+    if not sheet.header:
+        return
+    names_ids = _normal(sheet.header[0]) in ID_HEADERS | COMMENTED_HEADERS
+    if ends_in_empty_cells(sheet.header, sheet.rows) and not names_ids:
+        raise problem(
+            path,
+            f"{len(sheet.header)} names above rows of {len(sheet.header) + 1} cells, the last of "
+            "which are empty",
+            "a name for every column",
+            f"write sample-id in front of {sheet.header[0]!r} if that is the name of the second "
+            "column, as in files of R's write.table, or else delete the separator at the end of "
+            "every row",
+        )
+    if not lacks_first_name(sheet.header, sheet.rows):
         return
     names, ids = ([row[column] for row in sheet.rows] for column in (0, 1))
-    if _normal(sheet.header[0]) not in ID_HEADERS | COMMENTED_HEADERS:
+    if not names_ids:
         sheet.header = ["", *sheet.header]
         sheet.warnings.append(
             "the header has one name fewer than every row has cells, as in files of R's "

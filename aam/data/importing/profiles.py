@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from aam.data.importing.layout import Layout
 from aam.data.importing.taxonomy import without_bootstraps
-from aam.data.nouns import RANKS
+from aam.data.nouns import RANKS, rank_of_taxon
 from aam.util.errors import first_names
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,6 @@ LEAST_SUMS = 0.95
 what the rows below them say."""
 _ROUNDING = 0.01
 """Share of a value by which rounded values below it may exceed it."""
-_PREFIXED = re.compile(r"([dkpcofgst])_{2}", re.IGNORECASE)
 _SEPARATOR = re.compile(r"\s*[|;]\s*")
 
 
@@ -63,7 +62,7 @@ def is_lineage(text: str) -> bool:
     text
         The ID of a feature.
     """
-    return _PREFIXED.match(text) is not None
+    return rank_of_taxon(split_lineage(text)[0]) is not None
 
 
 def rank_of(name: str) -> str | None:
@@ -74,8 +73,7 @@ def rank_of(name: str) -> str | None:
     name
         A lineage such as `k__Bacteria|p__Firmicutes`.
     """
-    prefix = _PREFIXED.match(split_lineage(name)[-1])
-    return RANKS[prefix[1].lower()] if prefix else None
+    return rank_of_taxon(split_lineage(name)[-1])
 
 
 def keep_once(

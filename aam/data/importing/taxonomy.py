@@ -4,11 +4,13 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from aam.data.importing.delimited import (
     SEPARATORS,
     complete_header,
+    ends_in_empty_cells,
     find_separator,
     split_line,
     trim,
@@ -51,6 +53,7 @@ _LINEAGE = re.compile(r"[A-Za-z]{1,2}(_\d)?__|[^;]+;|(unassigned|unclassified)$"
 _BOOTSTRAP = re.compile(r"\(\d+(\.\d+)?\)(?=\s*(;|\||$))")
 """What mothur writes behind each taxon: the share of its bootstraps."""
 _PREFIXED = re.compile(r"[A-Za-z]{1,2}(_\d)?__")
+_NUMBER = re.compile(r"\d*[.,]?\d+")
 _UNKNOWN_RANK = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 
@@ -150,6 +153,11 @@ def load_taxonomy(path: Path) -> dict[str, str]:
 
 def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str) -> _TaxonSheet:
     """Find the columns of the IDs and of the taxa; raises where there are none."""
+    if _is_of_rdp(header, rows):
+        return _sheet_of_rdp(path, [header, *rows])
+    if header and simple_name(header[0]) in RANKS and ends_in_empty_cells(header, rows):
+        # The lowest rank is known of no feature.
+        header = ["", *header]
     header, rows, notes = complete_header(header, rows, names_rows)
     if separator != "\t":
         notes = [f"{SEPARATORS[separator]} separate its cells", *notes]
@@ -185,12 +193,36 @@ def _sheet(path: Path, header: list[str], rows: list[list[str]], separator: str)
     if column is None:
         notes.append("its columns of ranks are joined to lineages")
     if notes:
-        logger.warning(
-            "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
-            "and a first line of 'Feature ID' and 'Taxon'",
-            path,
-            ", and ".join(notes),
-        )
+        _tell(path, notes)
+    return sheet
+
+
+def _tell(path: Path, notes: Sequence[str]) -> None:
+    """Say how a file was read."""
+    logger.warning(
+        "%s was read as follows: %s. If that is wrong, write it with tabs between the cells "
+        "and a first line of 'Feature ID' and 'Taxon'",
+        path,
+        ", and ".join(notes),
+    )
+
+
+def _is_of_rdp(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether all lines are of the RDP Classifier: taxon, rank and confidence in turns."""
+    ranks = [column for column, cell in enumerate(header) if cell.lower() in RANKS]
+    if len(ranks) < LEAST_RANKS or any(after - rank != 3 for rank, after in pairwise(ranks)):
+        return False
+    return all(_NUMBER.fullmatch(header[rank + 1]) for rank in ranks if rank + 1 < len(header))
+
+
+def _sheet_of_rdp(path: Path, lines: Sequence[Sequence[str]]) -> _TaxonSheet:
+    """Read lines of the RDP Classifier, each of which names its own ranks."""
+    sheet = _TaxonSheet()
+    for line in lines:
+        sheet.ids.append(line[0])
+        ranks = {i: RANKS[cell.lower()] for i, cell in enumerate(line) if cell.lower() in RANKS}
+        sheet.taxa.append(join_ranks([(line[i - 1], prefix) for i, prefix in ranks.items()]))
+    _tell(path, ["it is of the RDP Classifier, whose ranks are joined whatever their confidence"])
     return sheet
 
 

@@ -112,6 +112,10 @@ def test_codes_have_zeros_in_front_or_too_many_digits():
         (["sub-acute", "sub acute", "acute"], [["sub acute", "sub-acute"]]),
         (["+", "-", "_"], []),
         (["-1", "1"], []),
+        (
+            ["1E99999999999999999999", "1e99999999999999999999"],
+            [["1E99999999999999999999", "1e99999999999999999999"]],
+        ),
         (["1e3", "1000", "1000.5"], [["1000", "1e3"]]),
         (["stra\N{LATIN SMALL LETTER SHARP S}e", "STRASSE"], [["STRASSE", "straße"]]),
     ],

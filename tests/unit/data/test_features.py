@@ -95,6 +95,12 @@ def test_each_rank_of_a_lineage_is_a_unit_of_length() -> None:
     assert unassigned.distance(one) == 5
 
 
+def test_the_lineage_of_a_lone_feature_has_a_root_above_it() -> None:
+    tree = build_lineage_tree({"a": ["k__A", "g__B"]}, ["a"])
+    assert not tree.is_tip()
+    assert [tip.name for tip in tree.tips()] == ["a"]
+
+
 def test_hashes_without_their_sequences_are_refused(tmp_path: Path) -> None:
     hashes = [f"{i:032x}" for i in range(5)]
     with pytest.raises(InputError, match="hashes of sequences.*sequences"):

@@ -503,3 +503,28 @@ def test_a_second_column_of_ids_tells_the_samples_among_many_features(tmp_path, 
     found = import_counts(table, metadata=path).table
     assert found.sample_ids == SAMPLES
     assert sorted(found.feature_ids) == sorted(frame.index)
+
+
+def test_names_that_are_only_alike_do_not_exchange_stated_axes(tmp_path, caplog):
+    """ASV_1 is like the sample 1 of the metadata, and S1 is not; the table says what is what."""
+    table, metadata = tmp_path / "table.tsv", tmp_path / "metadata.tsv"
+    frame = FRAME.set_axis([f"ASV_{number}" for number in range(1, 1 + len(FRAME))])
+    table.write_text(to_text(frame))
+    metadata.write_text("sample-id\tage\n" + "".join(f"{number}\t30\n" for number in range(1, 5)))
+    assert import_counts(table, metadata=metadata).table.sample_ids == SAMPLES
+    assert "exchanged" not in caplog.text
+
+
+@pytest.mark.parametrize("ranks", ["d__A;p__{}", "D_0__A;D_1__{}"])
+def test_metadata_behind_the_taxa_of_a_bar_plot_are_left_out(tmp_path, ranks, caplog):
+    """Whatever is in them, and whether or not the file of the metadata is given."""
+    taxa = [ranks.format(letter) for letter in "BCD"]
+    path = tmp_path / "level-2.csv"
+    path.write_text(
+        f"index,{','.join(taxa)},Unassigned;__,age,body-site\nx,5,3,2,1,30,gut\ny,4,4,1,0,,skin\n"
+    )
+    found = import_counts(path).table
+    assert found.sample_ids == ["x", "y"]
+    assert found.feature_ids == [*taxa, "Unassigned;__"]
+    assert found.reads.tolist() == [11, 9]
+    assert "hold no counts are left out, 'age', 'body-site'" in caplog.text

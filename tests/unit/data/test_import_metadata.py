@@ -103,6 +103,10 @@ def test_all_problems_of_a_file_are_named_at_once(path):
     ("text", "message"),
     [
         ("name\tage\nx\t1\n", "begins with 'name'.*call it 'sample-id'"),
+        (
+            "age\tsite\nx\t25\t\ny\t31\t\n",
+            "2 names above rows of 3 cells, the last of which are empty; .*in front of 'age'",
+        ),
         ("sample-id,age\nx,1,2,3\n", "save it as tab-separated text"),
         ("# only\n# comments\n", "nothing but comments"),
         (

@@ -50,6 +50,13 @@ LINEAGES = {"ASV1": "k__Bacteria; p__A", "ASV2": "k__Archaea"}
     [
         (RANKS, JOINED, "has no name for the first column, .*joined to lineages"),
         (f"OTU\t{RANKS}", JOINED, "joined to lineages"),
+        (RANKS.replace("NA", ""), JOINED, "joined to lineages"),
+        (
+            "ASV1\t\tBacteria\tdomain\t1.0\tFirmicutes\tphylum\t0.9\n"
+            "ASV2\t-\tArchaea\tdomain\t0.85\n",
+            {"ASV1": "d__Bacteria; p__Firmicutes", "ASV2": "d__Archaea"},
+            "it is of the RDP Classifier",
+        ),
         (f'"",{RANKS}'.replace("\t", ","), JOINED, "commas separate its cells"),
         ("\tsuperkingdom\tphylum\nASV1\td__Bacteria\tp__A\n", {"ASV1": "d__Bacteria; p__A"}, ""),
         (

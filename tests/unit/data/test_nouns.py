@@ -84,6 +84,7 @@ def test_features_are_called_after_the_lowest_rank_that_a_fifth_of_them_have():
     assert named_by_lineages(*[f"{family}{i}" for i in range(5)], genus[0]) == "family"
     assert named_by_lineages(*genus) == "genus"
     assert named_by_lineages("k__A;B", "k__A;C") == "taxon"
+    assert named_by_lineages("D_0__A;D_1__B", "D_0__A;D_1__C") == "phylum"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,7 @@ def test_features_are_called_after_the_lowest_rank_that_a_fifth_of_them_have():
         (["g__A", "g__B", "x", "y"], "genus"),
         (["g__A", "x", "y"], "feature"),
         (["s__A", "s__B"], "species"),
+        (["D_5__A", "D_5__B"], "genus"),
         (["t__A"], "strain"),
         (["OTU1", "OTU_2", "x", "y"], "OTU"),
         (["OTU1", "x", "y"], "feature"),

@@ -9,6 +9,7 @@ from aam.data.table import (
     TableFacts,
     align_features,
     read_biom,
+    read_lineages,
     reads_of_samples,
     write_biom,
 )
@@ -71,6 +72,13 @@ def test_tables_are_aligned_to_all_features_and_the_wanted_samples():
 def test_a_table_whose_parts_do_not_fit_is_refused(samples, counts, facts):
     with pytest.raises(AssertionError):
         FeatureTable(samples, list("abcd"), counts, facts)
+
+
+def test_ranks_that_are_not_known_stay_where_others_follow(tmp_path):
+    lineages = {"a": ["Bacteria", "", "Clostridia"], "b": ["Bacteria", "Firmicutes"]}
+    write_biom(tmp_path / "t.biom", TABLE, {}, lineages)
+    found = read_lineages(tmp_path / "t.biom")
+    assert found == {"a": "Bacteria; ; Clostridia", "b": "Bacteria; Firmicutes"}
 
 
 def test_a_file_comes_back_without_zeros_that_it_stores(tmp_path):

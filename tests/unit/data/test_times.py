@@ -14,6 +14,11 @@ from aam.data.times import read_as_dates, read_cut, read_times
         (["2014", "2015"], [2014, 2015]),
         (["2014-02-07", "2014/02/09", "2014-2-10 06:00"], [16108, 16110, 16111.25]),
         (["20140131", "20140201"], [16101, 16102]),
+        (["20140131", "20140201", "unknown"], [16101, 16102, None]),
+        # A year far away stands for no date, and these numbers for no year.
+        (["2014-02-07", "9999-12-31", "0001-01-01"], [16108, None, None]),
+        (["-7", "0", "7", "post"], [-7, 0, 7, None]),
+        (["1200", "1300", "pre"], [1200, 1300, None]),
         (["07-Feb-2014", "9-feb-14", None], [16108, None, None]),
         (["Feb 7, 2014", "February 9, 2014", "Mar 1, 2014"], [16108, None, 16130]),
         (["Feb-2014", "Mar-2014"], [16102, 16130]),
@@ -51,6 +56,9 @@ def test_a_column_is_read_in_the_way_that_most_of_it_is_written(values, expected
         ("auto", [str(day) for day in range(10)], 6),
         ("soon", ["V1", "V4"], None),
         ("2014-02-07", ["1", "400"], None),
+        ("2014-06-01", ["2013", "2014", "2015"], None),
+        ("2014", ["2013", "2014", "2015"], 2014),
+        ("2014-02-01", ["20140131", "20140305", "unknown"], 16102),
     ],
 )
 def test_a_cut_is_a_time_as_the_column_has_it_or_plain(wanted, values, expected):

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -22,7 +23,7 @@ from aam.data.metadata import read_metadata
 from aam.data.predictions import read_results
 from aam.data.sequences import read_fasta, write_fasta
 from aam.data.stores import SampleStore, TokenStore
-from aam.data.table import FeatureTable, read_biom, write_biom
+from aam.data.table import FeatureTable, TableFacts, read_biom, write_biom
 from aam.data.trees import read_newick
 from aam.reference_tree.genes import build_reference
 from aam.report.page.details import left_out_sentences
@@ -381,6 +382,22 @@ def test_asvs_behind_long_branches_are_left_out_before_the_draw(files, tmp_path)
     assert found[0].feature_ids == found[1].feature_ids
     assert np.array_equal(found[0].counts.toarray(), found[1].counts.toarray())
     assert junk not in found[0].feature_ids
+
+
+def test_branches_whose_unit_is_unknown_leave_nothing_out(files, tmp_path, caplog):
+    names = list(SEQUENCES)
+    tree = tmp_path / "tree"
+    tree.write_text(f"({','.join(f'{name}:10' for name in names)});")
+    outputs = {name: tmp_path / name for name in ("table", "dropped")}
+    settings = slices.rarefy(CONFIG, "d", 0)
+    with pytest.raises(InputError, match="a long branch above every feature"):
+        call(rarefy_table, settings, {"table": files["table"], "tree": tree}, outputs)
+    genera = tmp_path / "genera"
+    whole = read_biom(files["table"])
+    write_biom(genera, replace(whole, facts=TableFacts(has_sequences=False, noun="genus")), {})
+    call(rarefy_table, settings, {"table": genera, "tree": tree}, outputs)
+    assert "no feature is left out behind a long branch" in caplog.text
+    assert {*names} >= {*read_biom(outputs["table"]).feature_ids}
 
 
 def test_a_table_to_predict_for_is_checked_before_anything_is_trained(tmp_path):
