@@ -355,6 +355,15 @@ def test_names_of_metadata_have_composed_letters():
     assert (found.columns, found.where) == (["\xe9tat"], {"\xe9": "a"})
 
 
+def test_features_are_left_out_by_a_tree_alone() -> None:
+    raw = with_key("rarefaction.long_branches", "drop")
+    load(raw)
+    raw["models"] = {}
+    (dataset,) = raw["datasets"].values()
+    dataset["tree"] = False
+    assert_one_line(raw, "rarefaction.long_branches", "tree: false", "long_branches: keep")
+
+
 def test_without_models_baselines_predict_other_tables() -> None:
     raw = with_key("models", {})
     config = load(raw)
