@@ -196,7 +196,7 @@ class ReadRegion:
                 "has two ASVs: complement and reverse these sequences; equal ones are then added "
                 "up."
             )
-        if len(self.parts) > 1:
+        if self.gene == SSU_16S and len(self.parts) > 1:
             yield (
                 f"The reads are of {len(self.parts)} parts of 16S, and an organism has other ASVs "
                 "in each: cut them to the part that all have, or take a tree of whole genes "

@@ -140,6 +140,15 @@ def test_two_regions_in_a_table_are_told():
     assert not [*rare.oddities()]
 
 
+def test_what_a_few_random_reads_are_like_by_chance_is_not_told():
+    """Of random sequences of 60 bases, one in fifty is aligned to some part of a gene."""
+    rng = random.Random(0)
+    found = recognize(["".join(rng.choices("ACGT", k=60)) for _ in range(300)])
+    assert found.gene == "other"
+    assert len(found.parts) > 1
+    assert not [*found.oddities()]
+
+
 def test_pairs_that_are_joined_by_unknown_bases_are_16s():
     """dada2 joins pairs that do not overlap by ten N (`justConcatenate`)."""
     pairs = [f"{text[:240]}{'N' * 10}{text[-200:]}" for text in amplicons("27F", "534R")]
