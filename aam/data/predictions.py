@@ -42,6 +42,8 @@ CLADE_OF_TARGET = "clade:"
 """Beginning of a column of the features of clades: what follows is the target."""
 CLASSES = ("observed", "predicted", "unnested", "likeliest", "prediction_set")
 """Columns of classes, in a file of results that has probabilities of classes."""
+_WRITTEN_NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?"
+"""A number as pandas writes it, without zeros in front."""
 CROSS_VALIDATION = "cross_validation.tsv"
 """File of a fine-tuned model directory, and of a super learner: its cross-validated predictions."""
 SEPARATOR = "|"
@@ -208,18 +210,26 @@ def read_results(path: Path) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        Names (`NAMES`), classes (`CLASSES`) next to their probabilities, and what a table of
-        clades says of them stay text even if they look like numbers or missing values (`01`, `NA`).
+        Names (`NAMES`), classes (`CLASSES`) next to their probabilities, or without folds where
+        one is a code (`01`), and what a table of clades says of them stay text even if they look
+        like numbers or missing values (`NA`).
     """
     # The header is read first, because the types of the columns depend on which there are.
     header = pd.read_csv(path, sep="\t", nrows=0)
     text = [*NAMES, *(name for name in header if str(name).startswith(CLADE_OF_TARGET))]
-    if any(str(name).startswith(PROBABILITY) for name in header):
+    has_probabilities = any(str(name).startswith(PROBABILITY) for name in header)
+    # Files without folds are of clades, and do not say whether they hold numbers or classes.
+    may_be_classes = "fold" not in header and not has_probabilities
+    if has_probabilities or may_be_classes:
         text += CLASSES
     if REPRESENTATIVE in header:
         text.append("direction")
     types = dict.fromkeys(text, str)
-    return pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
+    table = pd.read_csv(path, sep="\t", dtype=types, keep_default_na=False, na_values=[""])
+    for name in CLASSES if may_be_classes else ():
+        if name in table and table[name].dropna().str.fullmatch(_WRITTEN_NUMBER).all():
+            table[name] = pd.to_numeric(table[name])
+    return table
 
 
 def read_predictions(path: Path) -> pd.DataFrame:

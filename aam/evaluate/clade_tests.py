@@ -29,6 +29,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.sparse import csr_array
@@ -428,7 +429,12 @@ class CladeTests:
         return found
 
     def name(self) -> list[NamedClade]:
-        """Return the finest clades that pass, those of least p first; none where the root fails."""
+        """Return the finest clades that pass, those of least p first; none where the root fails.
+
+        Samples of one fold alone have nothing to be predicted from, and name none.
+        """
+        if len(np.unique(self.fold_N)) < 2:
+            return []
         named: list[int] = []
         p_of: Mapping[int, float] = {}
         for _ in range(PASSES):
@@ -451,7 +457,8 @@ class CladeTests:
 def choose_rows(task: "Problem") -> NDArray[np.intp]:
     """Return the samples of a task that are looked at: of its folds, and at most `MOST_SAMPLES`.
 
-    Units are taken whole, except for the last.
+    Units are taken whole, except for the last, and for those of more than half of the samples that
+    are looked at: the rest of these comes after all other units.
 
     Parameters
     ----------
@@ -463,7 +470,9 @@ def choose_rows(task: "Problem") -> NDArray[np.intp]:
         return rows
     unit_N = np.unique(task.units[rows], return_inverse=True)[1]
     place_of_unit = generator(task.seed, "clade_tests").permutation(unit_N.max() + 1)
-    order = np.argsort(place_of_unit[unit_N], kind="stable")
+    number_in_unit_N = pd.Series(unit_N).groupby(unit_N).cumcount().to_numpy()
+    is_rest_N = number_in_unit_N >= MOST_SAMPLES // 2
+    order = np.lexsort((place_of_unit[unit_N], is_rest_N))
     return np.sort(rows[order[:MOST_SAMPLES]])
 
 

@@ -402,8 +402,10 @@ def _compare_recalls(predictions: pd.DataFrame, unit_N: Codes, units: float | No
             for is_unit_N in _largest_units(class_N, unit_N)
         ]
         test = max(tests, key=lambda test: test.p)
-    ends = min(test.low, score), max(test.high, score)
-    return guessing.model_copy(update={"p": test.p, "interval": ends})
+    low, high = min(test.low, score), max(test.high, score)
+    # Predictions of one class alone score what guessing does, whatever the samples.
+    interval = (low, high) if high - low > TINY else None
+    return guessing.model_copy(update={"p": test.p, "interval": interval})
 
 
 class ShareTest(NamedTuple):

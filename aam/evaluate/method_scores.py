@@ -190,7 +190,7 @@ def report_coverage(intervals: pd.DataFrame) -> Coverage:
     """
     is_covered = _is_covered(intervals)
     is_test = intervals["fold"] < 0
-    is_scored = ~is_test
+    is_scored = ~is_test & _have_ends(intervals)
     by_fold = is_covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
     test = None
     if is_test.any():
@@ -201,11 +201,18 @@ def report_coverage(intervals: pd.DataFrame) -> Coverage:
         )
     return Coverage(
         level=conformal.LEVEL,
-        coverage=float(is_covered[is_scored].mean()),
-        size=_mean_size(intervals[is_scored]),
+        coverage=float(is_covered[is_scored].mean()) if is_scored.any() else 1.0,
+        size=_mean_size(intervals[~is_test]),
         by_fold={int(str(fold)): float(share) for fold, share in by_fold.items()},
         test=test,
     )
+
+
+def _have_ends(intervals: pd.DataFrame) -> pd.Series:
+    """Return whether each sample has a set, or one end of an interval at least."""
+    if "prediction_set" in intervals:
+        return pd.Series(True, intervals.index)
+    return intervals[["lower", "upper"]].notna().any(axis=1)
 
 
 def _mean_size(intervals: pd.DataFrame) -> float | None:

@@ -48,6 +48,8 @@ from aam.evaluate.task_report import Guessing, OfPeople, People
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+CLOSE_TO_ZERO = 1e-9
+"""Part of the largest value below which a difference is rounding."""
 CLOSE = 0.05
 """Part of the error of zero change that time leaves where the label is said to follow it."""
 
@@ -189,7 +191,10 @@ def _centred(value_N: Floats, person_N: Codes) -> Floats:
     """Return what differs from the person's own mean."""
     size_P = np.bincount(person_N)
     mean_P = np.bincount(person_N, weights=value_N) / np.where(size_P > 0, size_P, 1)
-    return np.asarray(value_N - mean_P[person_N])
+    change_N = np.asarray(value_N - mean_P[person_N])
+    # What is not zero by rounding alone is no change.
+    change_N[np.abs(change_N) <= CLOSE_TO_ZERO * np.abs(value_N).max(initial=0.0)] = 0.0
+    return change_N
 
 
 def _follow_time(change_D: Floats, time_D: Floats, fold_D: Codes) -> Floats:

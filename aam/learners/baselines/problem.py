@@ -20,6 +20,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from aam.config.baselines import MOST_COMPARED
 from aam.data.folds import OBSERVED
 from aam.data.predictions import class_codes, class_order
+from aam.util.errors import problem
 from aam.util.seeds import generator, seed_of
 
 logger = logging.getLogger(__name__)
@@ -431,8 +432,15 @@ def problems_of_targets(
         Classes in their order. None: those that were observed.
     **fields
         All other fields of `Problem`.
+
+    Raises
+    ------
+    InputError
+        Most labels lie outside of the bounds.
     """
     is_regression = kind == "regression"
+    for name, observed in _targets(fold_table).items():
+        _require_within(name, observed, fields.get("bounds", (None, None)))
     return {
         name: Problem(
             kind=kind,
@@ -444,6 +452,26 @@ def problems_of_targets(
         )
         for name, observed in _targets(fold_table).items()
     }
+
+
+def _require_within(
+    target: str, observed: pd.Series, bounds: tuple[float | None, float | None]
+) -> None:
+    """Check that no more than half of the labels lie where nothing can be predicted."""
+    low, high = bounds
+    if low is None and high is None:
+        return
+    number = observed.astype("float64")
+    is_outside = ~number.between(-np.inf if low is None else low, np.inf if high is None else high)
+    if is_outside.mean() > 0.5:
+        values = number[is_outside]
+        raise problem(
+            f"`bounds` of the task{f' (target {target})' if target else ''}",
+            f"{len(values)} of {len(observed)} labels outside ({values.min():g} to "
+            f"{values.max():g})",
+            "bounds within which most labels lie, since predictions are kept within them",
+            "give the bounds in the unit of the labels, such as [0, 100] for percentages",
+        )
 
 
 def _targets(fold_table: pd.DataFrame) -> dict[str, pd.Series]:

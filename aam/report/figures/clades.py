@@ -111,6 +111,7 @@ def _draw_clades(
     names = rows["clade"].astype(str).tolist()
     value_VN = samples[names].to_numpy(np.float64).T
     if kind == "regression":
+        observed = pd.to_numeric(observed)
         order = np.argsort(observed.to_numpy(np.float64), kind="stable")
     else:
         labels = observed.astype(str).to_numpy()

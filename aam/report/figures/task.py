@@ -242,6 +242,9 @@ def _draw_scatter(
     scores = target.best.scores
     level = format_percent(target.coverage.level)
     coverage = format_percent(target.coverage.coverage, 1)
+    held = f"{level} intervals (grey) contain {coverage} of samples\n"
+    if target.coverage.size is None:
+        held = ""
     mae = format_score(scores["mae_fold_mean"])
     pooled = format_score(scores["mae_pooled"])
     r2 = format_score(scores["r2_pooled"])
@@ -250,7 +253,7 @@ def _draw_scatter(
         f"{_title(report, target)}, {len(target.best.folds)} folds"
         f"{'' if are_all_drawn else f'; {len(predictions)} are drawn'}\n"
         f"MAE {mae}, pooled {pooled}; R² {r2}, r {r}\n"
-        f"{level} intervals (grey) contain {coverage} of samples\n"
+        f"{held}"
         f"Predicted by {_owner(target)}"
     )
 

@@ -105,12 +105,14 @@ class Answer:
     @property
     def what(self) -> str:
         """What is predicted, in words."""
+        if self.kind != "regression":
+            return to_words(self.target.column)
         return name_and_unit(self.target.column)[0]
 
     @property
     def unit(self) -> str | None:
-        """The unit in which the name of the column ends; None: it ends in none."""
-        return name_and_unit(self.target.column)[1]
+        """The unit in which the name of a column of numbers ends; None: it ends in none."""
+        return name_and_unit(self.target.column)[1] if self.kind == "regression" else None
 
     def label(self, method: MethodReport) -> str:
         """Return what lists and tables call a method."""
@@ -368,9 +370,11 @@ def _compare_with_guessing(answer: Answer) -> str:
     """Say whether predictions are better than guessing, or whether that could be chance."""
     verdict = answer.verdict
     if verdict.p is None or verdict.corrected_p is None:
+        is_number = answer.kind == "regression"
+        in_each_class = "" if is_number else f", {LEAST_UNITS_OF_CLASS} in each class"
         return (
             f"Neither a test nor an interval is possible with {answer.units}: they need "
-            f"{LEAST_UNITS} units of about the same size, {LEAST_UNITS_OF_CLASS} in each class."
+            f"{LEAST_UNITS} units of about the same size{in_each_class}."
         )
     values = format_p_value(verdict.p)
     if verdict.tests > 1:

@@ -429,7 +429,8 @@ def _name_useless_probabilities(answer: Answer, calibrated: CalibratedScores) ->
     }
     shown = []
     for name, (value, constant) in losses.items():
-        if value > constant:
+        # Where they differ by rounding alone, the probabilities are the frequencies.
+        if value > constant and format_score(value) != format_score(constant):
             shown.append(f"{name} {format_score(value)} against {format_score(constant)}")
     if shown:
         yield (

@@ -287,7 +287,8 @@ def _describe_intervals(answer: Answer) -> Iterator[str]:
     coverage = answer.target.coverage
     if coverage.size is None:
         level = format_percent(coverage.level)
-        yield f"There are too few samples for {level} prediction intervals."
+        where = " in some folds" if coverage.by_fold else ""
+        yield f"There are too few samples for {level} prediction intervals{where}."
         return
     size = f"they have {format_score(coverage.size)} classes on average"
     if answer.kind == "regression":

@@ -290,8 +290,9 @@ def _describe_statistics(
     kinds = {answer.kind for answer in answers}
     units = _name_units([answer.target.structure.independent for answer in answers])
     corrected = ""
-    if len(answers) > 1:
-        corrected = f" and, for differences to guessing, over the {len(answers)} tests of this page"
+    tests = max((answer.verdict.tests for answer in answers), default=0)
+    if tests > 1:
+        corrected = f" and, for differences to guessing, over the {tests} tests of this page"
     yield (
         "Differences to guessing (one over the number of classes for balanced accuracy, the "
         f"training median for numbers) and to baselines were tested by t-tests over {units}, with "

@@ -82,7 +82,8 @@ def _compare(answer: Answer, against: Guessing, people: int, name: str) -> tuple
         needed = f"{LEAST_UNITS} are needed"
         if answer.kind != "regression" and name == "between":
             needed += f", {LEAST_UNITS_OF_CLASS} of each class"
-        return None, f"cannot be tested with {people} people: {needed}"
+        counted = "one person" if people == 1 else f"{people} people"
+        return None, f"cannot be tested with {counted}: {needed}"
     word = name_difference(answer.kind, against.difference, p)
     tested = f"({format_p_value(p)})"
     return word, tested if word is not None else f"could be chance {tested}"

@@ -206,7 +206,7 @@ def render_caption(template: str, wildcards: Mapping[str, str], config: Mapping[
 
 def _make_anchor(name: str) -> str:
     """Return a name as the anchor of a section."""
-    return re.sub(r"[^a-zA-Z0-9]+", "-", name).strip("-")
+    return re.sub(r"[\W_]+", "-", name).strip("-")
 
 
 def _join_numbers(text: str) -> str:

@@ -117,11 +117,20 @@ def test_a_file_of_numbers_has_quantiles_and_folds_as_numbers(tmp_path):
 
 def test_results_of_numbers_are_numbers_and_may_be_missing(tmp_path):
     path = tmp_path / "results.tsv"
-    path.write_text("sample-id\tobserved\tpredicted\n01\t07\t\n")
+    path.write_text("sample-id\tfold\tobserved\tpredicted\n01\t0\t07\t\n")
     results = read_results(path)
     assert results["sample-id"].tolist() == ["01"]
     assert results["observed"].tolist() == [7]
     assert results["predicted"].isna().all()
+
+
+def test_codes_of_classes_stay_text_where_nothing_says_what_they_are(tmp_path):
+    """The samples of a figure of clades, and the effects of clades, have no folds."""
+    path = tmp_path / "results.tsv"
+    path.write_text("sample-id\tobserved\tpredicted\na\t01\t1.5\nb\t12\t-2e-05\n")
+    results = read_results(path)
+    assert results["observed"].tolist() == ["01", "12"]
+    assert results["predicted"].tolist() == [1.5, -2e-05]
 
 
 def test_names_of_results_are_text_whatever_they_look_like(tmp_path):

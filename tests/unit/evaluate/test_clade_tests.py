@@ -515,3 +515,20 @@ def test_squared_distances_are_exact_far_from_the_origin():
     expected = ((one[:, None] - two) ** 2).sum(axis=2)
     np.testing.assert_allclose(squared_distances(one, two), expected)
     np.testing.assert_allclose(squared_distances(one + 1e6, two + 1e6), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_unit_of_more_samples_than_are_looked_at_leaves_room_for_others(seed):
+    sizes = [MOST_SAMPLES + 300, 400, 300]
+    unit = np.repeat(np.arange(3), sizes)
+    task = problem(np.ones((len(unit), 2), int), np.zeros(len(unit)), groups=unit)
+    rows = choose_rows(dataclasses.replace(task, fold=unit, seed=seed))
+    found = np.bincount(unit[rows])
+    assert found.tolist() == [MOST_SAMPLES - 700, 400, 300]
+
+
+def test_samples_of_one_fold_name_nothing():
+    rng = np.random.default_rng(5)
+    counts = draw_counts(rng)
+    task = problem(counts, log_share(counts, ["f2m3"]))
+    assert named(dataclasses.replace(task, fold=np.zeros(SAMPLES, int))) == ([], [])

@@ -556,3 +556,12 @@ def test_ranks_are_scored_over_the_classes_that_occur():
 def test_units_are_groups_and_samples_without_one():
     assert unit_codes(["b", "", "a", "b", ""]).tolist() == [3, 0, 2, 3, 1]
     assert len(set(unit_codes([""] * 12).tolist())) == 12
+
+
+def test_predictions_of_one_class_alone_have_no_interval():
+    """They are right as often as guessing, whatever the samples."""
+    fold = np.arange(40) % 4
+    table = predictions_of(np.where(np.arange(40) < 20, "a", "b"), np.full(40, "a"), fold)
+    result = compare_with_guessing("classification", table, [""] * 40)
+    assert (result.difference, result.interval) == (0, None)
+    assert result.p == pytest.approx(1)

@@ -128,6 +128,11 @@ def test_an_interval_covers_its_ends_and_what_a_missing_bound_leaves_open():
     assert found.by_fold == {0: 1.0, 1: 0.5}
     assert found.size == pytest.approx((2 + 3 + 2 + 1.5) / 4)
     assert (found.test.n, found.test.coverage, found.test.size) == (2, 0.5, 2.5)
+    # Samples of a fold without intervals are neither inside nor outside.
+    none = report_coverage(
+        table[:4].assign(lower=[np.nan, np.nan, 4.0, 8.0], upper=[np.nan, np.nan, 6.0, 9.5])
+    )
+    assert (none.coverage, none.by_fold, none.size) == (0.5, {1: 0.5}, None)
     without = report_coverage(table[:4].assign(lower=[np.nan, 2.0, 2.0, 9.5]))
     assert (without.size, without.test) == (None, None)
     assert without.by_fold == {0: 1.0, 1: 0.5}

@@ -456,3 +456,11 @@ def test_samples_that_are_set_aside_for_testing_are_left_out(person, rng):
         time=times,
     )
     assert (found.people, found.samples) == (11, len(person) - 2)
+
+
+def test_a_value_that_never_changes_in_a_person_has_no_change(rng):
+    """Three times 3421.7 has a mean that differs from it in the last bit."""
+    person = np.repeat(np.arange(40), 3)
+    weight = np.round(rng.normal(3400, 500, 40), 1)[person]
+    found = compare(weight, weight + rng.normal(0, 100, len(person)), person)
+    assert found.within is None

@@ -26,6 +26,7 @@ from aam.learners.baselines.problem import (
     problems_of_targets,
     search,
 )
+from aam.util.errors import InputError
 
 FOLD = np.array([0, 0, 1, 1, 2, -1])
 
@@ -278,6 +279,15 @@ def test_classes_are_in_the_order_of_numbers_or_in_that_of_the_user(kind, given,
     assert list(found) == [""]
     assert found[""].target.tolist() == ["10", "2", "2"]
     assert found[""].classes == order
+
+
+def test_labels_lie_within_the_bounds():
+    """A user gives shares as bounds of percentages; a value outside is no such mistake."""
+    table = FOLD_TABLE.assign(observed=["10", "90", "0.5"])
+    fields = {"kind": "regression", "classes": None, **shared_fields()}
+    with pytest.raises(InputError, match=r"bounds.*got 2 of 3 labels outside \(10 to 90\)"):
+        problems_of_targets(table, **{**fields, "bounds": (0.0, 1.0)})
+    problems_of_targets(table, **{**fields, "bounds": (0.0, 50.0)})
 
 
 def test_seeds_differ_by_method_and_fold_and_fit_into_32_bits():

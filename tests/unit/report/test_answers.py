@@ -136,7 +136,27 @@ def test_p_values_are_corrected_for_all_tasks_that_have_one():
     verdicts = [one.verdict for one in list_answers([cities(0.01), cities(None), cities(0.04)])]
     assert [one.corrected_p for one in verdicts] == [0.02, None, 0.04]
     assert [one.tests for one in verdicts] == [2, 2, 2]
-    assert "Neither a test nor an interval" in answer_of(cities(None))
+    of_classes = answer_of(cities(None))
+    assert "Neither a test nor an interval" in of_classes
+    assert ", 3 in each class." in of_classes
+    numbers = regression(networks={"guessing": guessing(9.0, -5.0, None)}, super_learner={})
+    assert "each class" not in answer_of(numbers)
+
+
+@pytest.mark.parametrize(("excess", "is_told"), [(1e-17, False), (0.02, True)])
+def test_probabilities_that_are_the_frequencies_are_not_worse_than_these(excess, is_told):
+    brier = CALIBRATED.constant_brier + excess
+    calibrated = CALIBRATED.model_copy(update={"brier": brier})
+    said = [one.text for one in lights(classes(networks={"calibrated": calibrated}))]
+    assert any("worse than the frequencies" in text for text in said) == is_told
+
+
+def test_a_column_of_classes_has_no_unit():
+    report = cities(0.0006)
+    (target,) = report.targets
+    renamed = target.model_copy(update={"column": "antibiotics_last_6_months"})
+    answer = answer_to(report.model_copy(update={"targets": (renamed,)}))
+    assert (answer.what, answer.unit) == ("antibiotics last 6 months", None)
 
 
 @pytest.mark.parametrize(

@@ -216,3 +216,11 @@ def test_without_networks_the_methods_name_none():
     assert "super learner mixes all methods" in text
     assert "integrated gradients" not in text
     assert "AAM" not in text
+
+
+def test_the_number_of_tests_is_that_of_the_answers():
+    """A task with too few groups has no test, and a single test needs no correction."""
+    untested = regression(networks={"guessing": guessing(9.0, -5.0, None)}, super_learner={})
+    several = written(reports=[regression(), regression(), untested])
+    assert "over the 2 tests of this page" in several
+    assert "tests of this page" not in written(reports=[regression(), untested])

@@ -67,6 +67,10 @@ def test_people_of_too_few_of_a_class_are_said_to_be_too_few_of_it():
             people(between=None, within=part(1.0, 2.0, None, people=3), change=None),
             ["nothing is told apart", "cannot be tested with 3 people: 5 are needed"],
         ),
+        (
+            people(between=None, within=part(1.0, 2.0, None, people=1), change=None),
+            ["cannot be tested with one person: 5 are needed"],
+        ),
     ],
 )
 def test_the_page_tells_people_from_their_changes(of, facts):

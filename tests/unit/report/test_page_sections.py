@@ -285,6 +285,16 @@ def test_the_summary_has_the_answers_and_lights_of_the_page():
     assert "\n**AAM (other)**: Works" in text
 
 
+def test_every_section_has_an_anchor_of_its_own():
+    """Tasks may have names without Latin letters, or that of a section."""
+    names = ["\N{CJK UNIFIED IDEOGRAPH-4F53}", "\N{CJK UNIFIED IDEOGRAPH-8EAB}", "data"]
+    tasks = sections(*(regression(task=name) for name in names))
+    page = render_page(replace(study(), tasks=tasks))
+    anchors = re.findall(r'<h2 id="([^"]*)"', page)
+    assert len(anchors) == len({*anchors}) > 3
+    assert {*re.findall(r'href="#([^"]*)"', page)} <= {*re.findall(r'id="([^"]*)"', page)}
+
+
 def test_no_line_ends_within_a_percentage_or_a_p_value():
     page = html.unescape(render_page(study()))
     answers = " ".join(re.findall(r'<p class="sentence">(.*?)</p>', page))
