@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import errno
 import os
 import re
 import shlex
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM})
+"""Errors of a file that this user, or this disk, does not allow."""
 RESULTS = Config.model_fields["results_dir"].default
 """Folder of the results of a configuration that `init` writes."""
 
@@ -71,6 +74,15 @@ def main(arguments: list[str] | None = None) -> None:
         given.command(given)
     except InputError as error:
         sys.exit(str(error))
+    except BrokenPipeError:
+        # Whoever reads the output has seen enough; Python would complain when it is flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        hint = "make room, or choose a folder that you may write to"
+        where = error.filename or "the disk"
+        sys.exit(str(problem(where, str(error.strerror), "files that AAM can use", hint)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -280,7 +292,7 @@ def _init(given: argparse.Namespace) -> None:
         )
     print(*decision_lines(study.notes), sep="\n", end="\n" if study.notes else "")
     print("On two cores of this machine, give or take half:", *times, sep="\n  ")
-    print(f"Look at {output}, then run: aam check {output}")
+    print(f"Look at {output}, then run: {shlex.join(['aam', 'check', str(output)])}")
 
 
 def _choose_depth(

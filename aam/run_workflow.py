@@ -127,7 +127,8 @@ def check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None
     Raises
     ------
     InputError
-        An option removes records, or `--config` took a word that is no key.
+        An option removes records, names another configuration or no core, or `--config` took a
+        word that is no key.
     """
     for name, is_given in (
         ("--cleanup-metadata", options.cleanup_metadata),
@@ -141,6 +142,16 @@ def check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None
                 "leave it out: half-written files are made again without it; to make a result "
                 "again, delete it",
             )
+    for name, is_given in (
+        ("--configfile", options.configfile),
+        ("--snakefile", options.snakefile),
+    ):
+        if is_given:
+            hint = "name further configurations behind the first one: aam run mine.yaml more.yaml"
+            raise problem(name, "an option", "configurations as words of their own", hint)
+    if re.fullmatch(r"0|-\d+", str(options.cores)):
+        hint = "write a number such as 2, or all"
+        raise problem("--cores", str(options.cores), "at least one core", hint)
     for entry in options.config or ():
         if "=" not in entry:
             raise problem(

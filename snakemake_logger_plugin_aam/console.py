@@ -262,7 +262,9 @@ def _target_problem(text: str) -> Exception | None:
     near = difflib.get_close_matches(name, TARGETS, n=1)
     hint = "the files of all stages are in docs/reference/artifacts.md"
     if path.is_file() and path.suffix in CONFIGURATIONS:
-        hint = f"a configuration stands first, or has the ending .yaml: rename {name}"
+        hint = f"write {name} before the target: all configurations stand first"
+        if path.suffix == ".json":
+            hint = f"a configuration behind the first has the ending .yaml: rename {name}"
     elif near:
         hint = f"did you mean {near[0]}?"
     elif path.parent.is_dir() and len(path.parts) > 1:

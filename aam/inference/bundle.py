@@ -100,7 +100,10 @@ class ModelBundle:
         """
         if not directory.is_dir():
             raise problem(directory, "no such directory", EXPECTED, GIVE)
-        check_manifest(directory, GIVE if not (directory / SHARES).is_file() else AGAIN)
+        has_shares = (directory / SHARES).is_file()
+        check_manifest(directory, AGAIN if has_shares else GIVE)
+        if not has_shares:
+            raise problem(directory, f"a folder without {SHARES}", EXPECTED, GIVE)
         with fitting(directory, EXPECTED, AGAIN):
             return cls._load(directory)
 

@@ -31,7 +31,7 @@ def name_table(table: str | Path | FeatureTable) -> str:
 
 def read_table(
     table: str | Path | FeatureTable,
-    sequences: str | Path | None,
+    sequences: str | Path | None = None,
     trained_on: TableFacts | None = None,
     known_features: Collection[str] = (),
 ) -> ReadCounts:

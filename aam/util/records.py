@@ -101,8 +101,8 @@ def user_digests(
     Parameters
     ----------
     files
-        Paths by name. Those that are missing, and those inside of the results of a dataset, which
-        the workflow writes, are left out.
+        Paths by name. Those that are missing, and those inside of the results of a dataset that the
+        workflow wrote, are left out.
     results_dir
         Folder of all results, in which the digests are kept.
     datasets
@@ -124,7 +124,8 @@ def user_digests(
     is_changed = False
     for name, given in files.items():
         path = Path(os.path.normpath(Path(given).absolute()))
-        if not path.is_file() or any(path.is_relative_to(one) for one in made):
+        is_made = any(path.is_relative_to(one) for one in made) and _digest_file(path).is_file()
+        if not path.is_file() or is_made:
             continue
         status = path.stat()
         state = [status.st_size, status.st_mtime_ns, status.st_ino]
@@ -215,7 +216,8 @@ def require_own_results(results: str, table: Path | None) -> None:
     """
     folder = Path(results)
     mark = folder / TABLE
-    if is_of_another_table(folder, table):
+    has_results = any(folder.glob("*/.*.sha256"))
+    if has_results and is_of_another_table(folder, table):
         raise problem(
             f"configuration key datasets.{folder.name}",
             f"{table or 'a simulated study'}, but {folder} has the results of "
@@ -227,7 +229,7 @@ def require_own_results(results: str, table: Path | None) -> None:
     recorded = _read_table_record(folder) or {}
     place = _place(results)
     made = {key: recorded.get(key, text) for key, text in place.items()}
-    if made != place and any(folder.glob("*/.*.sha256")):
+    if made != place and has_results:
         made_in = "the folder that made them"
         if made["run_in"]:
             made_in = os.path.normpath(folder.resolve() / made["run_in"])

@@ -1,5 +1,6 @@
 """The command `aam`: what it writes, what it passes on to Snakemake, and what it refuses."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import snakemake.cli
 import yaml
 
 import aam
+from aam import cli
 from aam.cli import main
 from aam.config import digest
 from aam.config.configuration import load
@@ -218,6 +220,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (["--workflow-profile", "slrum"], ["got 'slrum'", "did you mean --workflow-profile slurm"]),
         (["--workflow-p", "elsewhere/mine"], ["got 'elsewhere/mine'", "default, slurm"]),
         (["--corse", "4"], ["--corse: got an unknown option", "did you mean --cores?"]),
+        (["--cores", "0"], ["--cores: got 0", "a number such as 2, or all"]),
+        (["--cores", "-1"], ["--cores: got -1", "at least one core"]),
+        (
+            ["--configfile", "b.yaml"],
+            ["--configfile: got an option", "mine.yaml more.yaml"],
+        ),
         (["--cor=4", "--s", "4"], ["ambiguous option"]),
         (["--config", "a=1", "first"], ["--config: got 'first'", "write a target before"]),
         (["--resources", "gpu=1", "first"], ["write targets before them"]),
@@ -384,6 +392,23 @@ def test_a_data_set_is_named_after_the_file_or_the_folder_of_its_table(
     assert propose_name(Path(table), otherwise="mine") == name
 
 
+def test_a_file_that_cannot_be_written_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "mine.yaml")
+
+    monkeypatch.setattr(cli, "_check", full)
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", "mine.yaml"])
+    assert str(stopped.value).startswith("mine.yaml: got No space left on device; expected")
+
+    def broken(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(cli, "_check", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        main(["check", "mine.yaml"])
+
+
 def test_two_tables_never_share_a_folder_of_results(
     files: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
@@ -402,7 +427,12 @@ def test_two_tables_never_share_a_folder_of_results(
 
     assert named("one/oral.tsv", "a.yaml") == "oral"
     assert named("two/oral.tsv", "b.yaml") == "oral", "there are no results yet"
+    main(["check", "b.yaml"])
     main(["check", "a.yaml"])
+    made = Path("results/oral/inputs/.table.biom.sha256")
+    made.parent.mkdir()
+    made.write_text("digest\n")
+    Path(".snakemake/metadata").mkdir(parents=True)
     with pytest.raises(SystemExit) as stopped:
         main(["check", "b.yaml"])
     said = str(stopped.value)

@@ -89,8 +89,13 @@ def first_of(dataset, path):
 
 
 def first_page_of(dataset):
-    """Return the page of the first answers, where a dataset has tasks."""
-    return [result("first.html", dataset=dataset)] if tasks_of(dataset) else []
+    """Return the page of the first answers and what it shows, where a dataset has tasks."""
+    if not tasks_of(dataset):
+        return []
+    # A file that somebody deleted is made again only where it is asked for by itself.
+    shown = [path for files in first_page_files(dataset).values() for path in files]
+    pages = [result(name, dataset=dataset) for name in ("first.md", "first.html")]
+    return [*shown, *pages]
 
 
 def answers_of(dataset, path):
@@ -278,6 +283,8 @@ def everything_of(dataset):
         *predictions_of(dataset),
         *effects_of(dataset),
         *exports_of(dataset),
+        *(path for files in page_files(dataset).values() for path in files),
+        result("report.html", dataset=dataset),
         result("summary.md", dataset=dataset),
     ]
 

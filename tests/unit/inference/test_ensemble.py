@@ -396,6 +396,16 @@ def test_a_folder_that_was_changed_or_does_not_fit_is_refused(saved, tmp_path, m
         ModelBundle.load(folder)
 
 
+def test_an_encoder_is_told_from_a_damaged_model(saved, tmp_path):
+    """Its folder must not be deleted: a pretraining made it."""
+    folder = shutil.copytree(saved[0], tmp_path / "model")
+    (folder / SHARES).unlink()
+    write_manifest(folder)
+    with pytest.raises(InputError, match="folder without shares.json.*give finetune/") as refused:
+        ModelBundle.load(folder)
+    assert "delete" not in str(refused.value)
+
+
 def test_models_of_version_1_0_are_read(saved, tmp_path):
     folder = shutil.copytree(saved[0], tmp_path / "model")
     edit(folder / "fold2" / "config.json", format=6)

@@ -56,13 +56,14 @@ def test_a_file_that_is_replaced_by_an_older_one_is_seen(tmp_path, monkeypatch):
     results.mkdir()
     file.write_text("one")
     files = {"table": str(file), "absent": str(tmp_path / "no")}
-    # What lies beside the results of datasets is the user's, too.
-    for name in ("mine/made", "raw/labels"):
+    # What lies beside the results of datasets is the user's, too, and what no stage made.
+    for name in ("mine/made", "mine/labels", "raw/labels"):
         files[name] = str(tmp_path / "data" / ".." / "results" / name)
-        (results / name).parent.mkdir()
+        (results / name).parent.mkdir(exist_ok=True)
         (results / name).write_text("text")
+    (results / "mine" / ".made.sha256").write_text("digest\n")
     first = user_digests(files, results, ["mine"])
-    assert list(first) == ["table", "raw/labels"]
+    assert list(first) == ["table", "mine/labels", "raw/labels"]
     read = []
     monkeypatch.setattr(records, "file_digest", lambda path: read.append(path) or "new")
     assert user_digests(files, results, ["mine"]) == first
