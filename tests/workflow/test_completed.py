@@ -231,6 +231,24 @@ def test_touched_cloned_and_copied(completed: Any, tmp_path: Path) -> None:
     assert (planned["import_metadata"], planned["finetune"], planned["pretrain"]) == (1, 4, 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("report.html", "summary"),
+        ("first.md", "first_page"),
+        ("answers/site/base/predictions.tsv", "score"),
+        ("clades/site.tsv", "clades"),
+    ],
+)
+def test_a_deleted_result_is_made_again(completed: Any, name: str, rule: str) -> None:
+    path = completed.root / "results" / "demo" / name
+    elsewhere = completed.root / "deleted"
+    path.rename(elsewhere)
+    planned = completed.planned()
+    elsewhere.rename(path)
+    assert planned[rule] == 1
+
+
 def test_a_run_ends_with_the_answers_and_the_page_also_where_nothing_is_to_be_done(
     completed: Any, tmp_path: Path
 ) -> None:
