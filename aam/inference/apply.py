@@ -92,6 +92,9 @@ def describe_model(model: Path) -> str:
             novelty = NEAR
         names = ", ".join(settings["classes"])
         of_what = f"{settings['kind']}{f' of {names}' if names else ''}"
+        # Folders of version 1.0 do not have the name of the task.
+        if "task" in facts:
+            of_what += f"; task {facts['task']}"
         groups = f" of {facts['groups']} groups" if facts["groups"] else ""
         lines = {
             "predicts": of_what + (f"; targets {', '.join(targets)}" if targets else ""),

@@ -92,7 +92,10 @@ class TaskPredictor:
         """Return what predicts what; without the samples of training, which are the study's own."""
         methods = [] if self.networks is None else ["networks"]
         methods += [] if self.super_learner is None else ["baselines"]
-        columns = ", ".join(self.target.columns)
+        # A super learner of one target knows its task, and not its column.
+        columns = ", ".join(filter(None, self.target.columns))
+        if not columns and self.super_learner is not None:
+            columns = self.super_learner.settings["facts"].get("task", "one column")
         return f"TaskPredictor({self.target.kind} of {columns} by {' and '.join(methods)})"
 
     @property

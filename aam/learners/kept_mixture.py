@@ -128,7 +128,7 @@ def mixture_settings(
         "seed": settings.seed,
         "rarefaction": settings.rarefaction,
         "mixtures": {target: mixture.plain() for target, mixture in mixtures.items()},
-        "facts": {"tree": settings.tree, **facts},
+        "facts": {"task": settings.task, "tree": settings.tree, **facts},
         "provenance": {"aam.version": __version__, **provenance},
     }
 

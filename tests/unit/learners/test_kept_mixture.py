@@ -97,7 +97,7 @@ def test_settings_say_what_is_mixed_and_where_it_comes_from():
         "seed": 7,
         "rarefaction": {"depth": 100},
         "mixtures": {"": {"weights": {"a": 0.25, "b": 0.75}, "temperatures": {"a": 2.0, "b": 1.0}}},
-        "facts": {"tree": "made here", "samples": 3},
+        "facts": {"task": "age", "tree": "made here", "samples": 3},
         "provenance": {"aam.version": __version__, "aam.inputs": "i"},
     }
 

@@ -224,6 +224,9 @@ def test_describe_says_what_was_learned_from_what(study, kept, capsys, tmp_path)
     labelled = int((study.folds["fold"] >= 0).sum())
     assert said["predicts"].startswith(study.settings["kind"])
     assert all(name in said["predicts"] for name in study.classes)
+    assert "; task t" in said["predicts"]
+    several = [name for name in study.folds if name.startswith("observed:")]
+    assert several or " of t by baselines" in repr(aam.load(kept))
     assert said["learned from"].startswith(f"{labelled} samples of 1 groups, ")
     assert said["draws"] == "60 reads per sample, 2 times"
     assert said["tree and its licence"] == "reference mine (CC BY 4.0)"
