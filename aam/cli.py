@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 CONFIGURATIONS = frozenset({".yaml", ".yml"})
 """Endings of configurations behind the first one: a target may end in `.json`."""
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM})
-"""Errors of a file that this user, or this disk, does not allow."""
+"""Errors of files that this user may not use, or that the disk has no room for."""
 RESULTS = Config.model_fields["results_dir"].default
 """Folder of the results of a configuration that `init` writes."""
 
@@ -75,12 +75,14 @@ def main(arguments: list[str] | None = None) -> None:
     except InputError as error:
         sys.exit(str(error))
     except BrokenPipeError:
-        # Whoever reads the output has seen enough; Python would complain when it is flushed.
+        # Whoever reads the output has seen enough, or a process that this one wrote to is gone.
+        # Python would complain when the output is flushed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        hint = "make room, or choose a folder that you may write to"
+        hint = "make room, change its permissions, or choose a folder that you may write to"
         where = error.filename or "the disk"
         sys.exit(str(problem(where, str(error.strerror), "files that AAM can use", hint)))
 

@@ -127,8 +127,8 @@ def check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None
     Raises
     ------
     InputError
-        An option removes records, names another configuration or no core, or `--config` took a
-        word that is no key.
+        An option removes records, names a configuration, another workflow or no core, or
+        `--config` took a word that is no key.
     """
     for name, is_given in (
         ("--cleanup-metadata", options.cleanup_metadata),
@@ -142,13 +142,12 @@ def check_options(options: argparse.Namespace, arguments: Sequence[str]) -> None
                 "leave it out: half-written files are made again without it; to make a result "
                 "again, delete it",
             )
-    for name, is_given in (
-        ("--configfile", options.configfile),
-        ("--snakefile", options.snakefile),
-    ):
-        if is_given:
-            hint = "name further configurations behind the first one: aam run mine.yaml more.yaml"
-            raise problem(name, "an option", "configurations as words of their own", hint)
+    if options.configfile:
+        hint = "name further configurations behind the first one: aam run mine.yaml more.yaml"
+        raise problem("--configfile", "an option", "configurations as words of their own", hint)
+    if options.snakefile:
+        hint = "leave it out, or call snakemake itself with your Snakefile"
+        raise problem("--snakefile", "an option", "the workflow of AAM", hint)
     if re.fullmatch(r"0|-\d+", str(options.cores)):
         hint = "write a number such as 2, or all"
         raise problem("--cores", str(options.cores), "at least one core", hint)

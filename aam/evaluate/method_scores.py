@@ -193,10 +193,11 @@ def report_coverage(intervals: pd.DataFrame) -> Coverage:
     is_scored = ~is_test & _have_ends(intervals)
     by_fold = is_covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
     test = None
+    has_test = bool((is_test & _have_ends(intervals)).any())
     if is_test.any():
         test = CoverageOfTest(
             n=int(is_test.sum()),
-            coverage=float(is_covered[is_test].mean()),
+            coverage=float(is_covered[is_test & _have_ends(intervals)].mean()) if has_test else 1.0,
             size=_mean_size(intervals[is_test]),
         )
     return Coverage(

@@ -49,7 +49,7 @@ from aam.evaluate.task_report import Guessing, OfPeople, People
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 CLOSE_TO_ZERO = 1e-9
-"""Part of the largest value below which a difference is rounding."""
+"""Part of a person's value below which a change is rounding."""
 CLOSE = 0.05
 """Part of the error of zero change that time leaves where the label is said to follow it."""
 
@@ -193,7 +193,8 @@ def _centred(value_N: Floats, person_N: Codes) -> Floats:
     mean_P = np.bincount(person_N, weights=value_N) / np.where(size_P > 0, size_P, 1)
     change_N = np.asarray(value_N - mean_P[person_N])
     # What is not zero by rounding alone is no change.
-    change_N[np.abs(change_N) <= CLOSE_TO_ZERO * np.abs(value_N).max(initial=0.0)] = 0.0
+    size_N = np.maximum(np.abs(value_N), np.abs(mean_P[person_N]))
+    change_N[np.abs(change_N) <= CLOSE_TO_ZERO * size_N] = 0.0
     return change_N
 
 

@@ -508,7 +508,7 @@ class Coverage(ReportPart):
     level: float
     """Share of the samples for which they should."""
     coverage: float
-    """Share for which they do, of those that have one."""
+    """Share for which they do, of those that have one; 1 where none has."""
     size: float | None
     """Mean width of intervals, None where one has no end; mean number of classes of sets."""
     by_fold: dict[int, float]

@@ -127,21 +127,23 @@ def replace_reads(
     Returns
     -------
     list of scipy.sparse.csr_array
-        By view the rows of the samples, then those with replaced reads, clade by clade: K of each
-        sample, one after the other. A row that would have no reads keeps those of its sample.
+        By view the rows of the samples, then those with replaced reads, clade by clade: K
+        (`STAND_INS`) of each sample, one after the other. A row that would have no reads keeps
+        those of its sample.
     """
     others = known.of_draw(mean_reads(drawn))
     distance_MN = squared_distances(others.logs_NB, known.logs_NB)
     distance_MN[is_left_out_MN] = np.inf
     replaced = [[reads_MF] for reads_MF in drawn]
-    # As many for each sample as there are for the one with the fewest.
-    number = int((~is_left_out_MN).sum(axis=1).min(initial=STAND_INS))
+    # Where fewer may stand in, they do so several times: all samples of all folds have K rows.
+    fewest = int((~is_left_out_MN).sum(axis=1).min(initial=STAND_INS))
+    turn_K = np.arange(STAND_INS) % max(fewest, 1)
     for clade in named:
         own = clade.nodes(known)
         own_MN = squared_distances(others.logs_NB[:, own], known.logs_NB[:, own])
         # Of samples that are equally alike the first ones stand in, however sums were rounded.
         rest_MN = np.round(distance_MN - own_MN, DIGITS)
-        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, :number]
+        stand_in_MK = np.argsort(rest_MN, axis=1, kind="stable")[:, turn_K]
         for parts, reads_MF, kept_NF in zip(replaced, drawn, kept, strict=True):
             parts.append(_replace(reads_MF, kept_NF, clade.features, stand_in_MK))
     return [csr_array(vstack(parts)) for parts in replaced]

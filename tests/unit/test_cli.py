@@ -226,6 +226,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             ["--configfile", "b.yaml"],
             ["--configfile: got an option", "mine.yaml more.yaml"],
         ),
+        (["--snakefile", "b"], ["--snakefile: got an option", "leave it out"]),
         (["--cor=4", "--s", "4"], ["ambiguous option"]),
         (["--config", "a=1", "first"], ["--config: got 'first'", "write a target before"]),
         (["--resources", "gpu=1", "first"], ["write targets before them"]),

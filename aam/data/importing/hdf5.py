@@ -132,7 +132,7 @@ def join_taxa(taxa: Any) -> str:
         return taxa.strip()
     is_list = isinstance(taxa, list) and all(isinstance(taxon, str) for taxon in taxa)
     # A rank that is not known stays where others follow.
-    return "; ".join(map(str.strip, taxa)).strip("; ") if is_list else ""
+    return "; ".join(map(str.strip, taxa)).rstrip("; ") if is_list else ""
 
 
 def _dataset(handle: h5py.File, name: str, most_axes: int = 1) -> h5py.Dataset:

@@ -419,11 +419,15 @@ def _names_ids(name: str) -> bool:
 
 
 def _name_first_column(path: Path, sheet: _Sheet) -> None:
-    """Give the first column a name where the header has one fewer than all rows have cells."""
+    """Give the first column a name where the header has one fewer than all rows have cells.
+
+    Raises an `InputError` where it cannot be told which name is missing.
+    """
     if not sheet.header:
         return
     names_ids = _normal(sheet.header[0]) in ID_HEADERS | COMMENTED_HEADERS
-    if ends_in_empty_cells(sheet.header, sheet.rows) and not names_ids:
+    is_named = names_ids or not sheet.header[0]
+    if ends_in_empty_cells(sheet.header, sheet.rows) and not is_named:
         raise problem(
             path,
             f"{len(sheet.header)} names above rows of {len(sheet.header) + 1} cells, the last of "

@@ -466,7 +466,7 @@ def _require_within(
     if is_outside.mean() > 0.5:
         values = number[is_outside]
         raise problem(
-            f"`bounds` of the task{f' (target {target})' if target else ''}",
+            f"`tasks.<name>.bounds`{f' (target {target})' if target else ''}",
             f"{len(values)} of {len(observed)} labels outside ({values.min():g} to "
             f"{values.max():g})",
             "bounds within which most labels lie, since predictions are kept within them",

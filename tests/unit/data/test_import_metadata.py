@@ -401,3 +401,10 @@ def test_values_that_differ_in_a_sign_without_width_are_joined_with_a_word(tmp_p
     found = load_metadata(path)
     assert found["site"].to_dict() == {"s1": "a", "s2": "a", "s3": "b"}
     assert r"'a\u200b' as 'a' in 'site'" in caplog.text
+
+
+def test_a_separator_behind_every_row_is_none_of_a_column(path):
+    """Where the header has an empty name for the IDs, no name is missing."""
+    found = loaded(path, "\tage\tsite\nx\t25\tgut\t\ny\t31\tskin\t\n")
+    assert found["age"].tolist() == ["25", "31"]
+    assert found["site"].tolist() == ["gut", "skin"]

@@ -407,8 +407,18 @@ def test_an_encoder_is_told_from_a_damaged_model(saved, tmp_path):
 
 
 def test_models_of_version_1_0_are_read(saved, tmp_path):
+    """Their configuration does not say that they attend without reads."""
     folder = shutil.copytree(saved[0], tmp_path / "model")
-    edit(folder / "fold2" / "config.json", format=6)
-    for changed in (folder / "fold2", folder):
+    old = folder / "fold2"
+    config = json.loads((old / "config.json").read_text())
+    assert config["architecture"].pop("reads_in_attention") is True
+    (old / "config.json").write_text(json.dumps({**config, "format": 6}))
+    tensors = load_file(old / "model.safetensors")
+    names = [name for name in tensors if "reads_in" in name]
+    assert len(names) == 2
+    save_file({k: v for k, v in tensors.items() if k not in names}, old / "model.safetensors")
+    for changed in (old, folder):
         write_manifest(changed)
-    assert len(ModelBundle.load(folder).predictors) == len(NAMES)
+    loaded = ModelBundle.load(folder)
+    attends = [one.encoder.sample.reads_in_attention for one in loaded.predictors]
+    assert sorted(attends) == [False] + [True] * (len(NAMES) - 1)
