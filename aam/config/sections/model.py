@@ -31,7 +31,7 @@ class EncoderShape(Section):
     """Nucleotides per token of the ASV encoder."""
     ffn_ratio: float = Field(4, gt=0, le=100)
     """Width of the feed-forward layers, as a multiple of `width`."""
-    reads_in_attention: bool = True
+    reads_in_attention: bool = False
     """Let the ASVs of a sample be attended to by their shares of its reads: the logarithm of the
     share, times a learned factor of each head, is added to the scores of attention."""
 
