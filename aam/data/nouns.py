@@ -218,7 +218,8 @@ def rank_of_taxon(part: str) -> str | None:
     by_number = SILVA.match(part)
     if by_number:
         levels = [*dict.fromkeys(RANKS.values())]
-        return dict(enumerate(levels)).get(int(by_number[1]))
+        number = int(by_number[1])
+        return levels[number] if number < len(levels) else None
     found = RANK.fullmatch(part)
     return RANKS[found[1].lower()] if found else None
 

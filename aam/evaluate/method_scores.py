@@ -190,23 +190,28 @@ def report_coverage(intervals: pd.DataFrame) -> Coverage:
     """
     is_covered = _is_covered(intervals)
     is_test = intervals["fold"] < 0
-    is_scored = ~is_test & _have_ends(intervals)
+    has_ends = _have_ends(intervals)
+    is_scored = ~is_test & has_ends
     by_fold = is_covered[is_scored].groupby(intervals.loc[is_scored, "fold"]).mean()
     test = None
-    has_test = bool((is_test & _have_ends(intervals)).any())
     if is_test.any():
         test = CoverageOfTest(
             n=int(is_test.sum()),
-            coverage=float(is_covered[is_test & _have_ends(intervals)].mean()) if has_test else 1.0,
+            coverage=_share(is_covered[is_test & has_ends]),
             size=_mean_size(intervals[is_test]),
         )
     return Coverage(
         level=conformal.LEVEL,
-        coverage=float(is_covered[is_scored].mean()) if is_scored.any() else 1.0,
+        coverage=_share(is_covered[is_scored]),
         size=_mean_size(intervals[~is_test]),
         by_fold={int(str(fold)): float(share) for fold, share in by_fold.items()},
         test=test,
     )
+
+
+def _share(is_covered: pd.Series) -> float:
+    """Return the share of samples that are covered; 1 where there are none."""
+    return float(is_covered.mean()) if len(is_covered) else 1.0
 
 
 def _have_ends(intervals: pd.DataFrame) -> pd.Series:

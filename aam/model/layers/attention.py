@@ -185,9 +185,10 @@ def _plain(
 ) -> Tensor:
     """Attend by two products in the given arithmetic; PyTorch's reference computes bf16 in fp32."""
     scores_BHST = (query_BHSK * query_BHSK.shape[-1] ** -0.5) @ key_BHTK.transpose(-1, -2)
-    added = [part for part in (mask_B11T, bias_BH1T) if part is not None]
-    if added:
-        scores_BHST = scores_BHST + sum(added[1:], added[0])
+    if mask_B11T is not None:
+        scores_BHST = scores_BHST + mask_B11T
+    if bias_BH1T is not None:
+        scores_BHST = scores_BHST + bias_BH1T
     return torch.softmax(scores_BHST, dim=-1) @ value_BHTK
 
 
